@@ -1,5 +1,7 @@
 """Evaluations with few units, with units without a value for a metric, and with means equal but for rounding."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -29,44 +31,41 @@ def made(items, systems, groups=1, *, known=True, seed=0):
     return judgements, [MetricScores(name, human + 30 * rng.normal(size=n)) for name in "ab"]
 
 
-class TestFewToDraw:
-    @pytest.mark.parametrize(
-        ("protocol", "size", "said"),
-        [
-            (Protocol(), {"items": 9, "systems": 1, "known": False}, "there are only 9 segments to draw from."),
-            (Protocol(), {"items": 10, "systems": 1, "known": False}, None),
-            (Protocol(), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
-            (
-                Protocol("pearson", "pooled"),
-                {"items": 3, "systems": 1, "known": False},
-                "there are only 3 segments to draw from.",
-            ),
-            (Protocol("pearson", "per-system"), {"items": 20, "systems": 2}, "there are only 2 systems to draw from."),
-            (Protocol("acc23", "per-item"), {"items": 2, "systems": 4}, "there are only 2 items to draw from."),
-            (Protocol("kendall", "systems"), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
-            (Protocol("darr"), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
-            (Protocol("darr"), {"items": 10, "systems": 4}, None),
-            (
-                Protocol(),
-                {"items": 3, "systems": 1, "groups": 4},
-                "fewer than 10 items to draw from in 4 of 4 groups, only 3 in group 0.",
-            ),
-        ],
-        ids=str,
-    )
-    def test_it_is_said(self, protocol, size, said):
-        judgements, metrics = made(**size)
-        result = evaluate(judgements, metrics, protocol, samples=30, permutations=0)
-        assert result.notes == (() if said is None else (f"Intervals are unreliable: {said}",))
-        assert evaluate(judgements, metrics, protocol, samples=0, permutations=0).notes == ()
+BARE = {"systems": 1, "known": False}
 
-    def test_references_are_called_so_where_items_are_not_known(self):
-        judgements, metrics = made(4, 3)
-        bare = Judgements(
-            judgements.name, judgements.hypotheses, judgements.references, judgements.ratings, judgements.groups
-        )
-        (note,) = evaluate(bare, metrics, samples=30, permutations=0).notes
-        assert note == "Intervals are unreliable: there are only 4 references to draw from."
+
+@pytest.mark.parametrize(
+    ("protocol", "size", "said"),
+    [
+        (Protocol(), {"items": 9, **BARE}, "there are only 9 segments to draw from."),
+        (Protocol(), {"items": 10, **BARE}, None),
+        (Protocol(), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
+        (Protocol("pearson", "pooled"), {"items": 3, **BARE}, "there are only 3 segments to draw from."),
+        (Protocol("pearson", "per-system"), {"items": 20, "systems": 2}, "there are only 2 systems to draw from."),
+        (Protocol("acc23", "per-item"), {"items": 2, "systems": 4}, "there are only 2 items to draw from."),
+        (Protocol("kendall", "systems"), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
+        (Protocol("darr"), {"items": 9, "systems": 4}, "there are only 9 items to draw from."),
+        (Protocol("darr"), {"items": 10, "systems": 4}, None),
+        (
+            Protocol(),
+            {"items": 3, "systems": 1, "groups": 4},
+            "fewer than 10 items to draw from in 4 of 4 groups, only 3 in group 0.",
+        ),
+    ],
+    ids=str,
+)
+def test_few_to_draw_are_said(protocol, size, said):
+    judgements, metrics = made(**size)
+    result = evaluate(judgements, metrics, protocol, samples=30, permutations=0)
+    assert result.notes == (() if said is None else (f"Intervals are unreliable: {said}",))
+    assert evaluate(judgements, metrics, protocol, samples=0, permutations=0).notes == ()
+
+
+def test_references_are_called_so_where_items_are_not_known():
+    judgements, metrics = made(4, 3)
+    bare = dataclasses.replace(judgements, items=None, systems=None, preferences=None)
+    (note,) = evaluate(bare, metrics, samples=30, permutations=0).notes
+    assert note == "Intervals are unreliable: there are only 4 references to draw from."
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "kendall"])

@@ -68,8 +68,10 @@ def score(command, programs):
     With ``own``, they are processes that import everything themselves.
     """
 
-    def score(*arguments: object, own: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def score(
+        *arguments: object, own: bool = False, code: int = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
             command(*arguments, program=OWN if own else (programs / "textmover",)),
             capture_output=True,
             text=True,
@@ -77,6 +79,8 @@ def score(command, programs):
             timeout=PATIENCE,
             env={**os.environ, "OMP_NUM_THREADS": "1", **({} if own else {"PYTHONWARNINGS": "error"}), **environment},
         )
+        assert ended.returncode == code, ended.stderr
+        return ended
 
     return score
 
@@ -85,8 +89,7 @@ def score(command, programs):
 def whole(score, texts):
     """The scores of a single process."""
     path = texts[0].with_name("whole.txt")
-    ended = score("-i", *texts, "--output", path)
-    assert ended.returncode == 0, ended.stderr
+    score("-i", *texts, "--output", path)
     return path.read_bytes()
 
 
@@ -97,7 +100,6 @@ def whole(score, texts):
 def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     ended = score("-i", *texts, "--output", path, "--devices", 2, own=True)
-    assert ended.returncode == 0, ended.stderr
     assert path.read_bytes() == whole
     assert whole.count(b"\n") == 1001
     signature, said = ended.stderr.splitlines()  # each once, and nothing else
@@ -133,8 +135,7 @@ def test_the_progress_bar_counts_the_pairs_of_both(score, texts, tmp_path):
     site.mkdir()
     (site / "sitecustomize.py").write_text(BAR.format(told=str(told)))
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ended = score("-i", *texts, "--output", tmp_path / "scores.txt", "--devices", 2, own=True, PYTHONPATH=path)
-    assert ended.returncode == 0, ended.stderr
+    score("-i", *texts, "--output", tmp_path / "scores.txt", "--devices", 2, own=True, PYTHONPATH=path)
     steps = [line.split("|") for line in told.read_text().splitlines()]
     assert {step[0] for step in steps} == {"scoring, 2 processes"}
     assert sum(int(step[1]) for step in steps) == 1001
@@ -151,8 +152,7 @@ def test_parquet_folders_in_and_out(score, texts, tmp_path):
         parquet.write_table(table.slice(start, count), data / f"{number}.parquet")
     columns = ("--data", data, "--hypothesis-column", "h", "--reference-column", "r")
     for name, more in (("one", ()), ("two", ("--devices", 2))):
-        ended = score(*columns, "--output", f"{tmp_path / name}/", *more)
-        assert ended.returncode == 0, ended.stderr
+        score(*columns, "--output", f"{tmp_path / name}/", *more)
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert two == one
     assert len([name for name in one if name.endswith(".parquet")]) == 16
@@ -166,7 +166,6 @@ def test_two_processes_share_a_folder_of_states(score, texts, tmp_path, whole):
     alone = [float(line) for line in whole.split()]
     for more in ((), ("--overwrite",)):  # the second run reads what the first has kept
         ended = score("-i", *texts, "--output", path, "--devices", 2, "--cache", folder, *more)
-        assert ended.returncode == 0, ended.stderr
         assert len(ended.stderr.splitlines()) == 2, ended.stderr
         assert [float(line) for line in path.read_text().split()] == pytest.approx(alone, abs=1e-6)
     assert sum(one.stat().st_size for one in folder.rglob("*.safetensors")) > 0
@@ -175,8 +174,7 @@ def test_two_processes_share_a_folder_of_states(score, texts, tmp_path, whole):
 @pytest.mark.long
 def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
     for name, more in (("one.tsv", ()), ("two.tsv", ("--devices", 2))):
-        ended = score("--model", "bertscore-f1-idf", "-i", *texts, "--output", tmp_path / name, *more)
-        assert ended.returncode == 0, ended.stderr
+        score("--model", "bertscore-f1-idf", "-i", *texts, "--output", tmp_path / name, *more)
     assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes()
 
 
@@ -184,8 +182,7 @@ def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
 def test_a_process_without_a_shard(score, tmp_path):
     texts = [write(tmp_path / name, sentences(5, seed)) for seed, name in enumerate("hr")]
     for name, more in (("one", ()), ("two", ("--devices", 2))):
-        ended = score("-i", *texts, "--output", tmp_path / name, *more)
-        assert ended.returncode == 0, ended.stderr
+        score("-i", *texts, "--output", tmp_path / name, *more)
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
@@ -193,8 +190,8 @@ def test_a_process_without_a_shard(score, tmp_path):
 def test_an_input_of_which_every_row_is_left_out_is_refused(score, texts, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"\xff\n" * 1001)
     path = tmp_path / "scores.txt"
-    ended = score("-i", tmp_path / "bad.txt", texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
-    assert ended.returncode == 2
+    arguments = ("-i", tmp_path / "bad.txt", texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
+    ended = score(*arguments, code=2)
     assert ended.stderr.startswith("textmover: Expected rows that can be scored, but got none: all 1001 were left out.")
     assert ended.stderr.count("\n") == 1, ended.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bad.txt"]
@@ -206,7 +203,6 @@ def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
     hypotheses.write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
     path = tmp_path / "scores.txt"
     ended = score("-i", hypotheses, texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
-    assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("1 row was left out") == 1
     assert path.read_text().startswith("nan\n")
 
@@ -365,8 +361,7 @@ def gone(pid: int) -> bool:
 def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched, how, code, message, whole):
     path = tmp_path / "scores.txt"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)
-    ended = score(*arguments, own=True, **patched(0.1, fails=5, how=how))
-    assert ended.returncode == code, ended.stderr
+    ended = score(*arguments, own=True, code=code, **patched(0.1, fails=5, how=how))
     assert message in ended.stderr
     if code != 1:
         assert ended.stderr.startswith(f"textmover: {message}")
@@ -374,8 +369,7 @@ def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched
         assert "kept in" in ended.stderr
         assert "continue with --resume" in ended.stderr
     assert not path.exists()
-    ended = score(*arguments, "--resume")
-    assert ended.returncode == 0, ended.stderr
+    score(*arguments, "--resume")
     assert path.read_bytes() == whole
 
 
@@ -415,9 +409,7 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     assert said.startswith(f"textmover: {why}"), said
     assert f"{kept} finished shards are kept in {parts}, continue with --resume" in said
     assert said.count("\n") == 1, said
-    ended = score(*arguments, "--resume")  # by another number of processes
-    assert ended.returncode == 0, ended.stderr
-    assert f"Kept: {kept} shards" in ended.stderr
+    assert f"Kept: {kept} shards" in score(*arguments, "--resume").stderr  # by another number of processes
     assert path.read_bytes() == whole
 
 
@@ -456,8 +448,7 @@ def test_whichever_process_is_killed_what_is_kept_is_said(
                 assert kept == 0 or f"{parts}, continue with --resume" in said, said
                 said_kept += bool(kept)
             assert "textmover: " in said or rank == 0, said
-        ended = score("-i", *texts, "--output", path, "--resume")
-        assert ended.returncode == 0, ended.stderr
+        score("-i", *texts, "--output", path, "--resume")
         assert path.read_bytes() == whole
         assert not parts.exists()
     assert said_kept
@@ -479,17 +470,13 @@ def test_one_lock_is_held_for_all_processes(command, score, texts, tmp_path, pat
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **patched(4)}
     with subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, env=environment) as first:
         after_shards(parts, 1, first)
-        ended = score(*arguments, "--overwrite")
-        assert ended.returncode == 2
-        assert ended.stderr.count("another run is writing there") == 1
+        assert score(*arguments, "--overwrite", code=2).stderr.count("another run is writing there") == 1
         assert first.wait(PATIENCE) == 0, first.stderr.read()
     assert path.read_bytes() == whole
     assert not parts.exists()
-    ended = score(*arguments, "--resume")
-    assert (ended.returncode, ended.stderr) == (0, f"Complete already: {path} (--overwrite computes it again)\n")
-    ended = score(*arguments, "--resume", "--layer", 1)
-    assert ended.returncode == 2
-    assert "its signature entry layer is" in ended.stderr
+    complete = f"Complete already: {path} (--overwrite computes it again)\n"
+    assert score(*arguments, "--resume").stderr == complete
+    assert "its signature entry layer is" in score(*arguments, "--resume", "--layer", 1, code=2).stderr
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

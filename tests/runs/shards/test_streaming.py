@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,15 +28,10 @@ def sentences(count: int, seed: int) -> list[str]:
 
 
 def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
-    rows = [
-        Row(number, texts, (reference,))
-        for number, (*texts, reference) in enumerate(zip(*systems, references, strict=True), 1)
-    ]
-    rows = [row._replace(hypotheses=tuple(row.hypotheses)) for row in rows]
-    return [
-        Shard(index, start + 1, rows[start : start + size], None)
-        for index, start in enumerate(range(0, len(rows), size))
-    ]
+    texts = enumerate(zip(*systems, references, strict=True), 1)
+    rows = [Row(number, tuple(hypotheses), (reference,)) for number, (*hypotheses, reference) in texts]
+    starts = range(0, len(rows), size)
+    return [Shard(index, start + 1, rows[start : start + size], None) for index, start in enumerate(starts)]
 
 
 def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) -> list[Done]:
@@ -43,8 +39,13 @@ def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) 
 
 
 @pytest.fixture(scope="module")
-def scorer(tiny_encoder):
-    return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+def make(tiny_encoder):
+    return partial(Scorer.from_pretrained, encoder=str(tiny_encoder), device="cpu", backend="torch")
+
+
+@pytest.fixture(scope="module")
+def scorer(make):
+    return make("twmd")
 
 
 # --- reading ahead ----------------------------------------------------------------------------------------------------
@@ -119,10 +120,10 @@ def test_a_thread_that_hangs_is_not_waited_for():
 # --- a shard ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer, tiny_encoder):
+def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer, make):
     hypotheses, references = sentences(60, 1), sentences(60, 2)
     shards = cut(hypotheses, references=references, size=20)
-    fresh = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+    fresh = make("twmd")
     alone = fresh.score(hypotheses[20:40], references[20:40])
     for order in ([1], [0, 1], [2, 1, 0, 1]):
         *_, last = [score_shard(scorer, shards[index], ("h",)) for index in order]
@@ -133,15 +134,11 @@ def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer,
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
-def test_several_systems_score_as_each_by_itself(tiny_encoder, fields):
-    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+def test_several_systems_score_as_each_by_itself(make, fields):
+    scorer = make("twmd", **fields)
     systems, references = [sentences(100, seed) for seed in range(3)], sentences(100, 9)
-    found = np.concatenate(
-        [
-            score_shard(scorer, one, ("a", "b", "c")).values["score"]
-            for one in cut(*systems, references=references, size=64)
-        ]
-    )
+    shards = cut(*systems, references=references, size=64)
+    found = np.concatenate([score_shard(scorer, one, ("a", "b", "c")).values["score"] for one in shards])
     for place, hypotheses in enumerate(systems):
         alone = scorer.score(hypotheses, references)
         np.testing.assert_allclose(found[:, place], alone.scores, rtol=0, atol=1e-6)
@@ -174,15 +171,15 @@ def test_rows_that_were_left_out_have_no_score_and_count_nowhere(scorer):
     assert (nothing.tally.skipped, nothing.tally.sums, nothing.tally.counts) == (4, (0.0,), {})
 
 
-def test_what_the_metric_refuses_is_told_with_its_rows(tiny_encoder):
-    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), long_texts="error", backend="torch")
+def test_what_the_metric_refuses_is_told_with_its_rows(make):
+    scorer = make("twmd", long_texts="error")
     shards = cut(["a"] * 3 + ["the cat " * 100], references=["a"] * 4, size=2)
     with pytest.raises(InputError, match=r"128 tokens.*\(in rows 3 to 4 of the input\)\.$"):
         scored(scorer, shards)
 
 
-def test_warnings_are_left_to_the_caller_who_knows_all_counts(tiny_encoder, caplog):
-    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+def test_warnings_are_left_to_the_caller_who_knows_all_counts(make, caplog):
+    scorer = make("twmd")
     shards = cut(["", "a", "", "a"], references=["a"] * 4, size=2)
     tallies = [done.tally for done in scored(scorer, shards)]
     assert not caplog.records
@@ -191,12 +188,12 @@ def test_warnings_are_left_to_the_caller_who_knows_all_counts(tiny_encoder, capl
 
 
 @pytest.mark.parametrize("preset", ["bertscore-f1-idf", "moverscore-wmd2"])
-def test_weights_that_are_fitted_on_the_call_are_those_of_all_shards(tiny_encoder, preset):
+def test_weights_that_are_fitted_on_the_call_are_those_of_all_shards(make, preset):
     fields = {"layer": 3, "aggregation": "single"} if preset.startswith("mover") else {}
-    scorer = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+    scorer = make(preset, **fields)
     hypotheses, references = sentences(30, 1), sentences(30, 2)
     expected = scorer.score(hypotheses, references)
-    other = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+    other = make(preset, **fields)
     shards = cut(hypotheses, references=references, size=8)
     fit_on_rows(other, Given([row for shard in shards for row in shard.rows]))
     found = np.concatenate([score_shard(other, one, ("h",)).values["score"][:, 0] for one in shards])
@@ -236,16 +233,15 @@ class Read(Given):
         return (Row(one.line, tuple(map(Text, one.hypotheses)), tuple(map(Text, one.references))) for one in self.rows)
 
 
-def test_texts_that_weights_are_fitted_on_are_not_kept(tiny_encoder):
-    fields = {"layer": 3, "aggregation": "single"}
-    scorer = Scorer.from_pretrained("moverscore-wmd2", encoder=str(tiny_encoder), device="cpu", **fields)
+def test_texts_that_weights_are_fitted_on_are_not_kept(make):
+    scorer = make("moverscore-wmd2", layer=3, aggregation="single")
     fit_on_rows(scorer, Read([Row(number, ("a cat",), ("a dog",)) for number in range(20_000)]))
     assert (Text.alive, int(scorer.fitted_metric.statistics["idf_hypothesis"].documents)) == (0, 20_000)
     assert 2048 < Text.most < 6000  # a window of one side, and the other side of its rows
 
 
-def test_rows_without_texts_are_left_out_of_the_fit_and_not_all_of_them(tiny_encoder):
-    scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder), device="cpu", backend="torch")
+def test_rows_without_texts_are_left_out_of_the_fit_and_not_all_of_them(make):
+    scorer = make("bertscore-f1-idf")
     bad = Row(1, (), (), "line 1 is bad")
     fit_on_rows(scorer, Given([bad, Row(2, ("a",), ("b", "c"))]))
     assert int(scorer.fitted_metric.statistics["idf"].documents) == 2
