@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import html
 import os
 import re
@@ -46,14 +45,19 @@ def commands() -> str:
     """The help of every command, as Markdown."""
     os.environ["COLUMNS"] = "92"
     from textmover.cli.main import COMMANDS, Parser
-    from textmover.cli.options.declaration import add_options
+    from textmover.cli.options.declaration import HelpFormatter, add_options
+    from textmover.cli.options.metric import fields_help
 
     parts = []
     for name, (module, purpose) in COMMANDS.items():
         parts.append(f"## textmover {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n")
         if name == "train":
             continue
-        parser = Parser(prog=f"textmover {name}", formatter_class=argparse.HelpFormatter)
+        parser = Parser(prog=f"textmover {name}", formatter_class=HelpFormatter)
         add_options(parser, import_module(f"textmover.cli.{module}").OPTIONS)
         parts.append(f"```text\n{without_usage(parser.format_help())}\n```\n")
+    fields = without_usage(fields_help("textmover COMMAND"))
+    parts.append(
+        f"## Fields of the metric\n\nOptions of every command that has --help-metric.\n\n```text\n{fields}\n```\n"
+    )
     return "\n".join(parts)

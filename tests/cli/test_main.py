@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -118,10 +119,26 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from textmover.modules.config import MetricConfig
     from textmover.scoring.field_flags import field_flag
 
-    text = run("score", "--help").out
+    text, usual = run("score", "--help-metric").out, run("score", "--help").out
     for entry in fields(MetricConfig):
-        if entry.name != "kind":
+        if entry.name not in ("kind", "revision"):
             assert re.search(rf"^  {field_flag(entry.name)} \S+\s+\S", text, flags=re.MULTILINE), entry.name
+            assert entry.name == "encoder" or f"  {field_flag(entry.name)} " not in usual
+
+
+@pytest.mark.parametrize("command", [name for name in main_module.COMMANDS if name != "train"])
+def test_the_help_of_a_command_opens_with_what_it_is_for_and_examples_that_parse(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "110")
+    parser = main_module._parser(command)
+    (commands,) = (action for action in parser._actions if action.choices)
+    text = commands.choices[command].format_help().splitlines()
+    assert text[:5] == [f"usage: textmover {command} [options]", "", text[2], "", "examples:"]
+    assert max(map(len, text)) <= 110
+    assert len(text) <= {"evaluate": 110}.get(command, 80)
+    for example in main_module.EXAMPLES[command]:
+        options = main_module._parser(command).parse_args([command, *shlex.split(example)])
+        assert f"  textmover {command} {example}".rstrip() in text[5:7]
+        assert options.command == command
 
 
 @pytest.mark.parametrize(

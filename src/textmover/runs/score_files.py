@@ -26,21 +26,18 @@ MEAN_FORMATS = ("text", "json")
 
 
 SCORE_OPTIONS = f"""
---format {"|".join(FORMATS)}: text: one score a line with nine significant digits, which tell any two float32 values
-    apart, and the signature on standard error; json: one object with everything; jsonl: one object a row; tsv, csv,
-    parquet: one row a row; from the suffix of --output if not given, else text
+# output
+--format {"|".join(FORMATS)}: text is one score a line; from the suffix of --output if not given, else text
 --only-mean: the mean alone, instead of one score a segment
---output FILE: write there instead of to standard output; .gz or .zst at its end compresses it; FOLDER/ takes one
-    Parquet file for each shard
---shard-size N (default 4096): pairs that are scored and written together: what an interruption may cost
+--output FILE: write there instead of to standard output; FOLDER/ takes one Parquet file for each shard
+--shard-size N (default 4096): pairs that are written together; 4096
 one of:
 --resume: go on with what an interrupted run has left of --output
 --overwrite: throw away what an earlier run has left of --output
 
---devices N (default 1): processes on each machine that share the work, each on a GPU of its own or on its part of the
-    processor; with --output
---num-nodes M (default 1): machines that share the work and a file system; start the command on each of them, see
-    docs/scoring-at-scale.md
+# several processes: With --output; see docs/scoring-at-scale.md.
+--devices N (default 1): processes on this machine, each on its own GPU or part of the processor
+--num-nodes M (default 1): machines that share the work and a file system
 """
 """Options that say what is written where, and how many processes score."""
 

@@ -23,23 +23,19 @@ logger = logging.getLogger(__name__)
 
 OPTIONS = (
     f"""
+# texts: Files may be compressed (.gz, .zst); '-' is standard input.
 exactly one of:
--i, --input HYPOTHESES REFERENCES...: text files of one segment a line, hypotheses first, also compressed as .gz or
-    .zst; '-' is standard input. Of several references, empty lines are left out as long as another reference remains.
-    Presets that fit idf weights on the texts read all of them before
---data FILE: CSV, TSV or JSON Lines (also compressed as .gz or .zst), Parquet, a folder of Parquet files, or
-    hub:owner/name instead; '-' is standard input, see --data-format
---hypotheses FILE...: text files of several systems instead, which share --references; one column of scores for each
+-i, --input HYPOTHESES REFERENCES...: one segment a line, hypotheses first
+--data FILE: CSV, TSV, JSON Lines, Parquet (a file or a folder), or hub:owner/name
+--hypotheses FILE...: files of several systems that share --references; a column of scores for each
 
 --references FILE...: references of --hypotheses
---on-error {"|".join(get_args(OnError))} (default stop): what a row does that is malformed or not UTF-8: end the work,
-    or be left out, with nan for its score
---missing-references {"|".join(get_args(MissingReferences))}: what a row of a table does that has no reference: end the
-    work, or be left out, with nan for its score
+--on-error {"|".join(get_args(OnError))} (default stop): a row that is malformed or not UTF-8 ends the work, or gets nan
+--missing-references {"|".join(get_args(MissingReferences))}: a row of a table without a reference ends the work, or
+    gets nan
 """,
+    f"# texts\n{SYSTEM_COLUMNS}\n{DATA_FORMAT}",
     SCORE_OPTIONS,
-    SYSTEM_COLUMNS,
-    DATA_FORMAT,
     *metric_options(),
     CACHE,
 )

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,6 +106,27 @@ def _values(words: Sequence[str], *, positional: bool) -> dict[str, Any]:
         settings["choices"] = tuple(shown[0].split("|"))
         del settings["metavar"]
     return settings
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lines of the terminal's width, at most 112 characters, with room for short options."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(shutil.get_terminal_size().columns - 2, 112)
+        super().__init__(prog, max_help_position=32, width=width)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Name the values once: ``-i, --input FILE``."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        return f"{', '.join(action.option_strings)} {self._format_args(action, action.dest.upper())}"
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """Write several values as ``FILE...`` and ``HYPOTHESES REFERENCES...``."""
+        shown = (action.metavar,) if isinstance(action.metavar, str) else action.metavar
+        return (
+            f"{' '.join(shown)}..." if action.nargs == "+" and shown else super()._format_args(action, default_metavar)
+        )
 
 
 class SingleOption(argparse.Action):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import functools
+import sys
 from typing import Any, get_args
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, DEFAULT_PRESET
-from textmover.cli.options.declaration import Part
+from textmover.cli.options.declaration import HelpFormatter, Part
 from textmover.cli.options.signature_and_citations import CITING
 from textmover.scoring.backends import BACKENDS
 from textmover.scoring.field_flags import FIELD, NOT_FIELDS, field_flag, field_value, metric_fields, value_word
@@ -16,13 +17,39 @@ from textmover.scoring.scorer_options import FOLDER_LIMIT
 
 
 def add_field_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field that a kind of metric has."""
-    group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
+    """Add an option for each field that a kind of metric has; ``--help-metric`` shows them."""
+    group = parser.add_argument_group("fields of the metric")
+    group.add_argument(
+        "--help-metric", action=FieldsHelp, nargs=0, help="show their options, such as --layer 4, and exit"
+    )
+    _add_fields(group, shown=False)
+
+
+def _add_fields(group: argparse._ArgumentGroup, *, shown: bool) -> None:
     for name, (hint, comment) in metric_fields().items():
         if name not in NOT_FIELDS:
-            settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint), "help": comment}
+            settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint)}
+            settings["help"] = comment if shown else argparse.SUPPRESS
             parse = functools.partial(field_value, name)
             group.add_argument(field_flag(name), dest=f"{FIELD}{name}", type=parse, **settings)
+
+
+class FieldsHelp(argparse.Action):
+    """Shows the options for the fields of a metric's configuration."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print them and exit."""
+        parser._print_message(fields_help(parser.prog), sys.stdout)
+        parser.exit()
+
+
+def fields_help(program: str) -> str:
+    """The help of the options for fields of the metric."""
+    shown = argparse.ArgumentParser(
+        program, usage=f"{program} [options]", add_help=False, formatter_class=HelpFormatter
+    )
+    _add_fields(shown.add_argument_group("fields of the metric", "They override those of --model."), shown=True)
+    return shown.format_help()
 
 
 def metric_options(*, fit_on: bool = True, several: bool = False, default: str | None = None) -> tuple[Part, ...]:
@@ -34,27 +61,27 @@ def metric_options(*, fit_on: bool = True, several: bool = False, default: str |
     how = "repeat" if several else f"default {default}" if default else ""
     fitting = "one of:\n--fit-on FILE: texts, one a line, to fit the metric's corpus statistics on"
     text = f"""
+# metric
 --model NAME {f"({how})" if how else ""}: metric or preset by name (see `textmover list`), checkpoint folder or hub id;
     {f"repeat it for several; {meant} if nothing is named" if several else f"{meant} if not given"}
 --revision TEXT: commit or tag on the hub, of the checkpoint or encoder
---precision {"|".join(get_args(Precision))} (default exact): float32, bfloat16 where the hardware has it, 8 bits, or the
-    fastest of them that stays close
+--precision {"|".join(get_args(Precision))} (default exact): float32, bfloat16, 8 bits, or the fastest that stays close
 --backend {"|".join(BACKENDS)} (default auto): what runs the encoder; the fastest that is installed if not given
 --device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
 --batch-tokens N: tokens to a batch of the encoder; what suits the device if not given
 --no-cache: keep nothing of a text once it has been scored
 {fitting if fit_on else ""}
---statistics FILE (repeat): corpus statistics that `textmover fit-idf`, `fit-mean` or `fit-baseline` wrote; repeat it
-    for several
+--statistics FILE (repeat): corpus statistics of `textmover fit-idf`, `fit-mean` or `fit-baseline`; repeat it for
+    several
 
+# options
 --quiet: no signature, no progress, no notes; warnings remain
 """
     return text, CITING, add_field_options
 
 
 CACHE = f"""
---cache FOLDER: keep what the encoder makes of each text there, and read it instead of encoding the text again (see
-    `textmover cache`); scores may move by 1e-6 then, as texts meet other batch mates
---cache-limit GIB: room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. What other versions of
-    textmover have kept goes first, then the longest unused
+# metric
+--cache FOLDER: keep there what the encoder makes of each text, and encode no text twice; scores move by up to 1e-6
+--cache-limit GIB: room for --cache, in GiB; {FOLDER_LIMIT >> 30} if not given
 """

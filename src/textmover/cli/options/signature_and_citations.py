@@ -23,10 +23,9 @@ USED_FOR: Mapping[str, tuple[str, ...]] = {
 
 
 CITING = """
-# for a paper: These need no texts: they tell of the metric, and nothing is done.
---signature [text|latex] (instead): print a paragraph on the metric and one on tests, each with its full signature; text
-    if nothing is named
---cite (instead): print BibTeX of the metric, its encoder, solvers and training data, and of textmover
+# for a paper: These need no texts, and nothing is scored.
+--signature [text|latex] (instead): a paragraph on the metric and one on tests, each with its full signature
+--cite (instead): BibTeX of the metric, its encoder, solvers and training data, and of textmover
 """
 
 
