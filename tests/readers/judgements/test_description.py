@@ -9,7 +9,7 @@ import pytest
 
 from textmover.readers.judgements.description import (
     CHOICES,
-    CONVERTERS,
+    FIELDS,
     KEYS,
     SetDescription,
     built_in_descriptions,
@@ -65,8 +65,8 @@ class TestYaml:
             missing_references="leave out",
             duplicates="keep",
         )
-        assert {line.split(":")[0] for line in EVERY_KEY.split("\n") if line} == set(CONVERTERS)
-        assert set(KEYS) == {*CONVERTERS, "based_on"}
+        assert {line.split(":")[0] for line in EVERY_KEY.split("\n") if line} == set(FIELDS)
+        assert set(KEYS) == {*FIELDS, "based_on"}
 
     def test_based_on_a_built_in_one(self, tmp_path):
         found = load_description(write(tmp_path, "based_on: wmt-da\nitem: sid\nmissing_ratings: keep"))

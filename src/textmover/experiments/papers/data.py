@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from textmover.experiments.papers.config import Experiment
 from textmover.readers.judgements import SetDescription, built_in_descriptions, load_description, read_judgements
-from textmover.readers.judgements.description import CONVERTERS
+from textmover.readers.judgements.description import FIELDS, read_field
 from textmover.readers.judgements.formats import READERS
 from textmover.types import InputError, Judgements
 
@@ -102,11 +102,10 @@ def _description(experiment: Experiment, name: str) -> SetDescription:
     beside = Path(experiment.origin).parent / spec.reader
     built_in = spec.reader in built_in_descriptions()
     found = load_description(spec.reader if built_in or not beside.is_file() else beside)
-    known = [one.name for one in fields(SetDescription) if one.name in CONVERTERS]
     changes = {}
     for key, value in spec.options.items():
         place = f"`sets.{name}.options.{key}` of {experiment.origin}"
-        if key not in known:
-            raise InputError(f"Expected {place} to be among {', '.join(known)}, but got {key!r}: remove it.")
-        changes[key] = CONVERTERS[key](value, place)
+        if key not in FIELDS:
+            raise InputError(f"Expected {place} to be among {', '.join(FIELDS)}, but got {key!r}: remove it.")
+        changes[key] = read_field(key, value, place)
     return replace(found, **changes, origin=experiment.origin) if changes else found

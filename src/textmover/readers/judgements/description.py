@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -24,26 +24,10 @@ def _text(value: object, place: str) -> str:
     raise _wrong(place, "text", value)
 
 
-def _optional_text(value: object, place: str) -> str | None:
-    return None if value is None else _text(value, place)
-
-
 def _texts(value: object, place: str) -> tuple[str, ...]:
     """One text or a list of them."""
     entries = value if isinstance(value, list) else [value]
     return tuple(_text(entry, place) for entry in entries)
-
-
-def _named_columns(value: object, place: str) -> dict[str, str]:
-    """Names with their columns; a list of columns gives each its own name."""
-    if isinstance(value, dict):
-        return {_text(name, place): _text(column, place) for name, column in value.items()}
-    return {column: column for column in _texts(value, place)}
-
-
-def _ratings(value: object, place: str) -> dict[str, str]:
-    """Dimensions with their columns; one column alone is the dimension ``score``."""
-    return {"score": value} if isinstance(value, str) and value else _named_columns(value, place)
 
 
 def _filters(value: object, place: str) -> dict[str, tuple[str, ...]]:
@@ -206,25 +190,10 @@ CHOICES: Mapping[str, tuple[str, str]] = {
 }
 """Treatments of faulty rows."""
 
-Converter = Callable[[object, str], Any]
-_BY_TYPE: Mapping[str, Converter] = {
-    "str": _text,
-    "Choice": _text,
-    "str | None": _optional_text,
-    "tuple[str, ...]": _texts,
-}
-_BY_KEY: Mapping[str, Converter] = {
-    "ratings": _ratings,
-    "scores": _named_columns,
-    "where": _filters,
-    "leave_out": _filters,
-}
-CONVERTERS: Mapping[str, Converter] = {
-    one.name: _BY_KEY.get(one.name) or _BY_TYPE[str(one.type)] for one in dataclasses.fields(SetDescription) if one.repr
-}
-"""Converters from a key's value to the field's; the second argument is its name in errors."""
+FIELDS = {one.name: str(one.type) for one in dataclasses.fields(SetDescription) if one.repr}
+"""Fields that a file may give, with their types."""
 
-KEYS = (*CONVERTERS, "based_on")
+KEYS = (*FIELDS, "based_on")
 """Keys of a file: the fields, and a built-in description for those that are not given."""
 
 
@@ -287,13 +256,28 @@ def _parsed(found: object, origin: str) -> SetDescription:
             hint = f"did you mean {close[0]!r}?" if close else "remove it."
             raise InputError(f"Expected the keys of {origin} to be among {', '.join(KEYS)}, but got {key!r}: {hint}")
     base = _base(found.pop("based_on", None), origin)
-    fields = {key: CONVERTERS[key](value, f"`{key}` of {origin}") for key, value in found.items()}
+    fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in found.items()}
     if base is None:
         return SetDescription(**fields, origin=origin)
     if "optional" not in fields:  # those of the base, as far as they are still columns
         kept = dataclasses.replace(base, optional=(), **fields, origin=origin).columns
         fields["optional"] = tuple(column for column in base.optional if column in kept)
     return dataclasses.replace(base, **fields, origin=origin)
+
+
+def read_field(key: str, value: object, place: str) -> Any:
+    """The value of a field from that of its key; ``place`` is its name in errors."""
+    if key in ("where", "leave_out"):
+        return _filters(value, place)
+    if key in ("ratings", "scores"):  # names with their columns, or columns that are their own names
+        if key == "ratings" and isinstance(value, str) and value:
+            return {"score": value}
+        if isinstance(value, dict):
+            return {_text(name, place): _text(column, place) for name, column in value.items()}
+        return {column: column for column in _texts(value, place)}
+    if FIELDS[key].startswith("tuple"):
+        return _texts(value, place)
+    return None if value is None and FIELDS[key].endswith("None") else _text(value, place)
 
 
 def _base(name: object, origin: str) -> SetDescription | None:
