@@ -50,13 +50,13 @@ class BaseEncoder:
     def find(self) -> EncoderSource:
         """Find the base, as :func:`resolve_encoder` does."""
         here = self.folder is not None and self.folder.is_dir()
-        try:
-            source = resolve_encoder(str(self.folder)) if here else resolve_encoder(self.name, self.revision)
-        except InputError as error:
-            raise InputError(
-                f"{error} (It is the base, of hash {self.sha256}, of an adapter; with another encoder take a "
-                "preset as the metric, such as twmd.)"
-            ) from error
+        name, revision = (str(self.folder), None) if here else (self.name, self.revision)
+        way_out = (
+            f"It is the base, of hash {self.sha256}, of an adapter: fetch it where there is a network (`hf download "
+            f"{self.name}`), or give its folder as `encoder`. Metrics on the default encoder, such as "
+            'textmover-general, need the extra "embedded" alone.'
+        )
+        source = resolve_encoder(name, revision, way_out)
         misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
         if misfit is not None:
             raise InputError(

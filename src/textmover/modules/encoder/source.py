@@ -28,6 +28,8 @@ WEIGHT_FILES = (
 )
 HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
+WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default.'
+
 
 @dataclass(frozen=True)
 class EncoderSource:
@@ -38,7 +40,7 @@ class EncoderSource:
     sha256: str  # hash of the (first) weight file: what the signature names
 
 
-def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
+def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_OUT) -> EncoderSource:
     """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
@@ -49,8 +51,7 @@ def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
         tried.append(found)
     raise InputError(
         f"Expected `encoder` to be a folder or the name of an encoder, but found {name!r} nowhere: "
-        + "; ".join(tried)
-        + '. Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default.'
+        f"{'; '.join(tried)}. {way_out}"
     )
 
 
