@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -18,17 +17,10 @@ import pytest
 import torch
 import zstandard
 from pyarrow import parquet
+from tests.sentences import sentences
 
 from textmover.runs.shards import streaming
 from textmover.runs.shards.shards import Parts
-
-WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
-
-
-def sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
-
 
 NAMES = ("A.txt", "B.txt", "R.txt")
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pyarrow
 import pytest
 from pyarrow import parquet
+from tests.sentences import sentences
 
 from textmover.cli.main import main
 from textmover.runs.shards.folder import locked
 
-WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 PATIENCE = 240
 """Seconds after which a run is taken to hang."""
 
@@ -32,11 +32,6 @@ def slow(*values: object):
 
 def long(*values: object):
     return pytest.param(*values, marks=pytest.mark.long)
-
-
-def sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
 
 
 def write(path: Path, lines: list[str]) -> Path:

@@ -1,26 +1,20 @@
 """Minimum Bayes risk: the same as the double loop over single scores, whatever is saved on the way."""
 
-import random
 from collections import Counter
 
 import numpy as np
 import pytest
+from tests.sentences import sentences
 
 from textmover.readers.candidates import Candidates
 from textmover.scoring import Scorer
 from textmover.scoring.mbr import choose, choose_each, is_symmetric
 from textmover.types import InputError
 
-WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 SIDED = ("bertscore-p", "moverscore-wmd2", "lazy-emd-en", "sinkhorn-divergence")
 ALIKE = ("twmd", "trwmd", "bertscore-f1", "bertscore-f1-idf", "wmd", "sbert", "sbert-pooled", "wordset-cka")
 PRESETS = {**dict.fromkeys(ALIKE, True), **dict.fromkeys(SIDED, False)}
 """Whether the order of the texts makes no difference."""
-
-
-def sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
 
 
 @pytest.fixture(scope="module")

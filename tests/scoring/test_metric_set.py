@@ -1,21 +1,14 @@
 """Several metrics over the same texts: the scores of each alone, each text encoded once."""
 
-import random
-
 import numpy as np
 import pytest
+from tests.sentences import sentences
 
 from textmover.scoring import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.metric_set import score_together
 
-WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 PRESETS = ("twmd", "bertscore-f1", "bertscore-f1-idf", "sbert", "moverscore-wmd2")
-
-
-def sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
 
 
 @pytest.fixture

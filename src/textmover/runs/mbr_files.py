@@ -117,7 +117,8 @@ def _writer(format: str, stream: IO[bytes] | None) -> Write:
         nonlocal first
         header = ""
         if format == "tsv" and first:
-            header = "\t".join([*_named(candidates, "id"), "index", "utility", "utilities", "text"]) + "\n"
+            columns = [*(["id"] if candidates.named else []), "index", "utility", "utilities", "text"]
+            header = "\t".join(columns) + "\n"
         first = False
         text = f"{header}{_line(format, candidates, choice)}\n"
         if stream is not None:
@@ -129,10 +130,6 @@ def _writer(format: str, stream: IO[bytes] | None) -> Write:
     return write
 
 
-def _named(candidates: Candidates, cell: str) -> list[str]:
-    return [cell] if candidates.named else []
-
-
 def _line(format: str, candidates: Candidates, choice: Choice) -> str:
     if format == "text":
         return choice.text
@@ -141,9 +138,8 @@ def _line(format: str, candidates: Candidates, choice: Choice) -> str:
         # A name without what would break a row; other values as JSON.
         cell = " ".join(name.split()) if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
         utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
-        return "\t".join(
-            [*_named(candidates, cell), str(choice.index), f"{choice.utility:.9g}", utilities, choice.text]
-        )
+        cells = [str(choice.index), f"{choice.utility:.9g}", utilities, choice.text]
+        return "\t".join([cell, *cells] if candidates.named else cells)
     entries = {
         **({"id": name} if candidates.named else {}),
         "index": choice.index,

@@ -1,11 +1,8 @@
-"""The arithmetic of the encoder while scoring, and the back-end that runs it: two choices.
+"""The arithmetic of the encoder while scoring, and the back-end that runs it; everything behind it stays float32.
 
-``exact`` is float32 on a back-end whose scores deviate from torch by at most
-:data:`~textmover.scoring.backends.preparation.EXACT_BOUND`, ``fast`` bfloat16 where the hardware has it, ``int8``
-products in 8 bits on the CPU. ``auto`` takes the fastest of fast (where the hardware has bfloat16), int8 and exact that
-moves no score of the probe pairs by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
-
-``backend="auto"`` takes the fastest one that is installed. See ``docs/scoring-at-scale.md`` for what was measured.
+``exact`` is float32 within :data:`~textmover.scoring.backends.preparation.EXACT_BOUND` of torch, ``fast`` bfloat16
+where the hardware has it, ``int8`` products in 8 bits on the CPU, ``auto`` the fastest of them within
+:data:`AUTO_BOUND`. ``backend="auto"`` takes the fastest back-end that is installed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Streaming: a thread reads ahead, and a shard's scores depend on nothing but its texts."""
 
-import random
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -8,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tests.sentences import sentences
 
 from textmover.readers.streams import Row, TextFiles
 from textmover.runs.progress import PairCount
@@ -18,13 +18,6 @@ from textmover.runs.shards.streaming import Done, fit_on_rows, score_shard, scor
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import read_ahead
 from textmover.types import InputError
-
-WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
-
-
-def sentences(count: int, seed: int) -> list[str]:
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
 
 
 def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:

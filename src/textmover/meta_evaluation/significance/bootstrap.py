@@ -1,12 +1,8 @@
 """Bootstrap intervals of a correlation, and of the difference of two metrics.
 
-A draw takes as many segments as there are, with replacement, from within each group; what was drawn is a table of
-*counts* (how often each segment was taken), and a correlation of the draw is a correlation with these counts as
-weights. So whole references (clusters) are drawn in the same way as single segments, all metrics share one draw (the
-bootstrap is paired), and no text is scored again.
-
-A group of which all segments are one cluster gives the same draw each time. How far its correlation would move with
-other references cannot be told from it, so there is no interval then, of no mean that the group is a part of.
+A draw is a table of *counts*: how often each segment was taken, with its whole cluster, from within its group. A
+correlation of the draw has these counts as weights, and all metrics share one draw. A group of a single cluster gives
+the same draw each time, so that no mean that it is a part of has an interval.
 
 Reference: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13 (percentile interval).
 """

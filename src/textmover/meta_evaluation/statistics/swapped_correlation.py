@@ -1,14 +1,9 @@
 """Two metrics with their scores exchanged at random: what PERM-BOTH compares a difference with.
 
-A permutation is a row of signs. Where the sign of a segment is 1, each of two metrics keeps its score there; where it
-is -1, they exchange them. With the scores ``a``, ``b`` and the signs ``s``, the first metric's scores become
-``((1 + s) a + (1 - s) b)/2``: linear in ``s``. Sums, sums of squares and products with people's scores are linear too,
-so for Pearson one matrix product of signs and scores serves all pairs of metrics and all permutations. A rank statistic
-is a sum over pairs of segments and is quadratic in ``s``; the *difference* of the two metrics has the linear part
-alone, so without ties one product of signs and a vector is enough. All numbers are those of a loop over permutations.
-
-Every function takes scores of any scale, and gives, for each pair of metrics and each permutation, the difference of
-their agreement, averaged over the units in which both have one.
+A permutation is a row of signs: 1 where each of two metrics keeps its score, -1 where they exchange them. The first
+one's scores become ``((1 + s) a + (1 - s) b)/2``, linear in ``s``, as are sums, sums of squares and products; so for
+Pearson one matrix product serves all pairs and permutations. A rank statistic is quadratic in ``s``, but the
+*difference* of two metrics without ties is linear. All numbers are those of a loop over permutations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Is one system better than another under a metric? Paired tests as sacrebleu has them, on segment scores.
+"""Paired tests of two systems on segment scores, which draw the same samples as sacrebleu's with the same seed.
 
-A corpus score is the mean of the segment scores, so both tests are matrix products. With the same seed they draw the
-same samples as sacrebleu's tests. What they draw depends on the number of segments alone, so that it is drawn once for
-however many pairs of systems.
+What they draw depends on the number of segments alone, so that it is drawn once for several pairs of systems.
 
 Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation (bootstrap); Riezler and
 Maxwell (2005), On Some Pitfalls in Automatic Evaluation and Significance Testing for MT (approximate randomisation);

@@ -192,12 +192,14 @@ def _tested(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) 
     known = ~np.isnan(better)
     shared = known.astype(np.int64) @ known.T.astype(np.int64)
     p_values = np.full(shared.shape, np.nan)
-    by_count: dict[int, list[tuple[int, int]]] = {}  # what is drawn depends on the number of items alone
+    by_items: dict[bytes, list[tuple[int, int]]] = {}  # what is drawn depends on the number of items alone
     for one, other in itertools.combinations(range(len(better)), 2):
         if shared[one, other] >= fewest:
-            by_count.setdefault(int(shared[one, other]), []).append((one, other))
-    for pairs in by_count.values():
-        scores, places = _paired_rows(better, pairs)
+            by_items.setdefault((known[one] & known[other]).tobytes(), []).append((one, other))
+    for items, pairs in by_items.items():
+        systems = sorted({system for pair in pairs for system in pair})
+        scores = list(better[np.ix_(systems, np.flatnonzero(np.frombuffer(items, dtype=bool)))])
+        places = [(systems.index(one), systems.index(other)) for one, other in pairs]
         if test == "bootstrap":
             found = bootstrap_pairs(scores, places, samples=draws, seed=seed, two_sided=True)
         else:
@@ -205,23 +207,6 @@ def _tested(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) 
         for (one, other), tested in zip(pairs, found, strict=True):
             p_values[one, other] = p_values[other, one] = tested.p_value
     return p_values, shared
-
-
-def _paired_rows(better: Vector, pairs: list[tuple[int, int]]) -> tuple[list[Vector], list[tuple[int, int]]]:
-    """Scores of systems on the items that both of a pair have, each kept once, and their places for each pair."""
-    known = ~np.isnan(better)
-    rows: list[Vector] = []
-    at: dict[tuple[int, bytes], int] = {}
-    places = []
-    for pair in pairs:
-        both = known[pair[0]] & known[pair[1]]
-        items = both.tobytes()
-        for system in pair:
-            if (system, items) not in at:
-                at[system, items] = len(rows)
-                rows.append(better[system, both])
-        places.append((at[pair[0], items], at[pair[1], items]))
-    return rows, places
 
 
 def _beside_others(better: Vector, p_values: Vector) -> tuple[Vector, Vector]:

@@ -93,15 +93,10 @@ class ArtefactRunner(ABC):
     concurrent = True
 
     def __init__(self, folder: Path, precision: str) -> None:
-        self.folder, self._precision = folder, precision
+        self.folder, self.precision = folder, precision
         self.name = f"{self.backend}-{version(self.backend)}"
         self.streams, self.threads = worker_count(torch.device("cpu")), torch.get_num_threads()
         renew_in_child(self)
-
-    @property
-    def precision(self) -> str:
-        """The arithmetic."""
-        return self._precision
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -133,4 +128,4 @@ class ArtefactRunner(ABC):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.folder, self._precision)
+        return type(self), (self.folder, self.precision)
