@@ -112,32 +112,30 @@ class TestRows:
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("line", "message"),
+        ("header", "line", "message"),
         [
-            (
-                "de-en newstest2018 2 A.1",
-                r"sentence number from 1 in line 2 of .*RR-seglevel\.csv, but got 'de-en newst",
+            *(
+                (HEADER, line, r"sentence number from 1 in line 2 of .*RR-seglevel\.csv, but got '")
+                for line in ("2 A.1", "2 A.1 B.2 30", "0 A.1 B.2", "x A.1 B.2")
             ),
-            ("de-en newstest2018 2 A.1 B.2 30", "sentence number from 1 in line 2"),
-            ("de-en newstest2018 0 A.1 B.2", "sentence number from 1 in line 2"),
-            ("de-en newstest2018 x A.1 B.2", "sentence number from 1 in line 2"),
-            ("de-en newstest2018 2 A.1 A.1", "Expected two systems in line 2"),
-            ("deen newstest2018 2 A.1 B.2", "Expected a language pair such as de-en in line 2"),
-            ("", "sentence number from 1 in line 2"),
+            (HEADER, "2 A.1 A.1", "Expected two systems in line 2"),
+            (LINES[0], "2 A.1 B.2", r"header LP DATA SID BETTER WORSE in line 1 of .*, but got 'de-en"),
         ],
     )
-    def test_lines(self, tmp_path, line, message):
+    def test_lines(self, tmp_path, header, line, message):
         with pytest.raises(InputError, match=message):
-            read_darr(rankings(tmp_path, line, LINES[0]), folder(tmp_path))
+            read_darr(rankings(tmp_path, f"de-en newstest2018 {line}", LINES[0], header=header), folder(tmp_path))
 
-    def test_blank_lines_at_the_end(self, tmp_path):
-        assert len(read_darr(rankings(tmp_path, LINES[0], "", ""), folder(tmp_path))) == 2
-
-    def test_header(self, tmp_path):
-        with pytest.raises(InputError, match=r"header LP DATA SID BETTER WORSE in line 1 of .*, but got 'de-en"):
-            read_darr(rankings(tmp_path, LINES[1], header=LINES[0]), folder(tmp_path))
-        with pytest.raises(InputError, match="to hold a preference, but got none"):
-            read_darr(rankings(tmp_path), folder(tmp_path))
+    def test_other_lines(self, tmp_path):
+        texts = folder(tmp_path)
+        for lines, message in (
+            (("", LINES[0]), "sentence number from 1 in line 2"),
+            (("deen newstest2018 2 A.1 B.2",), "Expected a language pair such as de-en in line 2"),
+            ((), "to hold a preference, but got none"),
+        ):
+            with pytest.raises(InputError, match=message):
+                read_darr(rankings(tmp_path, *lines), texts)
+        assert len(read_darr(rankings(tmp_path, LINES[0], "", ""), texts)) == 2
 
     def test_missing_output(self, tmp_path):
         path = rankings(tmp_path, LINES[0], "de-en newstest2018 1 A.1 E.5")
