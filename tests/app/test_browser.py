@@ -173,25 +173,15 @@ def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
 
 def test_texts_are_texts(folder, serve, visit):
     attack = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>"
-    rows = [
-        {
-            "id": "a",
-            "hypothesis": f"{attack} ${{window.hit=1}} {{{{value}}}}",
-            "reference": "**b** [l](http://x) $x^2$",
-        },
-        {
-            "id": "b",
-            "hypothesis": "القطة جلست (cat).",
-            "reference": "\u202eevil\u202c",
-            "triples": [[attack, "a", "b"]],
-        },
-    ]
+    judged, reference = f"{attack} ${{window.hit=1}} {{{{value}}}}", "**b** [l](http://x) $x^2$"
+    other = {"hypothesis": "القطة جلست (cat).", "reference": "\u202eevil\u202c", "triples": [[attack, "a", "b"]]}
+    rows = [{"id": "a", "hypothesis": judged, "reference": reference}, {"id": "b", **other}]
     (folder / "items.json").write_text(json.dumps(rows))
     server = serve(folder, "--criteria", f"style: {attack}")
     page = visit(server)
     page.begin(f"{attack[:40]}")
-    assert page.text(".tm-judged .tm-words") == rows[0]["hypothesis"]
-    assert page.text(".tm-card .tm-text:nth-of-type(2) .tm-words") == rows[0]["reference"]
+    assert page.text(".tm-judged .tm-words") == judged
+    assert page.text(".tm-card .tm-text:nth-of-type(2) .tm-words") == reference
     page.one("#tm-comment textarea, #tm-comment input").send_keys(attack + Keys.TAB)
     page.until_text("#tm-status", "comment")
     page.go(Keys.ARROW_RIGHT)
@@ -199,10 +189,8 @@ def test_texts_are_texts(folder, serve, visit):
     assert page.window.execute_script(style) == "rtl"
     page.tab("agreement")
     page.until_text("#tm-agreement", "<img src=x")
-    assert page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]") == [
-        None,
-        None,
-    ]
+    found = page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]")
+    assert found == [None, None]
     assert [url for url in page.asked() if not url.startswith(server.url)] == []
     assert page.complaints() == []
 
@@ -228,32 +216,21 @@ def test_keys_belong_to_whoever_types(folder, serve, visit):
     ]  # fmt: skip
     page.one("#tm-number textarea, #tm-number input").send_keys("10" + Keys.ENTER)
     page.wait(lambda: page.key() == "i9")
-
-
-def test_a_slider(folder, serve, visit):
-    page = visit(serve(folder, "--scale", "0-100", "--criteria", "fluency", "style"))
-    page.begin("Ada")
-    assert len(page.all(".tm-open")) == 2
-    page.press("75")
-    page.window.switch_to.active_element.send_keys(Keys.ENTER)
-    page.until_text("#tm-status", "fluency 75; 1 to go")
-    page.press("100")
-    page.window.switch_to.active_element.send_keys(Keys.ENTER)
-    page.until_text("#tm-status", "style 100; all rated")
-    assert page.all(".tm-open") == []
-    page.go(Keys.ARROW_RIGHT)
-    assert len(page.all(".tm-open")) == 2
-    page.one("#tm-criterion-1 input[type=range]").click()
-    page.until_text("#tm-status", "style 50")
+    page.rate("123")  # a digit that is chosen already changes nothing
     page.go(Keys.ARROW_LEFT)
-    values = [one.get_attribute("value") for one in page.all(".tm-criterion input[type=number]")]
-    assert values == ["75", "100"]
+    page.go(Keys.ARROW_RIGHT)
+    page.press("12")
+    assert "Saving" not in page.text("#tm-status")
+    page.press("1")
+    page.until_text("#tm-status", "grammatical correctness 1; all rated")
+    assert (page.key(), page.checked()) == ("i9", [1, 2, 1])
 
 
-def test_a_number_beyond_the_slider_is_said_and_taken_back(folder, serve, visit):
+def test_a_slider_refuses_numbers_beyond_it(folder, serve, visit):
     server = serve(folder, "--scale", "0-100", "--criteria", "fluency", "style")
     page = visit(server)
     page.begin("Ada")
+    assert len(page.all(".tm-open")) == 2
 
     def number():
         return page.one("#tm-criterion-0 input[type=number]").get_attribute("value")
@@ -270,20 +247,18 @@ def test_a_number_beyond_the_slider_is_said_and_taken_back(folder, serve, visit)
     assert number() == "80"
     page.window.switch_to.active_element.send_keys(Keys.ENTER)
     page.until_text("#tm-status", "fluency 80; 1 to go")
-    assert server.said() == ""
-
-
-def test_the_digit_that_is_chosen_already_changes_nothing(folder, serve, visit):
-    page = visit(serve(folder))
-    page.begin("Ada")
-    page.rate("123")
+    page.press("100")
+    page.window.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until_text("#tm-status", "style 100; all rated")
+    assert page.all(".tm-open") == []
     page.go(Keys.ARROW_RIGHT)
+    assert len(page.all(".tm-open")) == 2
+    page.one("#tm-criterion-1 input[type=range]").click()
+    page.until_text("#tm-status", "style 50")
     page.go(Keys.ARROW_LEFT)
-    page.press("12")
-    assert "Saving" not in page.text("#tm-status")
-    page.press("1")
-    page.until_text("#tm-status", "grammatical correctness 1; all rated")
-    assert (page.key(), page.checked()) == ("i0", [1, 2, 1])
+    values = [one.get_attribute("value") for one in page.all(".tm-criterion input[type=number]")]
+    assert values == ["80", "100"]
+    assert server.said() == ""
 
 
 def test_agreement_and_export_are_of_the_file_that_is_rated(folder, serve, visit):
@@ -400,21 +375,22 @@ def hold(page, which, way):
     return let_go
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_rating_that_is_heard_of_after_the_next_text(folder, serve, visit, way):
-    page = visit(serve(folder))
-    page.begin("Ada")
-    let_go = hold(page, [0], way)
-    page.press("1")
-    page.go(Keys.ARROW_RIGHT)
-    page.press("2")
-    page.until_text("#tm-status", "fluency 2; 2 to go")
-    let_go()
-    assert (page.key(), page.checked()) == ("i1", [2, 0, 0])
-    assert "fluency 2; 2 to go" in page.text("#tm-status")
-    page.until_text("#tm-bar", "0 of 10 rated, 2 begun")
-    page.go(Keys.ARROW_LEFT)
-    assert (page.key(), page.checked()) == ("i0", [1, 0, 0])
+def test_a_rating_that_is_heard_of_after_the_next_text(folder, serve, visit):
+    server = serve(folder)
+    for name, way in zip(("Ada", "Bob"), WAYS, strict=True):
+        page = visit(server)
+        page.begin(name)
+        let_go = hold(page, [0], way)
+        page.press("1")
+        page.go(Keys.ARROW_RIGHT)
+        page.press("2")
+        page.until_text("#tm-status", "fluency 2; 2 to go")
+        let_go()
+        assert (page.key(), page.checked()) == ("i1", [2, 0, 0])
+        assert "fluency 2; 2 to go" in page.text("#tm-status")
+        page.until_text("#tm-bar", "0 of 10 rated, 2 begun")
+        page.go(Keys.ARROW_LEFT)
+        assert (page.key(), page.checked()) == ("i0", [1, 0, 0])
 
 
 def test_nothing_but_the_page_is_served(folder, serve, tmp_path):

@@ -1,5 +1,6 @@
 """What the tests of all commands share: a way to run one, its bad ends, and small inputs."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -74,6 +75,12 @@ def refused(run: Run) -> Callable[..., str]:
         return ended.err
 
     return refused
+
+
+@pytest.fixture
+def judged(run: Run) -> Callable[..., list[dict]]:
+    """What ``evaluate`` says of each set, as JSON."""
+    return lambda *arguments: json.loads(run("evaluate", *arguments, "--format", "json").ok().out)["sets"]
 
 
 @pytest.fixture

@@ -17,37 +17,26 @@ def several(write):
 
 
 def test_other_dimensions_are_shown_and_scores_kept(run, several, tmp_path):
-    ended = run(*several, "--samples", "20")
+    ended = run(*several, "--samples", "20", "--report", "page")
     assert ended.code == 2
     assert "mine: mean Pearson" in ended.out
     assert f"No agreement. Two · flat: {REASON}" in ended.out
     assert "Scores: two.scores.tsv" in ended.out
+    assert "Report: page/index.html" in ended.out
     assert ended.err.startswith(f"textmover: Two · flat: {REASON}")
     assert ended.err.count("\n") == 1
     assert (tmp_path / "two.scores.tsv").exists()
-
-
-def test_json_has_an_entry_for_what_failed(run, several):
+    assert "Two · good" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    for form in ("markdown", "csv", "latex"):
+        ended = run(*several, "--samples", "20", "--format", form)
+        assert ended.code == 2
+        assert "mine" in ended.out
+        assert "textmover: Two · flat: " in ended.err
     ended = run(*several, "--samples", "20", "--format", "json")
     assert ended.code == 2
     first, second = json.loads(ended.out)["sets"]
     assert (first["dimension"], first["metrics"][0]["name"]) == ("good", "mine")
     assert {**second, "error": second["error"][: len(REASON)]} == {"set": "Two", "dimension": "flat", "error": REASON}
-
-
-@pytest.mark.parametrize("format", ["markdown", "csv", "latex"])
-def test_other_formats_say_it_on_standard_error(run, several, format):
-    ended = run(*several, "--samples", "20", "--format", format)
-    assert ended.code == 2
-    assert "mine" in ended.out
-    assert "textmover: Two · flat: " in ended.err
-
-
-def test_page_of_the_others(run, several, tmp_path):
-    ended = run(*several, "--samples", "20", "--report", "page")
-    assert ended.code == 2
-    assert "Report: page/index.html" in ended.out
-    assert "Two · good" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
 
 
 def test_one_file_of_several(run, write):
@@ -77,21 +66,18 @@ def test_nothing_agrees_though_scored(run, write):
     assert last.endswith("; the scores are in some.scores.tsv.")
 
 
-def test_a_page_that_cannot_be_written_comes_after_the_tables(run, several, tmp_path):
-    (tmp_path / "page" / "index.html").mkdir(parents=True)
-    ended = run(*several, "--dimension", "good", "--samples", "20", "--report", "page")
-    assert ended.code == 2
-    assert "mine: mean Pearson" in ended.out
-    assert "index.html" in ended.err
-    assert "Traceback" not in ended.err
-
-
-def test_a_report_folder_that_is_a_file_is_refused_before_the_work(refused, several, tmp_path):
+def test_a_report_that_cannot_be_written(run, refused, several, tmp_path):
     (tmp_path / "page").write_text("")
     said = refused(*several, "--report", "page")
     assert "Expected `--report` to be a folder, but got the file page: give the name of a folder." in said
     assert "page/below, but " in refused(*several, "--report", "page/below")
     assert not (tmp_path / "two.scores.tsv").exists()
+    (tmp_path / "other" / "index.html").mkdir(parents=True)
+    ended = run(*several, "--dimension", "good", "--samples", "20", "--report", "other")
+    assert ended.code == 2
+    assert "mine: mean Pearson" in ended.out  # the tables come first
+    assert "index.html" in ended.err
+    assert "Traceback" not in ended.err
 
 
 # --- metrics without a value ------------------------------------------------------------------------------------------
@@ -103,44 +89,20 @@ def rated(write):
     return write("rated.tsv", ["hypothesis\treference\tscore", *rows])
 
 
-def test_a_single_flat_metric_has_no_value_and_says_why(run, rated, write):
+def test_a_metric_without_a_value_says_why(run, judged, rated, write):
     ended = run("evaluate", "--data", rated, "--scores", write("flat.txt", ["0.5"] * 5)).ok()
     assert "flat: no value of Pearson (its scores are all equal)." in ended.out
     assert "interval - to -" not in ended.out
-
-
-def test_no_score_at_all_is_a_row_without_a_value(run, rated, write):
-    flags = ("--scores", write("none.txt", ["nan"] * 5), "--baselines", "chrf", "--against", "chrf")
-    ended = run("evaluate", "--data", rated, *flags, "--format", "json", "--report", "page").ok()
-    assert "none has no score (nan) for 5 of 5 segments." in ended.err
-    (told,) = json.loads(ended.out)["sets"]
+    none = ("--data", rated, "--scores", write("none.txt", ["nan"] * 5))
+    (told,) = judged(*none, "--baselines", "chrf", "--against", "chrf", "--report", "page")
     by_name = {one["name"]: one for one in told["metrics"]}
     assert by_name["none"]["value"] is None
     assert by_name["chrf"]["value"] is not None
     assert told["p_values"] == [[None, None], [None, None]]
     assert told["left_out"]["rows"] == 0
     assert any("none (it has no score for any text" in one for one in told["remarks"])
-
-
-def test_no_score_of_the_only_metric(run, rated, write):
-    assert (
-        "rated · score: Expected a score of none for some text, but got nan for all"
-        in run("evaluate", "--data", rated, "--scores", write("none.txt", ["nan"] * 5)).complaint()
-    )
-
-
-def test_what_others_are_compared_with_needs_scores(refused_last, rated, write):
-    flags = ("--scores", write("none.txt", ["nan"] * 5), "--model", "never-loaded", "--against", "none")
-    assert "got 'none' with nan for every text" in refused_last("evaluate", "--data", rated, *flags)
-
-
-@pytest.fixture
-def refused_last(run):
-    """The last line of standard error of a command that was refused."""
-
-    def refused_last(*arguments):
-        ended = run(*arguments)
-        assert (ended.code, ended.out) == (2, "")
-        return ended.err.splitlines()[-1]
-
-    return refused_last
+    ended = run("evaluate", *none)
+    assert "none has no score (nan) for 5 of 5 segments." in ended.err
+    assert "rated · score: Expected a score of none for some text, but got nan for all" in ended.complaint()
+    ended = run("evaluate", *none, "--model", "never-loaded", "--against", "none")
+    assert "got 'none' with nan for every text" in ended.complaint()

@@ -41,6 +41,12 @@ tables:
         metric: chrf
 """
 
+FIGURE = """
+figures:
+  - {title: Figure 1, name: heat, set: Hotels, dimension: fluent, field: temperature, values: [0.02, 0.5],
+     lines: [{name: A, model: twmd}]}
+"""
+
 DESCRIPTION = "ratings: [clear, fluent]"
 
 TEXTS = [
@@ -81,6 +87,18 @@ def command(write, tiny_encoder):
     return command
 
 
+@pytest.fixture
+def lacking(run, command):
+    """Run an experiment of which something has no value; its JSON, and what is said of it."""
+
+    def lacking(path, *text, options=()):
+        ended = run(*command(path, *text), "--format", "json", *options)
+        assert ended.code == 2
+        return json.loads(ended.out), ended.err
+
+    return lacking
+
+
 def values(told, row, origin="here"):
     records = [one for table in told["tables"] for one in table["records"]]
     return {
@@ -97,17 +115,15 @@ def expected(tiny_encoder, ratings):
 # --- what has no value ------------------------------------------------------------------------------------------------
 
 
-def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(run, data, command, tiny_encoder, tmp_path):
-    ended = run(*command(data(hotels=(CLEAR, SAME))), "--format", "json", "--output", "page.md")
-    assert ended.code == 2
-    warning, error = ended.err.splitlines()
+def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(lacking, data, tiny_encoder, tmp_path):
+    told, err = lacking(data(hotels=(CLEAR, SAME)), EXPERIMENT + FIGURE, options=("--output", "page.md"))
+    warning, error = err.splitlines()
     reason = "Expected a group in which agreement can be computed, but got none (all: its ratings are all equal)"
     assert warning.startswith(f"Hotels, fluent, Pearson's r: {reason}")  # before the work
     assert error == (
         f"textmover: Expected everything that {tmp_path / 'small.yaml'} asks for to have a value, but got none for "
         "Hotels, fluent, Pearson's r: the reasons stand under the tables (page: page.md, scores: page.scores)."
     )
-    told = json.loads(ended.out)
     found = values(told, "Our metric")
     assert found == {
         ("Hotels", "clear"): expected(tiny_encoder, CLEAR),
@@ -119,16 +135,18 @@ def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(run, data, 
     assert any(
         one.startswith(f"Not computed: Hotels, fluent, Pearson's r. {reason}") for one in told["tables"][0]["remarks"]
     )
-    lines = (tmp_path / "page.md").read_text(encoding="utf-8").splitlines()
-    row = next(line for line in lines if line.startswith("| Our metric | here |"))
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| Our metric | here |"))
     assert [cell.strip() for cell in row.split("|")][5] == "-"
+    assert "## Figure 1" in page
+    assert "page_heat.png" not in page
+    assert not (tmp_path / "page_heat.png").exists()
 
 
-def test_sets_without_any_usable_rating_are_not_scored(run, data, command, tiny_encoder, tmp_path):
-    ended = run(*command(data(trees=(SAME, SAME))), "--format", "json")
-    assert ended.code == 2
-    assert "got none for Trees, old, clear, Pearson's r; Trees, old, fluent, Pearson's r: the" in ended.err
-    assert values(json.loads(ended.out), "Our metric")["Hotels", "clear"] == expected(tiny_encoder, CLEAR)
+def test_sets_without_any_usable_rating_are_not_scored(lacking, data, tiny_encoder, tmp_path):
+    told, err = lacking(data(trees=(SAME, SAME)))
+    assert "got none for Trees, old, clear, Pearson's r; Trees, old, fluent, Pearson's r: the" in err
+    assert values(told, "Our metric")["Hotels", "clear"] == expected(tiny_encoder, CLEAR)
     assert [path.name for path in (tmp_path / "small.scores").iterdir()] == ["Hotels.tsv"]
 
 
@@ -141,21 +159,18 @@ def test_ratings_that_can_be_used_nowhere_are_refused_before_a_model_is_loaded(
     assert not (tmp_path / "small.scores").exists()
 
 
-def test_a_constant_metric_among_others_is_named(run, data, command, tiny_encoder):
+def test_a_constant_metric_among_others_is_named(lacking, data):
     # Of texts without a word in common the overlap is none everywhere.
-    apart = [(one, "xx") for one, _ in TEXTS]
-    ended = run(*command(data(texts=apart), EXPERIMENT.replace("chrf", "rouge-l")), "--format", "json")
-    assert ended.code == 2
-    assert "got none for Overlap (Hotels, clear, Pearson's r, mean); Overlap (Hotels, fluent, Pearson's r, mean); " in (
-        ended.err
+    told, err = lacking(data(texts=[(one, "xx") for one, _ in TEXTS]), EXPERIMENT.replace("chrf", "rouge-l"))
+    assert (
+        "got none for Overlap (Hotels, clear, Pearson's r, mean); Overlap (Hotels, fluent, Pearson's r, mean); " in err
     )
-    assert "; and 1 more: the reasons stand under the tables" in ended.err
-    told = json.loads(ended.out)
+    assert "; and 1 more: the reasons stand under the tables" in err
     assert None not in values(told, "Our metric").values()
     assert set(values(told, "Overlap").values()) == {None}
 
 
-def test_a_set_that_a_metric_refuses_leaves_the_other(run, data, command, tiny_encoder, monkeypatch):
+def test_a_set_that_a_metric_refuses_leaves_the_other(lacking, data, tiny_encoder, monkeypatch):
     plain = experiment_scores.score_together
 
     def refusing(scorers, hypotheses, *others):
@@ -166,27 +181,11 @@ def test_a_set_that_a_metric_refuses_leaves_the_other(run, data, command, tiny_e
 
     calls = []
     monkeypatch.setattr(experiment_scores, "score_together", refusing)
-    ended = run(*command(data()), "--format", "json")
-    assert ended.code == 2
-    assert "but got none for Trees, old: the reasons stand under the tables (scores: small.scores)." in ended.err
-    told = json.loads(ended.out)
+    told, err = lacking(data())
+    assert "but got none for Trees, old: the reasons stand under the tables (scores: small.scores)." in err
     assert "Not computed: Trees, old. Expected a text, but got none: correct it." in told["tables"][0]["remarks"]
     assert values(told, "Our metric")["Hotels", "clear"] == expected(tiny_encoder, CLEAR)
     assert values(told, "Our metric")["Trees, old", "clear"] is None
-
-
-def test_a_figure_without_a_value_is_not_drawn(run, data, command, tmp_path):
-    figure = """
-figures:
-  - {title: Figure 1, name: heat, set: Hotels, dimension: fluent, field: temperature, values: [0.02, 0.5],
-     lines: [{name: A, model: twmd}]}
-"""
-    ended = run(*command(data(hotels=(CLEAR, SAME)), EXPERIMENT + figure), "--output", "page.md")
-    assert ended.code == 2
-    page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "## Figure 1" in page
-    assert "page_heat.png" not in page
-    assert not (tmp_path / "page_heat.png").exists()
 
 
 def test_what_is_said_of_some_dimensions_names_them(run, data, command):
@@ -261,26 +260,19 @@ def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path,
     assert not (tmp_path / "small.scores" / "Trees_old.tsv").exists()
 
 
-def test_an_interruption_before_the_first_score_says_nothing_of_scores(run, data, command, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(experiment_scores, "score_together", interrupted)
-    assert run(*command(data())).err == "textmover: interrupted\n"
-
-
 def test_parts_of_a_set_are_handed_over_as_they_are_scored(run, data, command, tmp_path, monkeypatch):
-    plain, calls = experiment_scores.score_together, []
+    plain, left = experiment_scores.score_together, [2]
 
-    def twice(scorers, hypotheses, *others):
-        if len(calls) == 2:
+    def some(scorers, hypotheses, *others):
+        if not left[0]:
             raise KeyboardInterrupt
-        calls.append(hypotheses)
+        left[0] -= 1
         return plain(scorers, hypotheses, *others)
 
     monkeypatch.setattr(experiment_scores, "PART", 2)
-    monkeypatch.setattr(experiment_scores, "score_together", twice)
+    monkeypatch.setattr(experiment_scores, "score_together", some)
     assert run(*command(data())).code == 130
+    assert run(*command(data())).err == "textmover: interrupted\n"  # before the first score
     rows = (tmp_path / "small.scores" / "Hotels.tsv").read_text().splitlines()[1:]
     assert [row.split("\t")[-1] == "nan" for row in rows] == [False, False, False, False, True]
 
@@ -292,11 +284,6 @@ def test_weights_that_are_fitted_on_a_call_are_fitted_on_the_whole_set(run, data
     monkeypatch.setattr(experiment_scores, "PART", 2)
     parts = values(json.loads(run(*command(path, text), "--format", "json").out), "Our metric")
     assert parts == whole
-
-
-def test_a_place_that_cannot_be_written_is_refused_before_the_work(refused, data, command, write):
-    write("small.scores", ["a file"])
-    assert "small.scores is a file" in refused(*command(data()))
 
 
 JUDGED = Judgements("a", ("b", "c"), (("d",), ("e",)), {}, ("all", "all"))
@@ -319,13 +306,8 @@ def test_a_table_is_written_now_and_then_and_at_the_end(tmp_path):
 
 def test_names_of_sets_become_names_of_files(tmp_path):
     kept = KeptScores(tmp_path, ["STS12-16", "BAGEL, mr", "BAGEL mr", "..", "a/b"])
-    assert [path.name for path in kept.paths.values()] == [
-        "STS12-16.tsv",
-        "BAGEL_mr.tsv",
-        "BAGEL_mr.2.tsv",
-        "set.tsv",
-        "a_b.tsv",
-    ]
+    names = ["STS12-16.tsv", "BAGEL_mr.tsv", "BAGEL_mr.2.tsv", "set.tsv", "a_b.tsv"]
+    assert [path.name for path in kept.paths.values()] == names
 
 
 def test_an_error_behind_the_scoring_says_where_the_scores_are(tmp_path):

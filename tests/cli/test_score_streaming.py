@@ -132,7 +132,7 @@ def test_several_systems_score_as_each_by_itself(score, corpus, write):
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 
-def test_files_of_every_format(score, corpus, tmp_path):
+def test_files_of_every_format_and_the_mean_of_all_shards(score, corpus, tmp_path):
     first, second, references = corpus
     expected = score("-i", first, references).out
     for name in ("s.txt", "s.scores", "s.txt.gz", "s.txt.zst"):
@@ -159,16 +159,14 @@ def test_files_of_every_format(score, corpus, tmp_path):
     score("--hypotheses", first, second, "--references", references, "--output", "two.parquet")
     assert parquet.read_table(tmp_path / "two.parquet").column_names == [str(first), str(second)]
 
-
-def test_the_mean_is_that_of_all_shards(score, corpus, tmp_path):
-    first, _, references = corpus
-    scores = np.array(score("-i", first, references).out.split(), dtype=float)
     told = json.loads(score("-i", first, references, "--only-mean", "--format", "json").out)
-    assert told["mean"] == pytest.approx(scores.mean(), abs=1e-9)
-    assert told["n"] == 100
-    score("-i", first, references, "--only-mean", "--output", "mean.txt")
+    assert (told["mean"], told["n"]) == (pytest.approx(scores.mean(), abs=1e-9), 100)
+    command = ("-i", first, references, "--output", "mean.txt")
+    score(*command, "--only-mean")
     assert float((tmp_path / "mean.txt").read_text()) == pytest.approx(scores.mean(), abs=1e-8)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".mean.txt.textmover.json", *NAMES, "mean.txt"]
+    assert (tmp_path / ".mean.txt.textmover.json").is_file()
+    assert "its values is 'mean alone' and that of this run 'all'" in score(*command, "--resume").err
+    assert score(*command, "--resume", "--only-mean").err.startswith("Complete already: mean.txt")
 
 
 def test_a_device_takes_scores_as_they_come(score, refuse, corpus):
@@ -210,40 +208,29 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     assert told["mean"] == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "line"),
-    [
+def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, refuse, write):
+    for name, lines, line in (
         ("t.jsonl", [json.dumps({"hypothesis": "a", "reference": cell}) for cell in ("a", "", "b", None)], 2),
         ("t.csv", ["hypothesis,reference", "a,a", "b,", "b,b", "c,"], 3),
-        ("t.tsv", ["hypothesis\treference", "a\ta", "b\t", "b\tb", "c\t"], 3),
-    ],
-)
-def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, refuse, tmp_path, name, lines, line):
-    (tmp_path / name).write_text("\n".join(lines) + "\n")
-    said = refuse("--data", tmp_path / name)
-    assert f"a reference in column 'reference' of {tmp_path / name}, line {line}, but got none: add one" in said
-    assert "or set `--missing-references` to leave-out" in said
-    ended = score("--data", tmp_path / name, "--missing-references", "leave-out")
-    values = np.array(ended.out.split(), dtype=float)
-    assert np.isnan(values).tolist() == [False, True, False, True]
-    assert ended.err.startswith("2 rows were left out; the first: Expected a reference in column")
-    told = json.loads(
-        score("--data", tmp_path / name, "--missing-references", "leave-out", "--only-mean", "--format", "json").out
-    )
-    assert (told["n"], told["skipped"]) == (2, 2)
+    ):
+        table = write(name, lines)
+        said = refuse("--data", table)
+        assert f"a reference in column 'reference' of {table}, line {line}, but got none: add one" in said
+        assert "or set `--missing-references` to leave-out" in said
+        given = ("--data", table, "--missing-references", "leave-out")
+        ended = score(*given)
+        assert np.isnan(np.array(ended.out.split(), dtype=float)).tolist() == [False, True, False, True]
+        assert ended.err.startswith("2 rows were left out; the first: Expected a reference in column")
+        told = json.loads(score(*given, "--only-mean", "--format", "json").out)
+        assert (told["n"], told["skipped"]) == (2, 2)
 
 
+LEFT = "all 40 were left out. The first: Expected "
 BAD = {
-    "bad.txt": (
-        b"\xff\n" * 40,
-        "all 40 were left out. The first: Expected bad.txt to be UTF-8, but got the byte 0xff in ",
-    ),
+    "bad.txt": (b"\xff\n" * 40, f"{LEFT}bad.txt to be UTF-8, but got the byte 0xff in "),
     "one.txt": (b"\xff\n", "the only one was left out. The first: Expected one.txt to be UTF-8, "),
-    "bad.jsonl": (
-        b"{\n" * 40,
-        "all 40 were left out. The first: Expected one JSON object a line, but got '{' in line 1 ",
-    ),
-    "bad.tsv": (b"hypothesis\treference\n" + b"x\n" * 40, "all 40 were left out. The first: Expected 2 fields as in "),
+    "bad.jsonl": (b"{\n" * 40, f"{LEFT}one JSON object a line, but got '{{' in line 1 "),
+    "bad.tsv": (b"hypothesis\treference\n" + b"x\n" * 40, f"{LEFT}2 fields as in "),
 }
 
 
@@ -260,8 +247,7 @@ def test_a_file_of_which_every_row_is_left_out_is_refused(score, write, tmp_path
         assert ended.err.startswith(f"textmover: Expected rows that can be scored, but got none: {said}")
         assert ended.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted((name, "good.txt"))
-    ended = score(*given, "--on-error", "skip", "--model", model, "--only-mean")
-    assert (ended.code, ended.out) == (2, "")
+    assert score(*given, "--on-error", "skip", "--model", model, "--only-mean")[:2] == (2, "")
 
 
 def test_an_older_result_is_not_taken_for_that_of_rows_that_are_left_out(score, write, tmp_path):
@@ -275,23 +261,20 @@ def test_an_older_result_is_not_taken_for_that_of_rows_that_are_left_out(score, 
         assert (tmp_path / "s.txt").read_bytes() == older
 
 
-def test_a_file_that_is_cut_off_keeps_what_was_scored(score, corpus, tmp_path):
+def test_files_that_are_cut_off_or_of_unequal_length_keep_what_was_scored(score, corpus, write, tmp_path):
     first, _, references = corpus
     packed = gzip.compress(first.read_bytes())
     (tmp_path / "cut.txt.gz").write_bytes(packed[:-200])
+    short = write("short.txt", references.read_text().splitlines()[:40])
+    said = score("-i", first, short, "--output", "other.txt").complaint()
+    assert f"got 100 in {first}, 40 in {short}" in said
+    assert "2 finished shards are kept" in said
     said = score("-i", "cut.txt.gz", references, "--output", "s.txt").complaint()
     assert "Expected cut.txt.gz to be a whole compressed file, but behind line" in said
     assert "continue with --resume" in said
     (tmp_path / "cut.txt.gz").write_bytes(packed)
     assert score("-i", "cut.txt.gz", references, "--output", "s.txt", "--resume").code == 0
     assert (tmp_path / "s.txt").read_text() == score("-i", first, references).out
-
-
-def test_files_of_unequal_length_keep_what_was_scored(score, corpus, write, tmp_path):
-    short = write("short.txt", corpus[2].read_text().splitlines()[:40])
-    said = score("-i", corpus[0], short, "--output", "s.txt").complaint()
-    assert f"got 100 in {corpus[0]}, 40 in {short}" in said
-    assert "2 finished shards are kept" in said
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -432,13 +415,6 @@ def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, w
     )
     assert score("-i", first, references, "--output", output, "--overwrite").code == 0
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_the_mean_alone_is_another_result(score, corpus):
-    command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
-    score(*command, "--only-mean")
-    assert "its values is 'mean alone' and that of this run 'all'" in score(*command, "--resume").err
-    assert score(*command, "--resume", "--only-mean").err.startswith("Complete already: s.txt")
 
 
 def test_a_file_of_unknown_origin_is_complete_only_with_as_many_rows(score, corpus, tmp_path):

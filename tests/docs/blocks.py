@@ -28,15 +28,7 @@ RUNS_ON = "# runs until Ctrl-C"
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
-
-    Args:
-        page: The file, from the root of the repository.
-        line: The line of the fence, from 1.
-        language: What stands behind the fence; empty for output.
-        text: The block without its indentation.
-        directives: Name and value of each directive above it.
-    """
+    """A fenced block of a page, the line of its fence, its text without indentation, and directives above it."""
 
     page: str
     line: int
@@ -48,7 +40,6 @@ class Block:
         return f"{self.page}:{self.line}"
 
     def values(self, name: str) -> list[str]:
-        """The values of all directives of a name."""
         return [value for key, value in self.directives if key == name]
 
     @property
@@ -67,11 +58,7 @@ COMMENT = re.compile(r"^\s*<!--\s*(?P<name>[\w -]+?)\s*(?::\s*(?P<value>.*?))?\s
 
 
 def blocks_of(text: str, page: str) -> list[Block]:
-    """The fenced blocks of a page, in order.
-
-    Raises:
-        ValueError: If a fence is not closed, or a comment above one is no directive.
-    """
+    """The fenced blocks of a page; a fence that is not closed or a comment that is no directive is an error."""
     lines, found, number = text.split("\n"), [], 0
     while number < len(lines):
         opening = FENCE.match(lines[number])

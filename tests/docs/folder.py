@@ -43,16 +43,9 @@ def outputs(system: int, count: int = SIZE) -> list[str]:
 
 
 def make_clone(folder: Path, needed: str) -> Path:
-    """Lay out a clone in ``folder/clone``, with every standard file that ``needed`` names.
+    """Lay out a clone in ``folder/clone``, with every standard file that ``needed``, the text of blocks, names.
 
     What commands may write beside is a copy, so that the working tree stays as it is.
-
-    Args:
-        folder: An empty folder.
-        needed: The text of the blocks that will run.
-
-    Returns:
-        The folder to run them in.
     """
     clone = folder / "clone"
     clone.mkdir()
@@ -174,41 +167,34 @@ WMT_COLUMNS = ("year", "lp", "system", "seg_id", "source", "reference", "hypothe
 def summaries() -> object:
     """The shape of TAC."""
     texts = cycle(outputs(3, 100))
-    topics = {}
-    for topic in "ABC":
-        annotations = [
-            {
-                "text": list(islice(texts, 2)),
-                "pyr_score": number / 5,
-                "responsiveness": number % 4,
-                "summ_id": str(number),
-            }
-            for number in range(5)
-        ]
+
+    def annotation(number: int) -> object:
+        ratings = {"pyr_score": number / 5, "responsiveness": number % 4}
+        return {"text": list(islice(texts, 2)), "summ_id": str(number), **ratings}
+
+    def topic() -> object:
+        annotations = [annotation(number) for number in range(5)]
         references = [{"text": list(islice(texts, 2)), "id": number} for number in range(2)]
-        topics[topic] = {"references": references, "annotations": annotations}
-    return topics
+        return {"references": references, "annotations": annotations}
+
+    return {name: topic() for name in "ABC"}
 
 
 RANKED = [
     "LP DATA SID BETTER WORSE",
     *(f"de-en newstest2018 {sid} {pair}" for sid in (1, 2, 3, 4) for pair in ("A B", "C A")),
 ]
+OUTPUTS = "system-outputs/newstest2018/de-en/newstest2018.{}.de-en"
 DARR_TEXTS = folder_of(
-    {
-        "references/newstest2018-deen-ref.en": lines(REFERENCES[:4]),
-        **{
-            f"system-outputs/newstest2018/de-en/newstest2018.{one}.de-en": lines(outputs(at, 4))
-            for at, one in enumerate("ABC")
-        },
-    }
+    {"references/newstest2018-deen-ref.en": lines(REFERENCES[:4])}
+    | {OUTPUTS.format(one): lines(outputs(at, 4)) for at, one in enumerate("ABC")}
 )
 CAPTIONS = folder_of(
     {
-        f"{system}/captions_val2014_{system}_results.json": as_json(
-            [{"image_id": image, "caption": text} for image, text in enumerate(outputs(number, 4))]
+        f"{one}/captions_val2014_{one}_results.json": as_json(
+            [{"image_id": image, "caption": text} for image, text in enumerate(outputs(at, 4))]
         )
-        for number, system in enumerate("ABCD")
+        for at, one in enumerate("ABCD")
     }
 )
 DATA_TO_TEXT = {

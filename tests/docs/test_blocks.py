@@ -39,28 +39,24 @@ LIMIT = 600
 """Seconds for a block."""
 
 
-def pages_with(*languages: str, commands: bool) -> list[str]:
-    """Pages with blocks that run among the commands, or not."""
-    return [
-        page
-        for page, blocks in PAGES.items()
-        if any(one.language in languages and not one.reason and belongs(one, commands) for one in blocks)
-    ]
+def running(page: str, *, commands: bool) -> list[Block]:
+    """Blocks of a page that run among the commands, or as Python alone."""
 
+    def belongs(block: Block) -> bool:
+        if block.language == "python":
+            return block.among_the_commands is commands
+        return commands and block.language in SHELL and not block.page.startswith(RESULTS)
 
-def belongs(block: Block, commands: bool) -> bool:
-    if block.language == "python":
-        return block.among_the_commands is commands
-    return commands and block.language in SHELL and not block.page.startswith(RESULTS)
+    return [block for block in PAGES[page] if belongs(block) and not block.reason]
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.xdist_group("documents")  # one server for all
-@pytest.mark.parametrize("page", pages_with("python", commands=False))
+@pytest.mark.parametrize("page", [page for page in PAGES if running(page, commands=False)])
 def test_python(page, embedded, tmp_path, commands):
-    blocks = [one for one in PAGES[page] if one.language == "python" and not one.reason and belongs(one, False)]
+    blocks = running(page, commands=False)
     clone = make_clone(tmp_path, "\n".join(one.text for one in blocks))
     script: list[str] = []
     for block in blocks:  # each in its place, so that a traceback names the line of the page
@@ -119,11 +115,12 @@ def environment(commands: Path, **more: str) -> dict[str, str]:
     "page",
     [
         pytest.param(page, marks=pytest.mark.long if page in TRAININGS else pytest.mark.slow)
-        for page in pages_with("python", *SHELL, commands=True)
+        for page in PAGES
+        if running(page, commands=True)
     ],
 )
 def test_commands(page, embedded, tmp_path, commands):
-    blocks = [one for one in PAGES[page] if not one.reason and belongs(one, True)]
+    blocks = running(page, commands=True)
     assumed = [value for one in blocks for value in one.values("before")]
     clone = make_clone(tmp_path, "\n".join([*(one.text for one in blocks), *assumed]))
     for block in blocks:
@@ -197,12 +194,10 @@ def test_what_goes_wrong_in_a_block_is_found(tmp_path, commands):
 
     (tmp_path / "a.txt").write_text("a cat\n")
     (tmp_path / "pyproject.toml").write_text("[project.optional-dependencies]\nsome = []\n")
-    (tmp_path / "script.py").write_text(
-        "import sys\nprint(sys.argv[1:], file=open('said', 'w'))\nsys.exit(int(sys.argv[1]))\n"
-    )
-    (tmp_path / "raises.py").write_text(
-        "import traceback\ntry:\n    1 / 0\nexcept ArithmeticError:\n    traceback.print_exc()\n"
-    )
+    script = "import sys\nprint(sys.argv[1:], file=open('said', 'w'))\nsys.exit(int(sys.argv[1]))\n"
+    (tmp_path / "script.py").write_text(script)
+    raises = "import traceback\ntry:\n    1 / 0\nexcept ArithmeticError:\n    traceback.print_exc()\n"
+    (tmp_path / "raises.py").write_text(raises)
     run("python script.py 0 | cat; python -c 'pass'", options="--more 'one two'")
     assert (tmp_path / "said").read_text() == "['0', '--more', 'one two']\n"
     for text, message in {
@@ -277,12 +272,9 @@ def test_json_and_toml(block):
     {"json": json, "toml": tomllib}[block.language].loads(block.text)
 
 
-def test_every_block_has_a_language_that_is_known():
+def test_languages_are_known_and_no_command_hides_in_a_block_that_is_not_run():
     known = {*SHELL, *TEXT, "python", "yaml", "yml", "json", "toml"}
     assert [str(one) for blocks in PAGES.values() for one in blocks if one.language not in known] == []
-
-
-def test_no_command_hides_in_a_block_that_is_not_run():
     hidden = [one for one in of_language("", "console") if re.search(r"^(textmover|python) \S", one.text, re.MULTILINE)]
     assert [str(one) for one in hidden] == []
 

@@ -19,7 +19,6 @@ from textmover.presets import PRESETS
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages()}
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 HTML_LINK = re.compile(r"(?:src|srcset|href)=\"([^\"]+)\"")
-ELLIPSIS = "…"
 
 
 def prose(page: Path) -> str:
@@ -88,14 +87,6 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 @cache
 def options_of(command: str) -> frozenset[str]:
     return frozenset(parser_of(command)._option_string_actions)
-
-
-def words_of(command: str) -> list[str]:
-    """The words of a command line, without its remark."""
-    try:
-        return shlex.split(command, comments=True)
-    except ValueError:
-        return command.split()
 
 
 def commands_of(text: str) -> list[list[str]]:
@@ -187,7 +178,7 @@ def test_options_in_the_prose_exist(page):
     scripts = frozenset().union(*map(options_of_script, sources))
     text, wrong = prose(PAGES[page]), []
     for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
-        words = words_of(span.replace(ELLIPSIS, " "))
+        words = span.replace("…", " ").split()
         command = words[1] if len(words) > 1 and words[0] == "textmover" else None
         if command in ("train", None) and not span.startswith("--"):
             continue

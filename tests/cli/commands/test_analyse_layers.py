@@ -25,6 +25,11 @@ def data(write):
 
 
 @pytest.fixture
+def command(data, tiny_encoder):
+    return ("analyse-layers", "--data", data, "--encoder", tiny_encoder)
+
+
+@pytest.fixture
 def expected(tiny_encoder):
     parts = with_all_layers(assemble(MetricConfig(encoder=str(tiny_encoder), layer=-1, subwords="first")))
     return analyse_layers(parts, TEXTS, pairs=50, seed=2)
@@ -39,8 +44,8 @@ def is_png(path):
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 
-def test_table_files_and_figure(run, data, tiny_encoder, expected, tmp_path):
-    ended = run("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "50", "--seed", "2").silent()
+def test_table_files_and_figure(run, command, expected, tmp_path):
+    ended = run(*command, "--pairs", "50", "--seed", "2").silent()
     header, *lines = ended.out.splitlines()
     assert header.split() == ["centering", "layer", "baseline", "self-similarity", "intra-similarity"]
     assert [line.split()[:2] for line in lines[:16]] == [[one, str(layer)] for one in CENTERINGS for layer in range(4)]
@@ -64,11 +69,10 @@ def test_table_files_and_figure(run, data, tiny_encoder, expected, tmp_path):
         assert [float(cell) for cell in cells[2:]] == pytest.approx(values, abs=1e-5)
 
 
-def test_json_and_the_table_alone(run, data, tiny_encoder, expected, tmp_path, monkeypatch):
+def test_json_and_the_table_alone(run, command, expected, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # not needed here
-    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "50", "--seed", "2")
-    ended = run(*command, "--format", "json", "--no-figure", "--centering", "corpus", "none", "corpus")
-    told = json.loads(ended.out)
+    given = ("--pairs", "50", "--seed", "2", "--format", "json", "--no-figure")
+    told = json.loads(run(*command, *given, "--centering", "corpus", "none", "corpus").out)
     assert {key: told[key] for key in ("texts", "tokens", "words", "pairs", "seed")} == {
         "texts": 6, "tokens": 35, "words": expected.words, "pairs": 50, "seed": 2,
     }  # fmt: skip
@@ -83,37 +87,27 @@ def test_json_and_the_table_alone(run, data, tiny_encoder, expected, tmp_path, m
     assert sorted(path.name for path in tmp_path.iterdir()) == ["analyse-layers.tsv", "texts.txt"]
 
 
-@pytest.mark.parametrize(
-    ("output", "names"), [("out/", ["analyse-layers.png", "analyse-layers.tsv"]), ("out/a.svg", ["a.svg", "a.tsv"])]
-)
-def test_where_files_go(run, data, tiny_encoder, tmp_path, output, names):
-    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "5", "--quiet")
-    ended = run(*command, "--output", output).ok()
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
-    assert len(ended.out.splitlines()) == 17  # quiet has no notes
+def test_where_files_go(run, command, tmp_path):
+    for output, names in (("out/", ["analyse-layers.png", "analyse-layers.tsv"]), ("new/a.svg", ["a.svg", "a.tsv"])):
+        ended = run(*command, "--pairs", "5", "--quiet", "--output", output).ok()
+        assert sorted(path.name for path in (tmp_path / output.partition("/")[0]).iterdir()) == names
+        assert len(ended.out.splitlines()) == 17  # quiet has no notes
 
 
-def test_a_choice_of_texts_is_that_of_the_seed(run, data, tiny_encoder):
-    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "20", "--no-figure")
-    first, same, other = (
-        json.loads(run(*command, "--texts", "4", "--seed", seed, "--format", "json").out) for seed in (0, 0, 1)
-    )
+def test_a_choice_of_texts_is_that_of_the_seed_and_a_table_is_read_by_its_column(run, command, write):
+    given = ("--pairs", "20", "--no-figure", "--format", "json")
+    first, same, other = (json.loads(run(*command, *given, "--texts", "4", "--seed", seed).out) for seed in (0, 0, 1))
     assert first == same
     assert first["texts"] == 4
     assert first["layers"] != other["layers"]
-
-
-def test_a_table_is_read_by_its_column(run, write, data, tiny_encoder):
-    flags = ("--encoder", str(tiny_encoder), "--pairs", "40", "--no-figure", "--format", "json")
     table = write("texts.tsv", ["id\ttext", *(f"{row}\t{text or 'a'}" for row, text in enumerate(TEXTS))])
     plain = write("same.txt", [text or "a" for text in TEXTS])
     by_column, lines = (
-        run("analyse-layers", "--data", str(table), "--column", "text", *flags),
-        run("analyse-layers", "--data", str(plain), *flags),
+        json.loads(run("analyse-layers", *command[3:], *given, "--data", *data).ok().out)["layers"]
+        for data in ((table, "--column", "text"), (plain,))
     )
-    assert (by_column.code, lines.code) == (0, 0)
-    assert json.loads(by_column.out)["layers"] == json.loads(lines.out)["layers"]
-    assert "--column" in run("analyse-layers", "--data", str(table), *flags).complaint()
+    assert by_column == lines
+    assert "--column" in run("analyse-layers", *command[3:], "--data", table).complaint()
 
 
 def test_what_cannot_be_drawn_is_a_dash_null_and_nan(run, write, tiny_encoder, tmp_path):

@@ -47,7 +47,7 @@ def evaluated(scores, **options):
 # --- one metric -------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_groups_their_mean_and_its_interval(run, ratings, tiny_encoder, expected):
+def test_the_table_of_groups_their_mean_its_interval_and_the_scores(run, ratings, tiny_encoder, expected, tmp_path):
     ended = run("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder).silent()
     lines = ended.out.splitlines()
     assert lines[0].split() == ["group", "n", "Pearson", "Spearman", "Kendall"]
@@ -62,23 +62,27 @@ def test_the_table_of_groups_their_mean_and_its_interval(run, ratings, tiny_enco
     assert "Left out: xx-en (fewer than 3 segments, 2 segments)." in lines
     assert lines[-2:] == [f"Signature: {expected.signature}", "Scores: ratings.scores.tsv"]
 
+    written = tmp_path / "ratings.scores.tsv"  # of every digit, to be read back
+    assert written.read_text().splitlines()[0] == "group\thypothesis\treference\thuman_score\ttwmd"
+    for column, values in (("human_score", HUMAN), ("twmd", expected.scores)):
+        segments = read_segments(written, Columns(score=column, groups=("group",)))
+        assert [one.score for one in segments] == values.tolist()
+    assert [(one.groups["group"], one.hypothesis, *one.references) for one in segments] == [row[:3] for row in ROWS]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ratings.scores.tsv", "ratings.tsv"]
 
-def test_json_has_null_where_there_is_no_correlation(run, ratings, tiny_encoder, expected):
-    command = ("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder, "--format", "json")
-    ended = run(*command, "--samples", "50", "--seed", "3")
-    (told,) = json.loads(ended.out)["sets"]
+
+def test_json_has_null_where_there_is_no_correlation(run, judged, ratings, tiny_encoder, expected):
+    command = ("--data", ratings, "--group", "lp", "--encoder", tiny_encoder)
+    (told,) = judged(*command, "--samples", "50", "--seed", "3")
     (metric,) = told["metrics"]
     assert (told["set"], metric["name"]) == ("ratings", "twmd")
     assert metric["groups"]["xx-en"] is None
     pearson = correlations(expected.scores[:4], HUMAN[:4]).pearson
     assert metric["groups"]["de-en"] == pytest.approx(pearson, abs=1e-12)
     assert [one["name"] for one in told["left_out"]["excluded"]] == ["xx-en"]
-    judged = evaluated(expected.scores, samples=50, seed=3).metrics[0]
-    assert (metric["low"], metric["high"]) == (judged.low, judged.high)
+    own = evaluated(expected.scores, samples=50, seed=3).metrics[0]
+    assert (metric["low"], metric["high"]) == (own.low, own.high)
     assert metric["signature"] == str(expected.signature)
-
-
-def test_without_groups_all_segments_are_one(run, ratings, tiny_encoder, expected):
     ended = run("evaluate", "--data", ratings, "--encoder", tiny_encoder, "--quiet")
     lines = ended.out.splitlines()
     whole = correlations(expected.scores, HUMAN)
@@ -90,12 +94,13 @@ def test_without_groups_all_segments_are_one(run, ratings, tiny_encoder, expecte
 # --- several metrics and sets -----------------------------------------------------------------------------------------
 
 
-def test_models_overlap_and_ready_scores_beside_one_another(run, ratings, write, tiny_encoder, expected, tmp_path):
+def test_models_overlap_and_ready_scores_beside_one_another(
+    run, judged, ratings, write, tiny_encoder, expected, tmp_path
+):
     ready = write("ready.txt", [str(-value) for value in HUMAN])
     flags = ("--model", "twmd", "--model", "bertscore-f1", "--baselines", "chrf", "ter", "--scores", f"mine={ready}")
     command = ("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags, "--lower-is-better", "mine")
-    ended = run(*command, "--against", "chrf", "--format", "json")
-    (told,) = json.loads(ended.out)["sets"]
+    (told,) = judged(*command[1:], "--against", "chrf")
     by_name = {one["name"]: one for one in told["metrics"]}
     assert list(by_name) == ["twmd", "bertscore-f1", "chrf", "ter", "mine"]
     assert by_name["twmd"]["value"] == pytest.approx(correlations(expected.scores, HUMAN).pearson, abs=1e-6)
@@ -109,14 +114,10 @@ def test_models_overlap_and_ready_scores_beside_one_another(run, ratings, write,
     assert table.splitlines()[2].split()[0] == "mine"  # the best comes first
     header = (tmp_path / "ratings.scores.tsv").read_text().splitlines()[0].split("\t")
     assert header == ["hypothesis", "reference", "human_score", *by_name]
-
-
-@pytest.mark.parametrize(("format", "begins"), [("markdown", "## ratings"), ("csv", "set,dim"), ("latex", "% Needs")])
-def test_other_formats_hold_every_metric(run, ratings, tiny_encoder, format, begins):
-    flags = ("--model", "twmd", "--model", "sbert", "--format", format)
-    ended = run("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags).silent()
-    assert ended.out.startswith(begins)
-    assert all(name in ended.out for name in ("twmd", "sbert"))
+    for form, begins in {"markdown": "## ratings", "csv": "set,dim", "latex": "% Needs"}.items():
+        out = run(*command, "--format", form).silent().out
+        assert out.startswith(begins)
+        assert all(name in out for name in by_name)
 
 
 def test_scores_in_a_column_need_no_model(run, write):
@@ -125,15 +126,14 @@ def test_scores_in_a_column_need_no_model(run, write):
     assert f"bleu: mean Pearson {correlations([1, 4, 9, 16, 25], [1, 2, 3, 4, 5]).pearson:.3f}" in ended.out
 
 
-def test_dimensions_and_levels_of_a_described_set(run, write):
+def test_dimensions_and_levels_of_a_described_set(run, judged, write):
     lines = ["output\tgold\tfluent\ttrue\tdoc\tsystem\tmine"]
     lines += [f"x{d}{s}\ty\t{s}\t{(d * s) % 3}\td{d}\ts{s}\t{s + d / 10}" for d in range(4) for s in range(1, 5)]
     about = ["hypothesis: output", "references: gold", "ratings: [fluent, 'true']", "item: doc", "system: system",
              "scores: mine"]  # fmt: skip
     described = write("mine.yaml", about)
     flags = ("--set", described, "--data", write("own.tsv", lines))
-    ended = run("evaluate", *flags, "--metric-column", "mine", "--level", "per-item", "--format", "json")
-    told = json.loads(ended.out)["sets"]
+    told = judged(*flags, "--metric-column", "mine", "--level", "per-item")
     assert [one["dimension"] for one in told] == ["fluent", "true"]
     assert told[0]["metrics"][0]["value"] == pytest.approx(1.0)
     assert told[0]["metrics"][0]["units"] == 4
@@ -172,24 +172,6 @@ def test_the_report_shows_metrics_and_how_they_matched_words(run, ratings, tiny_
 
 
 # --- the scores file --------------------------------------------------------------------------------------------------
-
-
-def test_the_scores_file_keeps_every_digit_and_is_read_back(run, ratings, tiny_encoder, expected, tmp_path):
-    run("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder)
-    written = tmp_path / "ratings.scores.tsv"
-    header = written.read_text().splitlines()[0]
-    assert header == "group\thypothesis\treference\thuman_score\ttwmd"
-    for column, values in (("human_score", HUMAN), ("twmd", expected.scores)):
-        segments = read_segments(written, Columns(score=column, groups=("group",)))
-        assert [one.score for one in segments] == values.tolist()
-    assert [(one.groups["group"], one.hypothesis, *one.references) for one in segments] == [row[:3] for row in ROWS]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ratings.scores.tsv", "ratings.tsv"]
-
-
-def test_empty_hypotheses_are_counted_and_warned_of_once(run, write, tiny_encoder):
-    table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "\tthe cat\t3"])
-    ended = run("evaluate", "--data", table, "--encoder", tiny_encoder)
-    assert ended.err == "ratings: 2 segments had an empty side: their values are those of unrelated texts (twmd).\n"
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,12 @@ def metric(tiny_encoder):
     return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
 
 
+@pytest.fixture
+def explained(run):
+    """What an explanation holds as JSON."""
+    return lambda *arguments: json.loads(run("explain", *arguments, "--format", "json").ok().out)
+
+
 def test_a_pair_is_explained(run, metric):
     ended = run("explain", "the cat sat, slowly", "a cat sat", *metric).ok()
     lines = ended.out.splitlines()
@@ -26,47 +32,32 @@ def test_a_pair_is_explained(run, metric):
     assert "Signature" not in run("explain", "the cat sat", "a cat sat", *metric, "--quiet").err
 
 
-def test_the_score_is_that_of_the_command_score(run, metric, texts):
-    scores = [float(line) for line in run("score", "-i", *texts, *metric).out.split()]
-    for number in (1, 3):
-        ended = run("explain", "-i", *texts, "--line", number, "--format", "json", *metric)
-        found = json.loads(ended.out)
-        assert found["score"] == pytest.approx(scores[number - 1], abs=1e-6)
-        assert found["segment_score"] == found["score"]
-    first = json.loads(run("explain", "-i", *texts, "--format", "json", *metric).out)
-    assert first["score"] == pytest.approx(scores[0], abs=1e-6)
+def test_the_score_and_its_weights_are_those_of_the_whole_files(run, explained, metric, texts, tiny_encoder):
+    for options in (metric, ["--model", "bertscore-f1-idf", *metric[2:]]):
+        scores = [float(line) for line in run("score", "-i", *texts, *options).out.split()]
+        for number in (1, 3):
+            found = explained("-i", *texts, "--line", number, *options)
+            assert found["score"] == pytest.approx(scores[number - 1], abs=1e-6)
+            assert found["segment_score"] == found["score"]
+    assert explained("-i", *texts, *metric)["score"] == explained("-i", *texts, "--line", 1, *metric)["score"]
+    assert explained("a dog", "the dog", *options)["signature"] != found["signature"]
 
 
-def test_weights_are_those_of_the_whole_files(run, texts, tiny_encoder):
-    options = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch"]
-    scores = run("score", "-i", *texts, *options).out.split()
-    found = json.loads(run("explain", "-i", *texts, "--line", 2, "--format", "json", *options).out)
-    assert found["score"] == pytest.approx(float(scores[1]), abs=1e-6)
-    alone = json.loads(run("explain", "a dog", "the dog", "--format", "json", *options).out)
-    assert alone["signature"] != found["signature"]
-
-
-def test_the_best_reference_is_named(run, metric):
+def test_the_best_reference_and_what_is_out_of_the_ordinary_are_noted(run, metric):
     out = run("explain", "a dog", "rain", "a dog", "the dog", *metric).out
     assert "reference 2 a dog" in out
     assert "this is the best" in out
-
-
-def test_what_is_out_of_the_ordinary_is_noted(run, metric):
     assert "a side has nothing to match" in run("explain", "", "a dog", *metric).out
     long = run("explain", "a dog " * 20, "a dog", *metric, "--max-length", 8).out
     assert "longer than the encoder allows" in long
 
 
-def test_no_control_character_reaches_a_terminal(run, metric):
+def test_no_control_character_reaches_a_terminal(run, refused, metric):
+    assert "half a surrogate pair" in refused("explain", "a\udcff", "b")
     out = run("explain", "a \x1b[31mcat\x00 مرحبا", "a cat", *metric).out
     assert not {"\x1b", "\x00"} & set(out)
     assert r"\x1b[31mcat\x00 مرحبا" in out.replace("\\x1b [ 31m", "\\x1b[31m")
     assert one_line("a\n\tb\ud800") == r"a b\ud800"
-
-
-def test_half_a_surrogate_pair_is_refused(refused):
-    assert "half a surrogate pair" in refused("explain", "a\udcff", "b")
 
 
 def test_standard_input_is_read_once(run, metric, monkeypatch, write):
@@ -93,12 +84,12 @@ def test_rome_shows_features_words_and_trees(run, embedded):
 # --- where it goes ----------------------------------------------------------------------------------------------------
 
 
-def test_what_words_add_is_a_column_and_a_sum(run, metric):
+def test_what_words_add_is_a_column_and_a_sum(run, explained, metric):
     out = run("explain", "the cat sat", "a cat sat", *metric).out
     (line,) = [line for line in out.splitlines() if line.startswith("adds up")]
     score = next(line.split()[1] for line in out.splitlines() if line.startswith("score"))
     assert line.endswith(f"= score {score}")
-    found = json.loads(run("explain", "the cat sat", "a cat sat", "--format", "json", *metric).out)
+    found = explained("the cat sat", "a cat sat", *metric)
     table = out[out.index("draws on") :].splitlines()
     adds = dict(zip(found["hypothesis"]["words"], found["hypothesis"]["adds"], strict=True))
     for row in table[1:]:
@@ -108,30 +99,27 @@ def test_what_words_add_is_a_column_and_a_sum(run, metric):
     assert sum(found["reference"]["adds"]) + beside == pytest.approx(found["score"], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE"), ("a.json", b'{"score"'),
-     ("a.jsonl", b'{"score"'), ("new/a.txt", b"hypothesis  the cat")],
-)  # fmt: skip
-def test_the_suffix_says_what_is_written(run, metric, tmp_path, name, start):
-    ended = run("explain", "the cat sat", "a cat sat", "--output", name, *metric)
-    assert (ended.code, ended.out) == (0, "")
-    assert ended.err.startswith("Signature: ")
-    assert (tmp_path / name).read_bytes().strip().startswith(start)
+def test_the_suffix_says_what_is_written(run, metric, tmp_path):
+    for name, start in {
+        "a.png": b"\x89PNG", "a.svg": b"<?xml", "a.pdf": b"%PDF", "a.html": b"<!DOCTYPE", "a.json": b'{"score"',
+        "a.jsonl": b'{"score"', "new/a.txt": b"hypothesis  the cat",
+    }.items():  # fmt: skip
+        ended = run("explain", "the cat sat", "a cat sat", "--output", name, *metric)
+        assert (ended.code, ended.out) == (0, "")
+        assert ended.err.startswith("Signature: ")
+        assert (tmp_path / name).read_bytes().strip().startswith(start)
 
 
-def test_several_lines_in_every_format(run, metric, texts):
+def test_several_lines_in_every_format(run, explained, metric, texts):
     options = ["-i", *texts, "--lines", "2-3", "--quiet", *metric]
     text = run("explain", *options).out
     assert [line for line in text.splitlines() if line.startswith("line ")] == ["line        2", "line        3"]
-    listed = json.loads(run("explain", *options, "--format", "json").out)
     lines = [json.loads(line) for line in run("explain", *options, "--format", "jsonl").out.splitlines()]
-    assert listed == lines
+    assert lines == explained(*options)
     assert [one["line"] for one in lines] == [2, 3]
     scores = [float(line) for line in run("score", "-i", *texts, *metric).out.split()]
     assert [one["score"] for one in lines] == pytest.approx(scores[1:3], abs=1e-6)
-    assert [one["line"] for one in map(json.loads, run("explain", "-i", *texts, "--lines", "4-", "--format", "jsonl",
-                                                       *metric).out.splitlines())] == [4]  # fmt: skip
+    assert explained("-i", *texts, "--lines", "4-", *metric)["line"] == 4
     page = run("explain", *options, "--format", "html").out
     assert 'id="line-2"' in page
     assert 'id="line-4"' not in page

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from textmover.scoring.engine.engine import Engine
+
 GROUPS = [
     ["the cat sat on the street", "a cat sat on the street", "dogs bark", "the cat sat"],
     ["red rain", "it rained", "the rain", "rain rain"],
@@ -33,9 +35,10 @@ def table(write):
     return write("samples.jsonl", [json.dumps(row) for row in rows])
 
 
-def chosen(ended):
-    assert ended.code == 0, ended.err
-    return [json.loads(line) for line in ended.out.splitlines()]
+@pytest.fixture
+def chosen(run):
+    """The choices as JSON Lines."""
+    return lambda *given: [json.loads(line) for line in run("mbr", *given, "--format", "jsonl").ok().out.splitlines()]
 
 
 def test_the_chosen_texts_are_printed(run, metric, samples):
@@ -65,8 +68,8 @@ def test_every_form_of_input_chooses_alike(run, metric, samples, table, write, m
         assert run("mbr", *arguments, *metric).out == texts
 
 
-def test_the_formats_tell_the_same(run, metric, table, tiny_encoder, tmp_path):
-    found = chosen(run("mbr", "--data", table, "--id-column", "id", "--format", "jsonl", *metric))
+def test_the_formats_tell_the_same(run, chosen, metric, table, write, tmp_path):
+    found = chosen("--data", table, "--id-column", "id", *metric)
     assert [one["id"] for one in found] == ["s0", "s1", "s2"]
     for one, group in zip(found, GROUPS, strict=True):
         assert one["text"] == group[one["index"]]
@@ -88,106 +91,74 @@ def test_the_formats_tell_the_same(run, metric, table, tiny_encoder, tmp_path):
     assert without.splitlines()[0] == "index\tutility\tutilities\ttext"
     assert list(tmp_path.glob("*.partial")) == []
 
-
-def test_scores_of_the_command_score_make_the_utilities(run, metric, table, write):
-    (first, *_) = chosen(run("mbr", "--data", table, "--format", "jsonl", *metric))
-    group = GROUPS[0]
-    hypotheses, references = ([group[0]] * 3, group[1:])
+    hypotheses, references = [GROUPS[0][0]] * 3, GROUPS[0][1:]
     scores = run("score", "-i", write("h.txt", hypotheses), write("r.txt", references), *metric).out.split()
-    assert first["utilities"][0] == pytest.approx(sum(map(float, scores)) / 3, abs=1e-6)
+    assert found[0]["utilities"][0] == pytest.approx(sum(map(float, scores)) / 3, abs=1e-6)
 
 
-def test_weights_references_and_the_candidate_itself(run, metric, write):
+def test_weights_references_and_the_candidate_itself(chosen, metric, write):
     rows = [{"candidates": ["a cat", "the cat", "red rain"], "p": [0, 0, 1], "refs": ["the cat", "the cat"]}]
-    table = write("samples.jsonl", [json.dumps(row) for row in rows])
-    jsonl = ["--data", table, "--format", "jsonl", *metric]
-    (weighted,) = chosen(run("mbr", *jsonl, "--weights-column", "p"))
+    given = ["--data", write("samples.jsonl", [json.dumps(row) for row in rows]), *metric]
+    (weighted,) = chosen(*given, "--weights-column", "p")
     assert (weighted["index"], weighted["utility"]) == (2, pytest.approx(1))
-    (others,) = chosen(run("mbr", *jsonl, "--weights-column", "p", "--no-include-self"))
+    (others,) = chosen(*given, "--weights-column", "p", "--no-include-self")
     assert others["utilities"][0] == pytest.approx(weighted["utilities"][0], abs=1e-6)
-    (against,) = chosen(run("mbr", *jsonl, "--references-column", "refs"))
+    (against,) = chosen(*given, "--references-column", "refs")
     assert (against["text"], against["utility"]) == ("the cat", pytest.approx(1))
-    (plain,), (itself,) = chosen(run("mbr", *jsonl)), chosen(run("mbr", *jsonl, "--include-self"))
-    expected = [(2 * one + 1) / 3 for one in plain["utilities"]]
-    assert itself["utilities"] == pytest.approx(expected, abs=1e-6)
+    (plain,), (itself,) = chosen(*given), chosen(*given, "--include-self")
+    assert itself["utilities"] == pytest.approx([(2 * one + 1) / 3 for one in plain["utilities"]], abs=1e-6)
 
 
-def test_a_distance_is_minimised(run, tiny_encoder, table):
-    options = ["--model", "lazy-emd-en", "--encoder", tiny_encoder, "--backend", "torch", "--format", "jsonl"]
-    for one in chosen(run("mbr", "--data", table, *options)):
+def test_distances_are_minimised_and_idf_is_fitted_on_the_whole_input(chosen, metric, table, write):
+    for one in chosen("--data", table, "--model", "lazy-emd-en", *metric[2:]):
         assert one["utility"] == min(one["utilities"])
-
-
-def test_idf_weights_are_fitted_on_the_whole_input(run, tiny_encoder, table, write):
-    options = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch", "--format", "jsonl"]
-    found = chosen(run("mbr", "--data", table, *options))
-    reversed_table = write("reversed.jsonl", table.read_text().splitlines()[::-1])
-    for one, other in zip(found, chosen(run("mbr", "--data", reversed_table, *options))[::-1], strict=True):
+    backwards = write("reversed.jsonl", table.read_text().splitlines()[::-1])
+    found, turned = (chosen("--data", one, "--model", "bertscore-f1-idf", *metric[2:]) for one in (table, backwards))
+    for one, other in zip(found, turned[::-1], strict=True):
         assert one["utilities"] == pytest.approx(other["utilities"], abs=1e-6)
 
 
-def test_texts_of_any_kind_survive(run, metric, write):
+def test_texts_of_any_kind_survive(chosen, metric, write):
     odd = ["<b>bold</b> & 'x'", "עברית עברית", "tab\there", "line\nbreak\r", "\x1b[31mred\x00"]
     table = write("odd.jsonl", [json.dumps({"candidates": [text, text]}) for text in odd])
-    found = chosen(run("mbr", "--data", table, "--format", "jsonl", *metric))
-    assert [one["text"] for one in found] == odd
+    assert [one["text"] for one in chosen("--data", table, *metric)] == odd
 
 
-def interrupt(monkeypatch, after, error):
-    """Let scoring end with an error after some windows of one segment each."""
-    from textmover.scoring.engine.engine import Engine
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Let a signal come behind some windows of one segment each."""
 
-    score_within, calls = Engine.score_within, []
+    def interrupt(after, sent=signal.SIGINT):
+        score_within, calls = Engine.score_within, []
 
-    def stopping(self, *arguments):
-        calls.append(1)
-        if len(calls) > after:
-            raise error
-        return score_within(self, *arguments)
+        def stopping(self, *arguments):
+            calls.append(1)
+            if len(calls) == after + 1:
+                assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
+                os.kill(os.getpid(), sent)
+            return score_within(self, *arguments)
 
-    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
-    monkeypatch.setattr(Engine, "score_within", stopping)
+        monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
+        monkeypatch.setattr(Engine, "score_within", stopping)
+
+    return interrupt
 
 
-def test_an_interruption_loses_nothing(run, metric, table, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_loses_nothing(run, metric, table, tmp_path, interrupt, sent, code):
     whole = run("mbr", "--data", table, *metric).out.splitlines(keepends=True)
     output = tmp_path / "choices.txt"
-    interrupt(monkeypatch, 2, KeyboardInterrupt())
-    ended = run("mbr", "--data", table, "--output", output, *metric)
-    assert ended.code == 130
-    assert ended.err == f"textmover: interrupted: the choices of the first 2 segments are in {output}.partial\n"
+    interrupt(2, sent)
+    said = f"textmover: interrupted: the choices of the first 2 segments are in {output}.partial\n"
+    assert run("mbr", "--data", table, "--output", output, *metric) == (code, "", said)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert not output.exists()
     assert (tmp_path / "choices.txt.partial").read_text() == "".join(whole[:2])
-    ended = run("mbr", "--data", table, "--format", "text", *metric)
-    assert ended.code == 130
-    monkeypatch.undo()
-
-
-def test_sigterm_loses_nothing_either(run, metric, table, tmp_path, monkeypatch):
-    from textmover.scoring.engine.engine import Engine
-
-    score_within, calls = Engine.score_within, []
-
-    def stopping(self, *arguments):
-        calls.append(1)
-        if len(calls) == 3:
-            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the tests would end here"
-            os.kill(os.getpid(), signal.SIGTERM)
-        return score_within(self, *arguments)
-
-    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
-    monkeypatch.setattr(Engine, "score_within", stopping)
-    ended = run("mbr", "--data", table, "--output", tmp_path / "choices.txt", *metric)
-    assert ended.code == 143
-    assert "interrupted: the choices of the first 2 segments are in" in ended.err
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_an_error_before_the_first_segment_leaves_no_file(run, metric, table, tmp_path, monkeypatch):
-    interrupt(monkeypatch, 0, KeyboardInterrupt())
-    output = tmp_path / "out" / "choices.txt"
-    assert run("mbr", "--data", table, "--output", output, *metric).code == 130
-    assert list(output.parent.iterdir()) == []
+    interrupt(2, sent)
+    assert run("mbr", "--data", table, "--format", "text", *metric).code == code
+    interrupt(0, sent)
+    assert run("mbr", "--data", table, "--output", "out/choices.txt", *metric).code == code
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_malformed_line_behind_others(run, metric, write, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from textmover.cli.commands import perturb as command
 from textmover.perturbations.kinds import ALIASES, KINDS
-from textmover.types import InputError, ParsedText
+from textmover.types import ParsedText
 
 TEXTS = ["We live in a beautiful house near Oslo.", "", "The lake was frozen.", "The dog chased the cat."]
 HEADER = ["original", "perturbed", "type", "degree", "severity", "rating"]
@@ -47,8 +47,6 @@ def parser(monkeypatch):
     asked = []
 
     def load_parser(name: str):
-        if name == "none":
-            raise InputError("Expected a parser, but got none: train one.")
         asked.append(name)
         return lambda texts: [parsed(text) for text in texts]
 
@@ -59,9 +57,7 @@ def parser(monkeypatch):
 def test_a_table_on_standard_output(run, texts):
     ended = run("perturb", "-i", texts, "--types", "synonym", "negate,entity").ok()
     found = rows(ended.out)
-    assert [(row["type"], row["perturbed"]) for row in found[:1]] == [
-        ("synonym", "We live in a lovely house near Oslo.")
-    ]
+    assert (found[0]["type"], found[0]["perturbed"]) == ("synonym", "We live in a lovely house near Oslo.")
     assert found[-1] == {
         "original": "The lake was frozen.",
         "perturbed": "The lake was not frozen.",
@@ -74,9 +70,8 @@ def test_a_table_on_standard_output(run, texts):
 
 
 def test_json_lines_into_a_file_by_its_suffix(run, texts, tmp_path):
-    ended = run(
-        "perturb", "-i", texts, "--types", "deletion", "--degrees", "1", "2", "--versions", "2", "-o", "o.jsonl"
-    )
+    given = ("--types", "deletion", "--degrees", "1", "2", "--versions", "2")
+    ended = run("perturb", "-i", texts, *given, "-o", "o.jsonl")
     assert (ended.code, ended.out) == (0, "")
     assert ended.err.endswith("Written to o.jsonl\n")
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
@@ -84,9 +79,6 @@ def test_json_lines_into_a_file_by_its_suffix(run, texts, tmp_path):
     assert len(found) == 3 * 2 * 2
     assert {row["type"] for row in found} == {"drop"}
     assert all(row["rating"] == pytest.approx(100 * (1 - row["severity"]), abs=0.05) for row in found)
-
-
-def test_the_same_twice_and_another_seed_another_choice(run, texts):
     given = ("perturb", "-i", texts, "--types", "drop", "random-word", "--quiet")
     first, again, other = run(*given), run(*given), run(*given, "--seed", "3")
     assert first == again
@@ -123,14 +115,8 @@ def test_an_encoder_makes_substitution_possible(run, write, tiny_encoder, monkey
     assert len(rows(ended.out)) == 2
 
 
-def test_a_column_of_a_table(run, write):
-    path = write("table.tsv", ["id\ttext", "1\tThe lake was frozen."])
-    ended = run("perturb", "-i", path, "--column", "text", "--types", "negate", "--quiet")
-    assert [row["perturbed"] for row in rows(ended.out)] == ["The lake was not frozen."]
-
-
-def test_texts_with_line_breaks_go_into_json_lines_alone(run, refused, write):
-    path = write("table.jsonl", [json.dumps({"text": "The lake\nwas frozen."})])
+def test_a_column_of_a_table_whose_line_breaks_need_json_lines(run, refused, write):
+    path = write("table.jsonl", [json.dumps({"id": 1, "text": "The lake\nwas frozen."})])
     given = ("perturb", "-i", path, "--column", "text", "--types", "negate")
     assert "without tabs and line breaks for a .tsv, but got one in text 1" in refused(*given)
     made = json.loads(run(*given, "--format", "jsonl").out)

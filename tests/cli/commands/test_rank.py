@@ -69,22 +69,8 @@ def test_groups_people_and_means(run, long):
     given = ["rank", "--data", long, *COLUMNS, "--group", "lp", "--score-column", "human", *FEW_DRAWS]
     found = json.loads(run(*given, "--format", "json").out)
     rows = made(("de-en", "zh-en"))
-    tables = rank_systems(
-        [row[3] for row in rows],
-        [row[1] for row in rows],
-        [row[2] for row in rows],
-        [row[0] for row in rows],
-        samples=60,
-        trials=300,
-    )
-    people = rank_systems(
-        [row[4] for row in rows],
-        [row[1] for row in rows],
-        [row[2] for row in rows],
-        [row[0] for row in rows],
-        samples=60,
-        trials=300,
-    )
+    keys = [[row[at] for row in rows] for at in (1, 2, 0)]
+    tables, people = (rank_systems([row[at] for row in rows], *keys, samples=60, trials=300) for at in (3, 4))
     for group, table, human in zip(found["groups"], tables, people, strict=True):
         assert group["group"] == table.group
         for entry in group["systems"]:

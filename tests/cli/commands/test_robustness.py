@@ -40,6 +40,9 @@ def model(tiny_encoder):
     return ("--models", "twmd", "--encoder", tiny_encoder, "--baselines", "chrf")
 
 
+FEW = ("--baselines", "chrf", "--samples", 20)
+
+
 def told(out):
     """The records of a page in JSON: of metrics by name, and of kinds by metric, kind and degree."""
     records = [record for table in json.loads(out)["tables"] for record in table["records"]]
@@ -77,24 +80,21 @@ def test_drops_are_those_of_the_perturbations_and_the_metric(run, texts, model, 
     assert kinds["chrf", "synonym", "all"]["meaning"] == "kept"
 
 
-def test_the_same_twice_and_another_seed_another_choice(run, texts):
+def test_the_same_twice_another_seed_another_choice_and_a_limit(run, texts):
     given = ("robustness", "-i", texts, *SOME, "--baselines", "chrf", "--format", "json")
     first, again, other = run(*given), run(*given), run(*given, "--seed", 3)
     assert first == again
     assert told(first.out)[1]["chrf", "drop", "all"]["drop"] != told(other.out)[1]["chrf", "drop", "all"]["drop"]
-
-
-def test_a_limit_takes_some_of_the_texts_and_says_so(run, texts):
-    ended = run("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--limit", 3, "--samples", 20)
+    ended = run("robustness", "-i", texts, "--kinds", "drop", "--limit", 3, *FEW)
     assert ended.out.startswith("Texts: 3 of 5 different texts of texts.txt (chosen by seed 0), scored against them")
     assert cells(ended.out, "drop")[:3] == ["drop", "changed", "12"]
+    assert "kind       meaning   n   chrf   95 % interval" in ended.out  # of one metric beside it
 
 
 def test_references_of_people_take_the_place_of_the_texts(run, write):
     rows = [(text, text.replace("big", "large").replace("happy", "glad")) for text in TEXTS if text]
     path = write("table.tsv", ["text\tperson", *("\t".join(row) for row in rows)])
-    given = ("robustness", "-i", path, "--column", "text", "--kinds", "drop", "--degrees", 1, "--samples", 20)
-    given = (*given, "--baselines", "chrf", "--format", "json")
+    given = ("robustness", "-i", path, "--column", "text", "--kinds", "drop", "--degrees", 1, *FEW, "--format", "json")
     itself, person = run(*given), run(*given, "--reference-column", "person")
     assert "Each text is its own reference" in itself.out
     assert "Each text is its own reference" not in person.out
@@ -112,9 +112,7 @@ def test_a_set_brings_references_and_its_ratings_have_no_part(run, write, tmp_pa
     rows = [{**row, "mr": str(place), "hypothesis": text, "references": [text, "a good hotel"]}
             for place, text in enumerate(TEXTS[:4])]  # fmt: skip
     path = write("hotels.jsonl", [json.dumps(one) for one in rows])
-    ended = run(
-        "robustness", "-i", path, "--set", "sfhotel", "--kinds", "drop", "--baselines", "chrf", "--samples", 20
-    ).ok()
+    ended = run("robustness", "-i", path, "--set", "sfhotel", "--kinds", "drop", *FEW).ok()
     assert "scored against their references" in ended.out
     assert "The ratings that came with the texts (informativeness, naturalness, quality) have no part" in ended.out
     assert "sfhotel" in built_in_descriptions()
@@ -183,26 +181,17 @@ def test_an_svg_by_its_suffix_a_folder_and_no_figure(run, texts, tmp_path, monke
     assert "![" not in (tmp_path / "folder" / "robustness.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("format", "start"), [("markdown", "# Robustness"), ("csv", "table,metric,"), ("json", "{")])
-def test_formats(run, texts, format, start):
-    ended = run(
-        "robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20, "--format", format
-    )
-    assert ended.out.startswith(start)
-
-
-def test_one_metric_has_its_intervals_beside_it(run, texts):
-    ended = run("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20)
-    assert "kind       meaning   n   chrf   95 % interval" in ended.out
-
-
-def test_a_kind_that_no_text_allows_has_a_dash(run, write):
+def test_formats_and_what_is_left_out(run, texts, write):
+    for form, start in {"markdown": "# Robustness", "csv": "table,metric,", "json": "{"}.items():
+        assert run("robustness", "-i", texts, "--kinds", "drop", *FEW, "--format", form).out.startswith(start)
     path = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."])
-    ended = run(
-        "robustness", "-i", path, "--kinds", "drop", "number", "--baselines", "chrf", "ter", "--samples", 20
-    ).ok()
+    ended = run("robustness", "-i", path, "--kinds", "drop", "number", *FEW[:2], "ter", *FEW[2:]).ok()
     assert cells(ended.out, "number") == ["number", "changed", "0", "-", "-"]
     assert "No text allows number." in ended.out
+    ended = run("robustness", "-i", texts, "--degrees", 1, *FEW).ok()
+    assert "Left out: passive and active (give --perturbation-parser NAME)." in ended.out
+    assert "Left out: substitute (give --neighbours ENCODER)." in ended.out
+    assert "\nidentity" not in ended.out
 
 
 def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
@@ -211,10 +200,3 @@ def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
     given = ("--kinds", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
     assert run("robustness", "-i", path, *given, "--output", "found.svg").code == 0
     assert [(one.title, one.names) for one in drawn] == [("changes that harm", ["drop"])]
-
-
-def test_what_needs_more_is_left_out_and_said(run, texts):
-    ended = run("robustness", "-i", texts, "--degrees", 1, "--baselines", "chrf", "--samples", 20).ok()
-    assert "Left out: passive and active (give --perturbation-parser NAME)." in ended.out
-    assert "Left out: substitute (give --neighbours ENCODER)." in ended.out
-    assert "\nidentity" not in ended.out

@@ -1,5 +1,6 @@
 import json
 import logging
+import math
 import os
 import signal
 import struct
@@ -61,83 +62,51 @@ def evaluated(run, *command) -> dict:
     return metric
 
 
-def agreement(setting) -> float:
-    """The mean Pearson of a setting, with its sign turned where lower scores are better."""
-    return setting["pearson"] if setting["higher_is_better"] else -setting["pearson"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--field", "temperature=0.01,0.1,1", "--field", "layer=1,2"],
-        pytest.param(
-            ["--field", "hypothesis-penalty=0.1,0.5,inf", "--field", "layer=null,2", "--model", "lazy-emd-en"],
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            ["--field", "centering=none,dimension,sentence,batch", "--field", "iterations=1,3"], marks=pytest.mark.long
-        ),
-        ["--field", "centering=none,corpus", "--field", "rescale=false,true", "--fit-on", "corpus.txt"],
-        ["--field", "weights=idf,tf-idf", "--field", "idf=smooth,plus-one", "--fit-on", "corpus.txt"],
-        pytest.param(
-            ["--field", "alpha=0.3,0.7", "--field", "subwords=all,first,mean", "--model", "bertscore-f1-idf"],
-            marks=pytest.mark.long,
-        ),
-        pytest.param(["--field", "matching=twmd,trwmd,bertscore,emd", "--field", "layer=null"], marks=pytest.mark.long),
-        pytest.param(
-            ["--field", "matching=emd,sbert", "--field", "aggregation=power-means,routing", "--last-layers", "3"],
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            [
-                "--field",
-                "powers=1,[1,inf]",
-                "--field",
-                "ngram=1,sentence",
-                "--aggregation",
-                "power-means",
-                "--last-layers=2",
-            ],
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            ["--field", "output=similarity,distance", "--normalize", "false", "--model", "wmd", "--no-cache"],
-            marks=pytest.mark.long,
-        ),
-    ],
-)
-def test_a_sweep_is_each_setting_evaluated_alone(run, base, write, arguments):
-    write("corpus.txt", CORPUS)
-    told = swept(run, *base, "--group", "lp", *arguments)
-    settings = told["settings"]
-    expected = 1
-    for values in told["fields"].values():
-        expected *= len(values)
-    assert len(settings) == expected
-    rest, fields = list(arguments), list(told["fields"])
-    for _ in fields:
-        at = rest.index("--field")
-        del rest[at : at + 2]
-    for one in settings:
-        fits = one["fields"].get("centering") == "corpus" or one["fields"].get("rescale")
-        fits = fits or one["fields"].get("weights") in ("idf", "tf-idf")
-        alone = [part for part in rest if fits or part not in ("--fit-on", "corpus.txt")]
-        flags = [part for name in fields for part in flag(name, one["fields"][name])]
-        found = evaluated(run, *base, "--group", "lp", *alone, *flags)
-        ends = ("low", "high") if one["higher_is_better"] else ("high", "low")
-        assert agreement(one) == pytest.approx(found["value"], abs=1e-6)
-        for end, other in zip(("low", "high"), ends, strict=True):
-            sign = 1 if one["higher_is_better"] else -1
+def check_alone(run, told, command, fitting=()):
+    """Each setting has the value, interval and signature that it has alone; some settings fit statistics."""
+    for one in told["settings"]:
+        values = one["fields"]
+        fits = values.get("centering") == "corpus" or values.get("rescale") or values.get("weights")
+        flags = [part for name, value in values.items() for part in flag(name, value)]
+        found = evaluated(run, *command, *(fitting if fits else ()), *flags)
+        sign = 1 if one["higher_is_better"] else -1
+        assert sign * one["pearson"] == pytest.approx(found["value"], abs=1e-6)
+        for end, other in zip(("low", "high"), ("low", "high")[::sign], strict=True):
             assert sign * one["interval"][end] == pytest.approx(found[other], abs=1e-6)
         assert one["signature"] == found["signature"]
 
 
-def test_a_checkpoint_keeps_its_weights_and_what_belongs_to_them(run, ratings, checkpoint):
-    told = swept(run, "--data", ratings, "--model", checkpoint, "--field", "temperature=0.02,0.2", "--samples", "20")
-    for one in told["settings"]:
-        temperature = one["fields"]["temperature"]
-        alone = evaluated(run, "--data", ratings, "--model", checkpoint, "--temperature", temperature)
-        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
+SWEPT = """
+temperature=0.01,0.1,1 layer=1,2
+centering=none,corpus rescale=false,true --fit-on corpus.txt
+weights=idf,tf-idf idf=smooth,plus-one --fit-on corpus.txt
+long hypothesis-penalty=0.1,0.5,inf layer=null,2 --model lazy-emd-en
+long centering=none,dimension,sentence,batch iterations=1,3
+long alpha=0.3,0.7 subwords=all,first,mean --model bertscore-f1-idf
+long matching=twmd,trwmd,bertscore,emd layer=null
+long matching=emd,sbert aggregation=power-means,routing --last-layers 3
+long powers=1,[1,inf] ngram=1,sentence --aggregation power-means --last-layers=2
+long output=similarity,distance --normalize false --model wmd --no-cache
+"""
+"""Fields and their values, then further options; most are tested in the longest runs alone."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.long) if line.startswith("long ") else line
+        for line in SWEPT.strip().splitlines()
+    ],
+)
+def test_a_sweep_is_each_setting_evaluated_alone(run, base, write, line):
+    write("corpus.txt", CORPUS)
+    swept_fields, dashes, rest = line.removeprefix("long ").partition(" --")
+    options = (dashes + rest).split()
+    fields = [part for field in swept_fields.split() for part in ("--field", field)]
+    told = swept(run, *base, "--group", "lp", *fields, *options)
+    assert len(told["settings"]) == math.prod(map(len, told["fields"].values()))
+    fitting = options if "--fit-on" in options else []
+    check_alone(run, told, (*base, "--group", "lp", *(options if not fitting else ())), fitting)
 
 
 @pytest.fixture(scope="module")
@@ -145,26 +114,17 @@ def fitted(tiny_encoder):
     return Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), layer=2).fit(CORPUS)
 
 
-def test_a_checkpoint_with_a_mean_goes_without_it_and_back(run, ratings, fitted, tmp_path):
+def test_checkpoints_and_statistics_of_files_serve_every_setting(run, base, ratings, checkpoint, fitted, tmp_path):
+    command = ("--data", ratings, "--model", checkpoint, "--samples", "20")
+    check_alone(run, swept(run, *command, "--field", "temperature=0.02,0.2"), command)
     folder = save_checkpoint(fitted.metric, tmp_path / "metric", card="# card\n")
     command = ("--data", ratings, "--model", folder, "--samples", "20")
-    told = swept(run, *command, "--field", "centering=none,corpus,sentence", "--field", "score=f,recall")
-    for one in told["settings"]:
-        flags = [part for name, value in one["fields"].items() for part in flag(name, value)]
-        alone = evaluated(run, *command, *flags)
-        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
-        assert one["signature"] == alone["signature"]
-
-
-def test_statistics_from_a_file_serve_every_setting(run, base, fitted, tmp_path):
+    check_alone(
+        run, swept(run, *command, "--field", "centering=none,corpus,sentence", "--field", "score=f,recall"), command
+    )
     path = fitted.save_statistics(tmp_path / "mean.safetensors")
     command = (*base, "--model", "twmd-b", "--layer", "2", "--statistics", path)
-    told = swept(run, *command, "--field", "temperature=0.1,0.3")
-    for one in told["settings"]:
-        flags = flag("temperature", one["fields"]["temperature"])
-        alone = evaluated(run, *command, *flags)
-        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
-        assert one["signature"] == alone["signature"]
+    check_alone(run, swept(run, *command, "--field", "temperature=0.1,0.3"), command)
 
 
 @pytest.mark.parametrize("limit", [settings_module.STATES_BYTES, 3000, 0])
@@ -249,18 +209,19 @@ def test_lower_is_better(run, base):
     assert "Lower scores are better, so negative correlations mean agreement there." in ended.out
 
 
-@pytest.mark.long
-def test_a_constant_score_has_no_correlation_and_is_not_the_best(run, write, tiny_encoder):
-    rows = ["a dog\tthe dog\t1", "a dog\tthe dog\t2", "a dog\tthe dog\t3"]
-    table = write("constant.tsv", ["hypothesis\treference\tscore", *rows])
-    command = ("--data", table, "--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5")
-    told = swept(run, *command)
+def test_a_constant_score_has_no_correlation_and_is_not_the_best_and_warnings_come_once(run, write, tiny_encoder):
+    header = "hypothesis\treference\tscore"
+    table = write("constant.tsv", [header, *(f"a dog\tthe dog\t{one}" for one in (1, 2, 3))])
+    command = ("--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5", "--data")
+    told = swept(run, *command, table)
     assert [(one["pearson"], one["interval"]) for one in told["settings"]] == [(None, {"low": None, "high": None})] * 2
     assert told["best"] is None
-    ended = run("sweep", *command).ok()
+    ended = run("sweep", *command, table).ok()
     assert ended.out.splitlines()[1].split() == ["0.1", "-", "-", "to", "-", "-", "-"]
     assert "Best" not in ended.out
     assert "Left out of the mean: all (fewer than 3 segments, or scores that are all equal)" in ended.out
+    table = write("empty.tsv", [header, "\ta dog\t1", "a cat\ta dog\t2", "no\tthe cat\t3"])
+    assert run("sweep", *command, table).ok().err.count("had an empty side") == 1
 
 
 def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, monkeypatch):
@@ -297,14 +258,6 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
         "textmover: interrupted",
     ]
     assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 3
-
-
-def test_a_warning_that_every_setting_has_is_given_once(run, write, tiny_encoder):
-    table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "no\tthe cat\t3"])
-    ended = run(
-        "sweep", "--data", table, "--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5"
-    ).ok()
-    assert ended.err.count("had an empty side") == 1
 
 
 def test_no_progress_where_nobody_watches(run, base):
