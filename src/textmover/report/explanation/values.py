@@ -21,72 +21,46 @@ SideName = Literal["hypothesis", "reference"]
 
 
 class Step(NamedTuple):
-    """A number on the way to the score, in the order of the computation.
+    """A number on the way to the score, in the order of the computation."""
 
-    Attributes:
-        name: What the number is.
-        value: The number.
-        how: How it comes about, in a few words.
-    """
-
-    name: str
-    value: float
-    how: str
+    name: str  # what the number is
+    value: float  # the number
+    how: str  # how it comes about, in a few words
 
 
 class WordPair(NamedTuple):
-    """Two words that were matched.
+    """Two words that were matched."""
 
-    Attributes:
-        reference: Position of the reference's word.
-        hypothesis: Position of the hypothesis' word.
-        similarity: Cosine of the two.
-        mass: What is moved between them, as a share of all.
-        rate: What each unit of that mass counts: a similarity or a cost.
-        penalty: What positions leave of the cosine, in (0, 1]; ``None`` where they play no part.
-    """
-
-    reference: int
-    hypothesis: int
-    similarity: float
-    mass: float
-    rate: float
-    penalty: float | None = None
+    reference: int  # position of the reference's word
+    hypothesis: int  # position of the hypothesis' word
+    similarity: float  # cosine of the two
+    mass: float  # what is moved between them, as a share of all
+    rate: float  # what each unit of that mass counts: a similarity or a cost
+    penalty: float | None = None  # what positions leave of the cosine, in (0, 1]; ``None`` where they play no part
 
 
 class NodeEdit(NamedTuple):
-    """Edit of a node on the way from the reference's tree to the hypothesis'.
+    """Edit of a node on the way from the reference's tree to the hypothesis'."""
 
-    Attributes:
-        kind: ``"kept"`` for words that match, ``"changed"`` for one that becomes another, ``"deleted"`` for one of the
-            reference alone, ``"inserted"`` for one of the hypothesis alone.
-        reference: Position of the word in the reference's parse; ``None`` where one is inserted.
-        hypothesis: Position of the word in the hypothesis' parse; ``None`` where one is deleted.
-        cost: What it costs.
-    """
-
+    # ``"kept"`` for words that match, ``"changed"`` for one that becomes another, ``"deleted"`` for one of the
+    # reference alone, ``"inserted"`` for one of the hypothesis alone
     kind: Literal["kept", "changed", "deleted", "inserted"]
-    reference: int | None
-    hypothesis: int | None
-    cost: float
+    reference: int | None  # position of the word in the reference's parse; ``None`` where one is inserted
+    hypothesis: int | None  # position of the word in the hypothesis' parse; ``None`` where one is deleted
+    cost: float  # what it costs
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedText:
-    """One side of a pair as the metric read it.
+    """One side of a pair as the metric read it."""
 
-    Attributes:
-        text: The text as it was given.
-        words: What is matched, ``n`` of them: words, stretches of words where the metric matches those, and special
-            tokens, which are written ``[start]`` and ``[end]``.
-        spans: First character of each in ``text`` and the one after its last; ``None`` for special tokens.
-        weights: How much each weighs, float64 ``[n]``, sum 1; 0 for what takes no part of its own.
-    """
-
-    text: str
+    text: str  # the text as it was given
+    # what is matched, ``n`` of them: words, stretches of words where the metric matches those, and special tokens,
+    # which are written ``[start]`` and ``[end]``
     words: tuple[str, ...]
+    # first character of each in ``text`` and the one after its last; ``None`` for special tokens
     spans: tuple[tuple[int, int] | None, ...]
-    weights: np.ndarray
+    weights: np.ndarray  # how much each weighs, float64 ``[n]``, sum 1; 0 for what takes no part of its own
 
     def __len__(self) -> int:
         return len(self.words)
@@ -94,21 +68,15 @@ class ExplainedText:
 
 @dataclass(frozen=True, eq=False)
 class ExplainedMatch:
-    r"""A value of a matching and the plan that it comes from: :math:`\sum_{ij} P_{ij} r_{ij} + \sum_k e_k`.
+    r"""A value of a matching and the plan that it comes from: :math:`\sum_{ij} P_{ij} r_{ij} + \sum_k e_k`."""
 
-    Attributes:
-        name: The value: ``"recall"``, ``"precision"``, or ``"similarity"`` or ``"cost"`` where there is but one.
-        plan: What is moved between the words, float64 ``[M, N]``; rows are words of the reference. What greedy
-            matching gives each word is a plan, too.
-        rates: What a unit of mass counts between two words, float64 ``[M, N]``.
-        measure: Whether rates are similarities (higher is better) or costs.
-        extras: What the value has beside: ``"entropy"`` of a regularised value, ``"order"`` of an order penalty.
-    """
-
-    name: str
+    name: str  # the value: ``"recall"``, ``"precision"``, or ``"similarity"`` or ``"cost"`` where there is but one
+    # what is moved between the words, float64 ``[M, N]``; rows are words of the reference. What greedy matching gives
+    # each word is a plan, too
     plan: np.ndarray
-    rates: np.ndarray
-    measure: Literal["similarity", "cost"]
+    rates: np.ndarray  # what a unit of mass counts between two words, float64 ``[M, N]``
+    measure: Literal["similarity", "cost"]  # whether rates are similarities (higher is better) or costs
+    # what the value has beside: ``"entropy"`` of a regularised value, ``"order"`` of an order penalty
     extras: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -124,19 +92,12 @@ class ExplainedMatch:
 
 @dataclass(frozen=True, eq=False)
 class ExplainedTrees:
-    """Edits that turn one dependency tree into the other.
+    """Edits that turn one dependency tree into the other."""
 
-    Attributes:
-        reference: Parse of the reference.
-        hypothesis: Parse of the hypothesis.
-        edits: What becomes of each word that is a node.
-        largest: Cost of the edits if no two words matched.
-    """
-
-    reference: ParsedText
-    hypothesis: ParsedText
-    edits: tuple[NodeEdit, ...]
-    largest: float
+    reference: ParsedText  # parse of the reference
+    hypothesis: ParsedText  # parse of the hypothesis
+    edits: tuple[NodeEdit, ...]  # what becomes of each word that is a node
+    largest: float  # cost of the edits if no two words matched
 
     @property
     def distance(self) -> float:
