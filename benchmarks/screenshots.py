@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-import pty
 import random
 import shutil
 import signal
@@ -106,7 +105,7 @@ def shot(
 
 
 def save(part: Any, path: Path) -> None:
-    """Write what the browser, or one of its elements, shows, with 256 colours."""
+    """Write what the browser, or one of its elements, shows."""
     take = part.save_screenshot if hasattr(part, "save_screenshot") else part.screenshot
     take(str(path))
     keep_small(path)
@@ -154,20 +153,10 @@ def explain(folder: Path) -> None:
 
 def in_terminal(*arguments: str) -> str:
     """What a command writes on a terminal of so many columns."""
-    master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
     environment.pop("NO_COLOR", None)
     command = [sys.executable, "-m", "textmover", *arguments]
-    ran = subprocess.Popen(command, stdout=slave, stdin=slave, stderr=subprocess.DEVNULL, env=environment)
-    os.close(slave)
-    written = b""
-    with contextlib.suppress(OSError):  # the end of a terminal is an error
-        while part := os.read(master, 65536):
-            written += part
-    os.close(master)
-    if ran.wait():
-        raise SystemExit(f"Expected the command to end well, but it ended with {ran.returncode}.")
-    return written.decode().replace("\r\n", "\n")
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 def as_html(written: str) -> str:

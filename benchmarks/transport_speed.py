@@ -37,6 +37,10 @@ TIGHTEST = 1e-10
 """Tolerance of those solutions."""
 
 
+Problems = tuple[Tensor, Tensor, Tensor]
+"""Costs, and the weights of both sides."""
+
+
 class Contest(NamedTuple):
     """One kind of problem, and the transport costs that either side finds to a tolerance."""
 
@@ -46,7 +50,7 @@ class Contest(NamedTuple):
     pot: Callable[[float], list[float]]
 
 
-def draw(problems: int, size: int, dimensions: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+def draw(problems: int, size: int, dimensions: int = 16) -> Problems:
     """Costs and uniform weights of random sets of unit vectors."""
     generator = torch.Generator().manual_seed(0)
     x, y = (
@@ -64,43 +68,38 @@ def transport(result: SinkhornResult, tolerance: float) -> Tensor:
     return result.transport
 
 
-def balanced(cost: Tensor, a: Tensor, b: Tensor, epsilon: float) -> Contest:
-    arrays = [tensor.numpy() for tensor in (cost, a, b)]
-
-    def ours(tolerance: float) -> Tensor:
-        return transport(sinkhorn(cost, a, b, epsilon, tolerance=tolerance, max_iterations=LIMIT), tolerance)
+def contest(
+    name: str, problems: Problems, ours: Callable[[float], Tensor], solve: Callable[..., np.ndarray]
+) -> Contest:
+    """A contest in which POT solves the same problems one by one: weights, weights, cost and tolerance to a plan."""
+    arrays = [tensor.numpy() for tensor in problems]
 
     def pot(tolerance: float) -> list[float]:
-        options = {"method": "sinkhorn_log", "numItermax": LIMIT, "stopThr": tolerance}
-        return [float((ot.sinkhorn(p, q, c, epsilon, **options) * c).sum()) for c, p, q in zip(*arrays, strict=True)]
+        return [float((solve(p, q, c, tolerance) * c).sum()) for c, p, q in zip(*arrays, strict=True)]
 
-    return Contest(f"balanced, ε = {epsilon}", len(cost), ours, pot)
+    return Contest(name, len(problems[0]), ours, pot)
 
 
-def unbalanced(cost: Tensor, a: Tensor, b: Tensor, penalties: tuple[float, float], epsilon: float = 0.009) -> Contest:
-    arrays = [tensor.numpy() for tensor in (cost, a, b)]
+def balanced(problems: Problems, epsilon: float) -> Contest:
+    def ours(tolerance: float) -> Tensor:
+        return transport(sinkhorn(*problems, epsilon, tolerance=tolerance, max_iterations=LIMIT), tolerance)
 
+    def solve(p: np.ndarray, q: np.ndarray, c: np.ndarray, tolerance: float) -> np.ndarray:
+        return ot.sinkhorn(p, q, c, epsilon, method="sinkhorn_log", numItermax=LIMIT, stopThr=tolerance)
+
+    return contest(f"balanced, ε = {epsilon}", problems, ours, solve)
+
+
+def unbalanced(problems: Problems, penalties: tuple[float, float], epsilon: float = 0.009) -> Contest:
     def ours(tolerance: float) -> Tensor:
         rule = {"tolerance": tolerance, "max_iterations": LIMIT}
-        return transport(unbalanced_sinkhorn(cost, a, b, epsilon, *penalties, **rule), tolerance)  # type: ignore[arg-type]
+        return transport(unbalanced_sinkhorn(*problems, epsilon, *penalties, **rule), tolerance)  # type: ignore[arg-type]
 
-    def pot(tolerance: float) -> list[float]:
-        options = {"method": "sinkhorn", "reg_type": "entropy", "numItermax": LIMIT, "stopThr": tolerance}
-        solve = ot.unbalanced.sinkhorn_unbalanced
-        return [
-            float((solve(p, q, c, epsilon, penalties, **options) * c).sum()) for c, p, q in zip(*arrays, strict=True)
-        ]
+    def solve(p: np.ndarray, q: np.ndarray, c: np.ndarray, tolerance: float) -> np.ndarray:
+        rule = {"method": "sinkhorn", "reg_type": "entropy", "numItermax": LIMIT, "stopThr": tolerance}
+        return ot.unbalanced.sinkhorn_unbalanced(p, q, c, epsilon, penalties, **rule)
 
-    return Contest(f"unbalanced, λ = {penalties}, ε = {epsilon}", len(cost), ours, pot)
-
-
-def exact(cost: Tensor, a: Tensor, b: Tensor) -> Contest:
-    arrays = [tensor.numpy() for tensor in (cost, a, b)]
-
-    def pot(_: float) -> list[float]:
-        return [float((ot.emd(p, q, c) * c).sum()) for c, p, q in zip(*arrays, strict=True)]
-
-    return Contest("exact", len(cost), lambda _: exact_transport(cost, a, b).transport, pot)
+    return contest(f"unbalanced, λ = {penalties}, ε = {epsilon}", problems, ours, solve)
 
 
 def run(contest: Contest, tolerance: float, repetitions: int) -> list[str]:
@@ -156,9 +155,9 @@ def main() -> None:
     problems = draw(options.problems, options.size)
     some = tuple(tensor[: max(1, options.problems // 5)] for tensor in problems)
     contests = [
-        *(balanced(*given, epsilon) for epsilon, given in ((0.5, problems), (0.1, problems), (0.02, some))),
-        *(unbalanced(*problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),
-        exact(*problems),
+        *(balanced(given, epsilon) for epsilon, given in ((0.5, problems), (0.1, problems), (0.02, some))),
+        *(unbalanced(problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),
+        contest("exact", problems, lambda _: exact_transport(*problems).transport, lambda p, q, c, _: ot.emd(p, q, c)),
     ]
     # The smallest epsilon takes POT minutes: fewer problems, once.
     rows = (
