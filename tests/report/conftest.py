@@ -144,6 +144,24 @@ def explained() -> Callable[..., Explanation]:
     return made_explanation
 
 
+@pytest.fixture
+def inside() -> Callable[..., None]:
+    """A function that makes sure that no label of a figure sticks out."""
+
+    def check(figure, *, below: bool = True) -> None:
+        figure.draw_without_rendering()
+        box = figure.bbox
+        for axes in figure.axes:
+            for label in [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label, *axes.texts]:
+                extent = label.get_window_extent()
+                assert extent.x0 >= box.x0 - 1, label.get_text()
+                assert extent.x1 <= box.x1 + 1, label.get_text()
+                assert extent.y1 <= box.y1 + 1, label.get_text()
+                assert extent.y0 >= box.y0 - 1 or not below, label.get_text()
+
+    return check
+
+
 def luminance(colour: str) -> float:
     channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)

@@ -13,10 +13,7 @@ LINES = [Line("one", [0.1, 0.5, 0.3], [0.0, 0.4, 0.2], [0.2, 0.6, 0.4], best=1),
 
 def size(path):
     """Width and height of a PNG, by its header."""
-    data = path.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    assert data[-8:-4] == b"IEND"
-    return struct.unpack(">II", data[16:24])
+    return struct.unpack(">II", path.read_bytes()[16:24])
 
 
 def draw(path, panels=None, x=X, **options):

@@ -92,25 +92,15 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
 def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several: bool) -> None:
     from textmover.report.explanation.text import print_explanation
 
-    with contextlib.redirect_stdout(_Plain(stream)) if stream is not sys.stdout else contextlib.nullcontext():
-        for place, one in enumerate(explained):
+    printed = stream is sys.stdout
+    for place, one in enumerate(explained):
+        with contextlib.nullcontext() if printed else contextlib.redirect_stdout(io.StringIO()) as written:
             if several:
                 sys.stdout.write(f"{'' if place == 0 else chr(10)}line        {one.line}\n")
             print_explanation(one.found)
-            sys.stdout.flush()
-
-
-class _Plain(io.TextIOBase):
-    """A file in the place of standard output, which is not a terminal."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        return self._stream.write(_unicode(text))
-
-    def writable(self) -> bool:
-        return True
+        if written is not None:
+            stream.write(_unicode(written.getvalue()))
+        stream.flush()
 
 
 def _unicode(text: str) -> str:
