@@ -17,7 +17,7 @@ from textmover.files import atomic_folder
 from textmover.modules.probes import probe_scores
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
-from textmover.scoring.backends.artefacts import RECORD, Artefact, cache_folder, encoder_hash
+from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
 from textmover.scoring.precision import apply_precision
 from textmover.types import InputError
 
@@ -81,7 +81,7 @@ def warned(caplog) -> list[str]:
 def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     folder, metric = made
     entries = json.loads((folder / RECORD).read_text())
-    assert entries["format"] == artefacts.FORMAT
+    assert entries["format"] == FORMAT
     assert entries["backend"] == "openvino"
     assert entries["version"] == names.version("openvino")
     assert entries["encoder"] == encoder_hash(metric.encoder)
@@ -100,19 +100,6 @@ def test_it_is_made_once(made, caplog):
     attach(metric, "openvino", "exact")
     assert (folder / "model.xml").stat().st_mtime_ns == before
     assert said(caplog) == []
-
-
-def test_one_of_another_format_is_made_anew(made, caplog):
-    folder, metric = made
-    change(folder, format=1)
-    attach(metric, "openvino", "exact")
-    first, second = warned(caplog)
-    assert first == f"{folder} is made again, since it is of another format (1) than wanted ({artefacts.FORMAT})."
-    assert second == (
-        "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
-        f"large one. It is kept in {folder}."
-    )
-    assert json.loads((folder / RECORD).read_text())["format"] == artefacts.FORMAT
 
 
 @pytest.mark.long
@@ -166,30 +153,35 @@ def test_one_that_is_damaged_or_of_another_kind_is_refused(made, how):
     assert refused.reason.startswith(reason)
 
 
-def test_a_damaged_one_is_made_anew(made, caplog):
+def unreadable(folder):
+    (folder / "model.xml").write_text("{")
+    adopt(folder)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda folder: change(folder, format=1), f", since it is of another format (1) than wanted ({FORMAT})."),
+        (lambda folder: flip(folder / "model.bin"), ", since its file model.bin does not hold what was written."),
+        pytest.param(unreadable, ". Expected {folder} to hold a graph for OpenVINO", marks=pytest.mark.long),
+    ],
+)
+def test_one_that_cannot_be_used_is_made_again(made, caplog, spoil, why):
     """With ``auto``, which would take torch instead without a word."""
     folder, metric = made
-    flip(folder / "model.bin")
+    spoil(folder)
     apply_precision(metric, "exact", "auto")
     first, second = warned(caplog)
-    assert first == f"{folder} is made again, since its file model.bin does not hold what was written."
-    assert second.startswith("Preparing backend openvino (exact)")
+    assert first.startswith(f"{folder} is made again{why.format(folder=folder)}")
+    assert second == (
+        "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
+        f"large one. It is kept in {folder}."
+    )
     assert metric.encoder.runner.folder == folder
+    assert json.loads((folder / RECORD).read_text())["format"] == FORMAT
     caplog.clear()
     apply_precision(metric, "exact", "openvino")
     assert said(caplog) == []
-
-
-@pytest.mark.long
-def test_one_that_cannot_be_opened_is_made_anew(made, caplog):
-    folder, metric = made
-    (folder / "model.xml").write_text("{")
-    adopt(folder)
-    attach(metric, "openvino", "exact")
-    first, second = warned(caplog)
-    assert first.startswith(f"{folder} is made again. Expected {folder} to hold a graph for OpenVINO")
-    assert second.startswith("Preparing backend openvino (exact)")
-    assert metric.encoder.runner is not None
 
 
 def adopt(folder):

@@ -299,13 +299,6 @@ def test_later_batches_are_small_from_the_start(tiny_metric, monkeypatch):
     assert engine.batch_tokens < 100
 
 
-def test_pairs_that_are_read_together_and_have_no_room_are_an_error(tiny_metric, monkeypatch):
-    metric = tiny_metric(centering="batch")
-    failing_above(monkeypatch, metric, "pair_scores", most=3)
-    with pytest.raises(InputError, match=r"room in the memory of cpu for the 12 pairs that are read together"):
-        Engine(metric).score(HYPOTHESES, REFERENCES)
-
-
 @pytest.mark.parametrize("name", ["text_features", "pair_scores"])
 def test_other_errors_of_a_device_end_the_run(tiny_metric, monkeypatch, name):
     metric = tiny_metric()
@@ -335,10 +328,17 @@ def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(tiny_metric,
     assert asked == [1] * (4 if name == "text_features" else 2)
 
 
-def test_a_single_text_without_room_is_an_error(tiny_metric, monkeypatch):
-    metric = tiny_metric()
-    failing_above(monkeypatch, metric, "text_features", most=0)
-    with pytest.raises(InputError, match=r"the memory of cpu has room for, but a single one is too long: set `max_len"):
+@pytest.mark.parametrize(
+    ("centering", "name", "most", "message"),
+    [
+        ("none", "text_features", 0, "the memory of cpu has room for, but a single one is too long: set `max_length`"),
+        ("batch", "pair_scores", 3, "room in the memory of cpu for the 12 pairs that are read together"),
+    ],
+)
+def test_texts_that_have_no_room_in_any_way_are_an_error(tiny_metric, monkeypatch, centering, name, most, message):
+    metric = tiny_metric(centering=centering)
+    failing_above(monkeypatch, metric, name, most)
+    with pytest.raises(InputError, match=message):
         Engine(metric).score(HYPOTHESES, REFERENCES)
 
 

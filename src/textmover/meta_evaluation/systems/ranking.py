@@ -198,7 +198,7 @@ def _tested(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) 
             by_items.setdefault((known[one] & known[other]).tobytes(), []).append((one, other))
     for items, pairs in by_items.items():
         systems = sorted({system for pair in pairs for system in pair})
-        scores = list(better[np.ix_(systems, np.flatnonzero(np.frombuffer(items, dtype=bool)))])
+        scores = list(better[systems][:, np.frombuffer(items, dtype=bool)])
         places = [(systems.index(one), systems.index(other)) for one, other in pairs]
         if test == "bootstrap":
             found = bootstrap_pairs(scores, places, samples=draws, seed=seed, two_sided=True)
