@@ -152,9 +152,9 @@ def _latex_table(section: Section) -> str:
 # --- CSV and JSON -----------------------------------------------------------------------------------------------------
 
 
-def csv_text(records: Sequence[Mapping[str, Any]], headers: Sequence[str] = ()) -> str:
+def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Records as rows under the names of all their fields; fields that a record lacks, None and NaN are empty."""
-    headers = headers or list(dict.fromkeys(key for record in records for key in record))
+    headers = list(dict.fromkeys(key for record in records for key in record))
     stream = io.StringIO()
     writer = CsvWriter(stream)
     writer.writerow(headers)

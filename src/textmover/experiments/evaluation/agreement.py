@@ -118,24 +118,23 @@ def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
     """Dimensions of each set that metrics can agree with, as far as its ratings allow."""
-    found = [_questions(one, protocol, options) for one in sets]
+    found = [[_answerable(each, protocol, options) for each in _asked(one, protocol, options)] for one in sets]
     if not any(isinstance(one, Question) for several in found for one in several):
         listed = " ".join(str(one) for several in found for one in several)
         raise InputError(f"{listed.removesuffix('.')}; nothing was scored.")
     return found
 
 
-def _questions(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question | Failure]:
+def _asked(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question]:
     if protocol.statistic == "darr":
-        return [_answerable(one, protocol, options) for one in _of_preferences(judgements, options)]
+        return _of_preferences(judgements, options)
     if not judgements.ratings:
         raise InputError(
             f"Expected {judgements.name} to have ratings for {protocol}, but got preferences alone: choose --statistic "
             "darr."
         )
     protocol.check(judgements)
-    dimensions = options.dimension or list(judgements.ratings)
-    return [_answerable(Question(judgements, one), protocol, options) for one in dimensions]
+    return [Question(judgements, one) for one in options.dimension or judgements.ratings]
 
 
 def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list[Question]:

@@ -49,7 +49,7 @@ def questions(experiment: Experiment, sets: Collection[str]) -> list[Question]:
 
 def unanswerable(
     experiment: Experiment, sets: Mapping[str, Judgements], options: argparse.Namespace
-) -> dict[Question, str]:
+) -> dict[Question, InputError]:
     """Questions that have no answer whatever the scores are, such as those about ratings that are all equal.
 
     Raises:
@@ -64,12 +64,12 @@ def unanswerable(
                 f"Expected the dimensions that {experiment.origin} names for {judgements.name} to be among "
                 f"{', '.join(judgements.ratings) or 'none'}, but got {one.dimension!r}: correct it."
             )
-    found: dict[Question, str] = {}
+    found: dict[Question, InputError] = {}
     for one in asked:
         judgements = sets[one.set]
         answer = _evaluated(one, judgements, [people(judgements, one.dimension)], options, samples=0)
         if isinstance(answer, InputError):
-            found[one] = str(answer)
+            found[one] = answer
     if asked and len(found) == len(asked):
         raise InputError(f"{asked[0]}: {found[asked[0]]}")
     return found
@@ -148,7 +148,7 @@ class Findings:
     options: argparse.Namespace
     sets: Mapping[str, Judgements]  # those that were read
     scored: Mapping[str, Mapping[str, Scored]]  # for each set that could be scored its metrics
-    hopeless: Mapping[Question, str]
+    hopeless: Mapping[Question, InputError]
     absent: Mapping[str, str]  # how to give each set that was not given
     unscored: Mapping[str, str]  # why a set could not be scored
     failed: Mapping[str, str]  # why a metric could not be loaded
@@ -193,15 +193,15 @@ class Findings:
         return found if isinstance(found, Evaluation) else None
 
     def _answer(self, asked: Question, names: tuple[str, ...]) -> Evaluation | InputError | None:
+        if asked in self.hopeless:
+            return self.hopeless[asked]
         if (asked, names) not in self._known:
             scored = self.scored.get(asked.set, {})
             metrics = [scored[name].scores for name in names if name in scored]
-            usable = metrics and asked not in self.hopeless
-            self._known[asked, names] = (
-                _evaluated(asked, self.sets[asked.set], metrics, self.options, samples=self.options.samples)
-                if usable
-                else None
-            )
+            answer = None
+            if metrics:
+                answer = _evaluated(asked, self.sets[asked.set], metrics, self.options, samples=self.options.samples)
+            self._known[asked, names] = answer
         return self._known[asked, names]
 
     def _computed(self, spec: TableSpec, row: TableRow) -> list[ResultLine]:
@@ -248,9 +248,8 @@ class Findings:
         said = self._remarks(asked, names)
         for one in asked:
             found = self._answer(one, names)
-            reason = str(found) if isinstance(found, InputError) else self.hopeless.get(one)
-            if reason is not None:
-                said.append(f"Not computed: {one}. {reason}")
+            if isinstance(found, InputError):
+                said.append(f"Not computed: {one}. {found}")
                 self._note_gaps([str(one)])
         if fitted := [name for name in names if name in self.fitted]:
             said.append(

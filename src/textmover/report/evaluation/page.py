@@ -204,20 +204,18 @@ def _pictures(section: ReportSection, names: Sequence[str], selection: Selection
     scatter, distributions, steps = [], [], [1]
     if rated:
         steps = density_steps(max((most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
-        picture, outside = distribution_plot("the human ratings", human), outside_words(human)
-        distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})
+        distributions.append((None, distribution_plot("the human ratings", human), outside_words(human), False))
     for name, scores in raw.items():
         rising = by_name[name].higher_is_better
         if rated:
             picture = scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-            outside = outside_words(scores, human)
-            scatter.append({"name": name, "picture": picture, "outside": outside, "reversed": not rising})
-        picture, outside = distribution_plot(name, scores), outside_words(scores)
-        distributions.append({"name": name, "picture": picture, "outside": outside, "reversed": not rising})
+            scatter.append((name, picture, outside_words(scores, human), not rising))
+        distributions.append((name, distribution_plot(name, scores), outside_words(scores), not rising))
+    fields = ("name", "picture", "outside", "reversed")
     return {
-        "scatter": scatter,
+        "scatter": [dict(zip(fields, one, strict=True)) for one in scatter],
         "steps": step_labels(steps) if len(steps) > 1 else [],
-        "distributions": distributions,
+        "distributions": [dict(zip(fields, one, strict=True)) for one in distributions],
     }
 
 
