@@ -8,7 +8,6 @@ from typing import Any
 
 from harness import table, wrapped
 from rome_scorer_data import Material
-from rome_scorer_training import Bin
 
 from textmover import __version__
 
@@ -64,7 +63,7 @@ def page(
 
 
 def details(
-    found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any], trials: Sequence[Trial], rated: Sequence[Bin]
+    found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any], trials: Sequence[Trial], rated: Sequence[Any]
 ) -> dict[str, Table]:
     """Tables beside the page: AUC of each kind, reliability of the calibrated scorers, and all recipes."""
     bins = {"rome": found["rome"]["bins"], "rome-ratings": rated}

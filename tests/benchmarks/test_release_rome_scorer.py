@@ -19,7 +19,7 @@ from textmover.types import InputError, ParsedText
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = yaml.safe_load((ROOT / "configs/released/rome-scorers.yaml").read_text(encoding="utf-8"))
 NAMES = ("semantic", "syntactic", "acceptability")
-MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_training", "rome_scorer_data")
+MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_data")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def pairs(modules):
 
 @pytest.fixture
 def training(modules):
-    return modules["rome_scorer_training"]
+    return modules["release_rome_scorer"]
 
 
 def words(text):

@@ -201,7 +201,8 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
 def _pictures(section: ReportSection, names: Sequence[str], selection: Selection, *, rated: bool) -> dict[str, Any]:
     by_name, human = {one.name: one for one in section.metrics}, selection.human
     raw = {name: by_name[name].scores[selection.rows] for name in names}
-    scatter, distributions, steps = [], [], [1]
+    scatter, steps = [], [1]
+    distributions: list[tuple[str | None, str, str, bool]] = []
     if rated:
         steps = density_steps(max((most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
         distributions.append((None, distribution_plot("the human ratings", human), outside_words(human), False))
