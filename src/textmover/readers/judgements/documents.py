@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from textmover.readers.judgements.rows import JudgedText, assembled, check_unique, number, read_cells
 from textmover.readers.lines import empty, open_bytes
@@ -244,24 +244,19 @@ def _files(folder: Path) -> dict[str, Path]:
     return found
 
 
-class _Caption(NamedTuple):
-    image: int
-    text: str
-
-
-def _caption(entry: object, place: str) -> _Caption:
-    return _Caption(part(entry, "image_id", int, place), part(entry, "caption", str, place))
+def _caption(entry: object, place: str) -> tuple[int, str]:
+    return part(entry, "image_id", int, place), part(entry, "caption", str, place)
 
 
 def _captions(path: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for place, entry in enumerate(part(read_document(path), None, list, str(path)), start=1):
-        one = _caption(entry, f"entry {place} of {path}")
-        if one.image in found:
+        image, text = _caption(entry, f"entry {place} of {path}")
+        if image in found:
             raise InputError(
-                f"Expected one caption of image {one.image} in {path}, but got another in entry {place}: remove one."
+                f"Expected one caption of image {image} in {path}, but got another in entry {place}: remove one."
             )
-        found[one.image] = one.text
+        found[image] = text
     return found
 
 
@@ -270,7 +265,7 @@ def _references(path: str | Path) -> dict[int, tuple[str, ...]]:
     found: defaultdict[int, list[str]] = defaultdict(list)
     annotations = part(read_document(path), "annotations", list, str(path))
     for place, entry in enumerate(annotations, start=1):
-        one = _caption(entry, f"annotation {place} of {path}")
-        if one.text:
-            found[one.image].append(one.text)
+        image, text = _caption(entry, f"annotation {place} of {path}")
+        if text:
+            found[image].append(text)
     return {image: tuple(texts) for image, texts in found.items()}

@@ -155,7 +155,7 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
     wanted = list(zip(*(known[role] or () for role in columns), strict=True)) if columns else []
     found = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
     if "item" in columns and found != wanted:  # in order already, even where the same keys stand in several rows
-        return _places(table, columns, found, _distinct(columns, wanted, judgements), judgements)
+        return _places(table, columns, found, wanted, judgements)
     _check_count(path, len(table.rows), judgements)
     for row, key, expected in zip(table.rows, found, wanted, strict=False):
         if key != expected:
@@ -166,8 +166,10 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
     return np.arange(len(table.rows))
 
 
-def _distinct(columns: Mapping[str, str], wanted: Sequence[Key], judgements: Judgements) -> dict[Key, int]:
-    """The place of each key in the set, where no two texts have the same."""
+def _places(
+    table: CellTable, columns: Mapping[str, str], found: Sequence[Key], wanted: Sequence[Key], judgements: Judgements
+) -> np.ndarray:
+    """The row of the table for each text of the set, by its key, of which no two are the same."""
     places = {key: place for place, key in enumerate(wanted)}
     if len(places) < len(wanted):
         key = next(key for place, key in enumerate(wanted) if places[key] != place)
@@ -175,33 +177,21 @@ def _distinct(columns: Mapping[str, str], wanted: Sequence[Key], judgements: Jud
             f"Expected columns that tell the texts of {judgements.name} apart, but got {wanted.count(key)} texts for "
             f"{_shown(columns, key)}: add a column of the group or system, or give the scores in the order of the set."
         )
-    return places
-
-
-def _places(
-    table: CellTable,
-    columns: Mapping[str, str],
-    found: Sequence[Key],
-    wanted: Mapping[Key, int],
-    judgements: Judgements,
-) -> np.ndarray:
-    """The row of the table for each text of the set, by its key."""
     order = np.full(len(wanted), -1)
     for place, (row, key) in enumerate(zip(table.rows, found, strict=True)):
-        if key not in wanted:
+        if key not in places:
             raise InputError(
                 f"Expected a text of {judgements.name} in {row.place}, but got {_shown(columns, key)}: correct the "
                 "row or remove it."
             )
-        before = order[wanted[key]]
+        before = order[places[key]]
         if before >= 0:
             raise InputError(
                 f"Expected one row for {_shown(columns, key)}, but got {table.rows[before].place} and "
                 f"{row.place}: remove one of them."
             )
-        order[wanted[key]] = place
-    if (order < 0).any():
-        lacking = [key for key, place in wanted.items() if order[place] < 0]
+        order[places[key]] = place
+    if lacking := [key for key, place in zip(wanted, order, strict=True) if place < 0]:
         raise InputError(
             f"Expected a score in {table.rows[0].name} for every text of {judgements.name}, but got none for "
             f"{len(lacking)}, the first {_shown(columns, lacking[0])}: add them, with nan where there is no score."
