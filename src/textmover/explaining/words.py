@@ -193,28 +193,16 @@ def _lonely(
 
 @dataclass(frozen=True, eq=False)
 class WordAlignment:
-    """Matches of the words of a reference with those of a hypothesis.
+    """Matches of the words of a reference with those of a hypothesis, as they stand between white space."""
 
-    Attributes:
-        hypothesis: ``N`` words, as they stand between white space.
-        reference: ``M`` words.
-        plan: Weight of each match, float64 ``[M, N]``: what the transport plan moves between the tokens of two words,
-            or how much greedy matching gives them.
-        similarity: Largest cosine between tokens of two words, float64 ``[M, N]``; 0 where no token takes part.
-    """
-
-    hypothesis: tuple[str, ...]
-    reference: tuple[str, ...]
-    plan: np.ndarray
-    similarity: np.ndarray
+    hypothesis: tuple[str, ...]  # ``N`` words
+    reference: tuple[str, ...]  # ``M`` words
+    plan: np.ndarray  # weight of each match, by the plan or by greedy matching, ``[M, N]``
+    similarity: np.ndarray  # largest cosine between tokens of two words, ``[M, N]``; 0 where none takes part
 
 
 def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordAlignment | None:
-    """Match the words of two texts as a fitted metric matches their tokens.
-
-    ``None`` for metrics that match no single tokens (sentences, n-grams, words as means of their pieces), over static
-    vectors, or whose tokenizer cannot say where a token stands.
-    """
+    """Match words as a fitted metric matches their tokens; ``None`` if it matches none, or cannot place them."""
     if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None
     found, given_words = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)

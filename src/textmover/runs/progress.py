@@ -19,16 +19,7 @@ EVERY = 0.5
 
 
 class Pace:
-    """Speed of scoring.
-
-    Example:
-        >>> seconds = iter([0.0, 10.0, 20.0])
-        >>> pace = Pace(clock=lambda: next(seconds))
-        >>> pace.advance(1000, 0.5, scored=False)  # kept from an earlier run
-        >>> pace.advance(400, 0.7, scored=True)
-        >>> pace.text(), pace.share
-        ('1,400 pairs, 40 a second, 0:00:15 left', 0.7)
-    """
+    """Speed of scoring, in which shards that were kept from an earlier run do not count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, unit: str = "pairs") -> None:
         self.share: float | None = None

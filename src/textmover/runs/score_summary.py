@@ -55,13 +55,7 @@ class Summary(Tally):
 
 
 def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str) -> Summary:
-    """Add up the tallies of all shards in input order; the sums do not depend on the order of scoring.
-
-    Example:
-        >>> shards = [Tally(2, 0, "", (0.5,), {}, ("score",)), Tally(2, 1, "line 4", (0.25,), {"empty": 1}, ("score",))]
-        >>> summarize(shards, ("h.txt",), "metric:twmd").entries()
-        {'mean': 0.25, 'n': 3, 'skipped': 1, 'counts': {'empty': 1}, 'signature': 'metric:twmd'}
-    """
+    """Add up the tallies of all shards in input order; the sums do not depend on the order of scoring."""
     counts: Counter[str] = Counter()
     for one in tallies:
         counts.update(one.counts)

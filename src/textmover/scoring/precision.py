@@ -71,10 +71,7 @@ def has_int8(device: torch.device) -> bool:
 def apply_precision(
     metric: SegmentMetric, precision: Precision, backend: str = "auto", beside: Path | None = None
 ) -> SegmentMetric:
-    """A metric with the arithmetic and the back-end that were asked for; its signature says what runs.
-
-    It is changed in place, except that ``auto`` leaves its weights as they are.
-    """
+    """A metric with the wanted arithmetic and back-end, changed in place; ``auto`` leaves its weights as they are."""
     check_backend(backend, metric.device)
     if precision == "auto":
         return _fastest_close(metric, backend, beside)

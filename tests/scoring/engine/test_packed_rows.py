@@ -1,7 +1,6 @@
 """Texts side by side in rows: each once, none cut, and every state where it belongs."""
 
 import random
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from textmover.scoring.engine.batches import (
     made_states,
     row_batches,
     row_groups,
-    taken_apart,
 )
 from textmover.types import TokenBatch
 
@@ -96,19 +94,6 @@ def test_no_rows_at_all():
     batches, starts = row_batches(np.zeros((2, 3), dtype=np.int64), np.array([3, 3]), [], (4, 10))
     assert (batches, starts.tolist()) == ([], [-1, -1])
     assert [one.shape for one in made_states(batches, (3, 2))] == [(0, 0, 3), (0, 0, 2)]
-
-
-def test_states_are_taken_apart_as_they_were_put_together():
-    texts = made_texts(30, longest=10)
-    tokens, runner = tokenize(texts), Runner()
-    lengths = tokens.lengths.numpy()
-    batches, starts = row_batches(tokens.input_ids.numpy(), lengths, best_fit(lengths.tolist(), 10), runner.row_shape)
-    states = made_states(batches, runner.state_sizes)
-    for number, batch in enumerate(batches):
-        runner.rows(*batch, [one[4 * number : 4 * number + 4] for one in states])
-    found = taken_apart(states[0], starts, lengths, tokens.mask.shape[1])
-    for text, state, length in zip(texts, found, lengths, strict=True):
-        np.testing.assert_array_equal(state[:length], states_of(text))
 
 
 @pytest.mark.parametrize("order", ["mixed", "sorted"])
@@ -219,12 +204,3 @@ def test_what_fails_is_raised():
     runner = Broken()
     with pytest.raises(RuntimeError, match="broken"):
         list(encoded_in_rows(row_groups(tokenize, made_texts(100), runner), runner, used, 40, 2))
-
-
-def test_rows_do_not_depend_on_what_else_is_asked():
-    texts = made_texts(300)
-    groups = partial(row_groups, tokenize, texts, Runner())
-    for one, other in zip(groups(), groups(), strict=True):
-        assert one.names == other.names
-        for mine, yours in zip(one.batches, other.batches, strict=True):
-            np.testing.assert_array_equal(mine.input_ids, yours.input_ids)

@@ -289,14 +289,7 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
 
 
 def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:
-    """Warn where some group has fewer than :data:`FEW` things to draw from; the noun names one of them.
-
-    Example:
-        >>> few_to_draw({"de-en": 40, "fi-en": 4}, "reference")
-        'Intervals are unreliable: fewer than 10 references to draw from in 1 of 2 groups, only 4 in fi-en.'
-        >>> few_to_draw({"all": 1}, "reference")
-        'Intervals are unreliable: there is only 1 reference to draw from.'
-    """
+    """Warn where some group has fewer than :data:`FEW` things to draw from; the noun names one of them."""
     few = [group for group, number in numbers.items() if number < FEW]
     if not few:
         return None

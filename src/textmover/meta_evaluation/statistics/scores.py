@@ -111,12 +111,7 @@ def known_mean(values: Vector, axis: int) -> Vector:
 
 
 def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]:
-    """Yield units by size: numbers of the units ``[U]`` and positions of their members ``[U, m]``, small units first.
-
-    Example:
-        >>> [members.tolist() for _, members in batches([np.array([0, 2]), np.array([1]), np.array([3, 4])])]
-        [[[1]], [[0, 2], [3, 4]]]
-    """
+    """Yield units by size, small ones first: their numbers ``[U]`` and the positions of their members ``[U, m]``."""
     sizes: dict[int, list[int]] = {}
     for number, members in enumerate(units):
         sizes.setdefault(len(members), []).append(number)
@@ -125,12 +120,7 @@ def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]
 
 
 def chunks(rows: int, entries: int) -> Iterator[slice]:
-    """Yield slices of rows so that a table of ``entries`` entries a row stays below :data:`CHUNK_ENTRIES`.
-
-    Example:
-        >>> list(chunks(3, 2**19))
-        [slice(0, 2, None), slice(2, 3, None)]
-    """
+    """Yield slices of rows so that a table of ``entries`` entries a row stays below :data:`CHUNK_ENTRIES`."""
     step = max(1, CHUNK_ENTRIES // max(1, entries))
     for start in range(0, rows, step):
         yield slice(start, min(rows, start + step))
@@ -141,11 +131,6 @@ def levelled(means: Vector, sizes: Vector) -> Vector:
 
     Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, with the size of the terms of each mean, such as
     their largest absolute value; of a run of such neighbours all become the lowest.
-
-    Example:
-        >>> means = np.array([0.1 + 0.2, 0.5, 0.3])
-        >>> bool(means[0] == means[2]), levelled(means, np.ones(3)).tolist()
-        (False, [0.3, 0.5, 0.3])
     """
     sizes = np.broadcast_to(sizes, means.shape)
     order = np.argsort(means, axis=-1, kind="stable")

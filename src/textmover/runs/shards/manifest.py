@@ -108,12 +108,7 @@ def _count(path: Path, layout: Layout) -> int:
 
 
 def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The first entry in which two manifests differ, with both values; ``None`` if they are the same.
-
-    Example:
-        >>> first_difference({"layer": "3"}, {"layer": "4"}), first_difference({}, {"T": "1"}), first_difference({}, {})
-        (('layer', '3', '4'), ('T', 'nothing', '1'), None)
-    """
+    """The first entry in which two manifests differ, with both values; ``None`` if they are the same."""
     pairs = ((name, before.get(name, "nothing"), now.get(name, "nothing")) for name in {**now, **before})
     return next((found for found in pairs if found[1] != found[2]), None)
 

@@ -72,12 +72,7 @@ class ShardScores(NamedTuple):
 
 
 def rows_per_shard(pairs: int, systems: int) -> int:
-    """Rows to a shard of so many pairs; whole batches for metrics that read texts together.
-
-    Example:
-        >>> rows_per_shard(4096, 1), rows_per_shard(4096, 3), rows_per_shard(10, 3)
-        (4096, 1344, 3)
-    """
+    """Rows to a shard of so many pairs; whole batches for metrics that read texts together."""
     if pairs < 1:
         raise InputError(f"Expected a shard to hold at least 1 pair, but got {pairs}: give a larger number.")
     rows = max(1, pairs // systems)

@@ -50,11 +50,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class StateFiles:
     """States of one encoder in a folder that several encoders, and several processes, may share.
 
-    Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
-    ``[N]``) and a tensor ``[T, D]`` for each layer; ``checks`` are CRC-32 sums of each text's states.
-    ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
-    and never changed. One that is not as it was written is removed, which is said, and its texts are encoded again.
-    Said is also where states differ in the versions of packages alone, as long as there are none of the present ones.
+    Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths``, ``checks`` (CRC-32 sums of
+    each text's states, both int64 ``[N]``) and a tensor ``[T, D]`` for each layer; ``NAME/identity.json`` says what the
+    states are of. Files are written whole under names of their own and never changed; damaged ones are removed.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:

@@ -86,12 +86,7 @@ Result = TypeVar("Result")
 
 
 def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
-    """Texts in rows, each in the fullest row that has room, the longest texts first.
-
-    Example:
-        >>> best_fit([3, 5, 2, 4, 2], capacity=8)
-        [[1, 0], [3, 2, 4]]
-    """
+    """Texts in rows, each in the fullest row that has room, the longest texts first."""
     rows: list[list[int]] = []
     rooms: list[tuple[int, int]] = []  # what is left of each row, and its number, in order
     for place in sorted(range(len(lengths)), key=lambda one: -lengths[one]):

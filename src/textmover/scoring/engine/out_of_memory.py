@@ -23,14 +23,7 @@ class NoRoomError(RuntimeError):
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an error says that a device lacks memory, whichever library raised it.
-
-    Example:
-        >>> is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
-        True
-        >>> is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
-        False
-    """
+    """Return whether an error says that a device lacks memory, whichever library raised it."""
     said = str(error)
     return isinstance(error, torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and any(sign in said for sign in SIGNS)

@@ -29,15 +29,7 @@ def worker_count(device: torch.device) -> int:
 
 
 def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Results of ``work`` in the order of the items, which are drawn only a few ahead.
-
-    While it runs, torch computes with as many threads in each worker as make up those that it had; a single item has
-    them all. Where an item fails, the others that wait are dropped.
-
-    Example:
-        >>> list(spread(lambda item: item * item, range(5), workers=2))
-        [0, 1, 4, 9, 16]
-    """
+    """Results of ``work`` in the order of the items, drawn a few ahead; workers share the threads of torch."""
     guarded: Callable[[Item], Result] = torch.inference_mode()(work)  # which each thread has to enter for itself
     items = iter(items)
     first = list(itertools.islice(items, 2))
@@ -73,13 +65,7 @@ class _End(NamedTuple):
 
 @contextlib.contextmanager
 def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
-    """Let a thread make the next items while this one works on the last.
-
-    Example:
-        >>> with read_ahead(number * number for number in range(4)) as squares:
-        ...     print(list(squares))
-        [0, 1, 4, 9]
-    """
+    """Let a thread make the next items while this one works on the last."""
     waiting: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
     room = threading.Semaphore(ahead)
     unwanted = threading.Event()
