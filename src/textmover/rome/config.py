@@ -133,17 +133,6 @@ KEYS = {
 }  # fmt: skip
 """Entries of RoMe's own, which the folder of a metric may be called as well."""
 
-PARTS = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
-"""Entries that say where values of features lie."""
-
-
-def other_parts(metric: RomeMetric) -> list[str]:
-    """Entries of the signature in which a metric differs from the one whose features its scorer was trained on."""
-    if metric.scorer is None or not metric.scorer.learned_from:
-        return []
-    own = rome_signature(metric).entries
-    return [name for name in PARTS if own.get(name) != metric.scorer.learned_from.get(name)]
-
 
 def rome_signature(metric: RomeMetric) -> Signature:
     """See :attr:`RomeMetric.signature`."""

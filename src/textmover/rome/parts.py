@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from textmover.rome.config import FEATURES, other_parts
+from textmover.rome.config import FEATURES
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ logger = logging.getLogger(__name__)
 
 GIVEN = ("reader.", "acceptability.", "others.")
 """Beginnings of the names of weights that come from elsewhere and are named, not stored."""
+
+
+PARTS = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
+"""Entries of the signature that say where values of features lie."""
 
 
 def check_feature(name: str, part: Any) -> None:
@@ -41,7 +45,9 @@ def check_overrides(overrides: Mapping[str, Any]) -> None:
 
 def warn_of_other_parts(metric: RomeMetric) -> None:
     """Warn if the scorer was trained on features of other parts."""
-    if different := other_parts(metric):
+    learned_from = metric.scorer.learned_from if metric.scorer is not None else None
+    own = metric.signature.entries if learned_from else {}
+    if different := [name for name in PARTS if learned_from and own.get(name) != learned_from.get(name)]:
         logger.warning(
             "The scorer %s was trained on features with another %s, whose values may lie elsewhere: take the mean of "
             "the features (scorer: mean), or train a scorer on these.",
