@@ -98,10 +98,7 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
     # As many sentences are called acceptable as there are: Matthews correlation likes that better than .5.
     share = np.mean([one.label for one in known])
     threshold = float(np.quantile(model.predict([one.texts[0] for one in known]).numpy(), 1 - share))
-    lines = [
-        "| CoLA | n | always acceptable | AUC | accuracy at .5 | Matthews at .5 | accuracy at c | Matthews at c |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name, items in zip(("held back", *DEVELOPMENT), [known, *parts, [*parts[0], *parts[1]]], strict=True):
         texts, labels = [one.texts[0] for one in items], [one.label for one in items]
         found = model.predict(texts).numpy()
@@ -110,10 +107,10 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
         for limit in (0.5, threshold):
             at = bootstrap_labels(labels, (found > limit).astype(int).tolist(), 2, texts)
             cells += [_interval(at["accuracy"]), _interval(at["matthews"], bold=True)]
-        lines.append(f"| {name} | {len(items)} | {np.mean(labels):.3f} | {area(good, bad):.3f} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        rows.append([name, len(items), f"{np.mean(labels):.3f}", f"{area(good, bad):.3f}", *cells])
+    limits = [f"{name} at {limit}" for limit in (".5", "c") for name in ("accuracy", "Matthews")]
     return [
-        *lines,
+        harness.table(["CoLA", "n", "always acceptable", "AUC", *limits], rows, texts=None),
         "",
         f"c = {threshold:.3f}, at which as many of the held-back sentences are called acceptable as are so. The "
         "held-back part (a tenth of the training part) chose the epoch and calibrated the probabilities; the "
@@ -124,11 +121,8 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
     """The lines of the card on sentences that were damaged by rule, kind by kind."""
     sets = {one["name"]: _sentences(one) for one in spec["damaged"]}
-    lines = [
-        f"| damage | {' | '.join(f'{name}: AUC | pairs in order' for name in sets)} |",
-        "|---" * (1 + 2 * len(sets)) + "|",
-    ]
     plain = {name: _by_text(model, texts) for name, texts in sets.items()}
+    rows = []
     for kind in UNGRAMMATICAL:
         cells = []
         for name, texts in sets.items():
@@ -138,10 +132,11 @@ def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
             own = np.array([plain[name][text] for text, _ in pairs])
             good = np.array(list(plain[name].values()))
             cells += [f"{area(good, theirs):.3f}", f"{np.mean(own > theirs):.3f} (n {len(pairs)})"]
-        lines.append(f"| {kind} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
+        rows.append([kind, *cells])
+    headers = [f"{name}: {one}" if one == "AUC" else one for name in sets for one in ("AUC", "pairs in order")]
     means = ", ".join(f"{np.mean(list(one.values())):.2f} ({name}, n {len(one)})" for name, one in plain.items())
-    return [*lines, "", f"Mean probability of the plain sentences: {means}."]
+    table = harness.table(["damage", *headers], rows, texts=None)
+    return [table, "", f"Mean probability of the plain sentences: {means}."]
 
 
 def area(higher: NDArray[np.float32], lower: NDArray[np.float32]) -> float:
@@ -157,12 +152,11 @@ def examples(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("R H\t")]
     theirs = " / ".join(f"{float(row[4]):.2f}" for row in rows)
     own = model.predict([row[1].split(". ", 1)[1] for row in rows])
-    line = (
-        f"The hypotheses of RoMe's table 2 (paraphrase, other voice, repeated words): "
-        f"{' / '.join(f'{one:.2f}' for one in own.tolist())}; the paper's BERT-large: {theirs}."
-    )
-    print(line, flush=True)
-    return [line]
+    values = " / ".join(f"{one:.2f}" for one in own.tolist())
+    return [
+        "The hypotheses of RoMe's table 2 (paraphrase, other voice, repeated words): "
+        f"{values}; the paper's BERT-large: {theirs}."
+    ]
 
 
 def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], error: float) -> str:
@@ -223,6 +217,7 @@ def main() -> None:
         "",
         *damage(model, spec),
     ]
+    print("\n".join(found), flush=True)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, found, error))
 

@@ -123,11 +123,7 @@ def _wrong(place: Place, expected: str, value: object, way_out: str = "correct i
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper.
-
-    Raises:
-        InputError: If a name leads nowhere, numbers of values differ, or a metric or protocol does not exist.
-    """
+    """An experiment of a paper; names that lead nowhere and numbers of values that differ are refused."""
 
     title: str
     paper: Paper

@@ -50,11 +50,7 @@ def questions(experiment: Experiment, sets: Collection[str]) -> list[Question]:
 def unanswerable(
     experiment: Experiment, sets: Mapping[str, Judgements], options: argparse.Namespace
 ) -> dict[Question, InputError]:
-    """Questions that have no answer whatever the scores are, such as those about ratings that are all equal.
-
-    Raises:
-        InputError: If a set lacks what is asked of it, or no question has an answer.
-    """
+    """Questions that have no answer whatever the scores are; refuses sets that lack a dimension, or no answer at all."""
     asked = questions(experiment, sets)
     for one in asked:
         judgements = sets[one.set]
