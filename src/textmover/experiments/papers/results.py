@@ -50,7 +50,7 @@ def questions(experiment: Experiment, sets: Collection[str]) -> list[Question]:
 def unanswerable(
     experiment: Experiment, sets: Mapping[str, Judgements], options: argparse.Namespace
 ) -> dict[Question, InputError]:
-    """Questions that have no answer whatever the scores are; refuses sets that lack a dimension, or no answer at all."""
+    """Questions that no scores can answer; refuses sets that lack a dimension, and questions without any answer."""
     asked = questions(experiment, sets)
     for one in asked:
         judgements = sets[one.set]
