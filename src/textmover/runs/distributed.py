@@ -26,8 +26,8 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import is_read_once, told_once
 from textmover.readers.streams import TableFile, TextFiles
-from textmover.runs.launched_processes import STARTED_BY, Launched, check_by_hand
-from textmover.runs.process_messages import FAREWELL, UNUSABLE, Meeting
+from textmover.runs.launched_processes import STARTED_BY, UNUSABLE, Launched, check_by_hand
+from textmover.runs.process_messages import FAREWELL, Meeting
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
 from textmover.runs.score_inputs import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer

@@ -23,7 +23,7 @@ LOOK = 0.2
 """Seconds between two looks at the others while all start."""
 
 UNUSABLE = 2
-"""Exit code where the others never come."""
+"""Exit code where the others never come, or where the first process has said why all end."""
 
 STARTED_BY = "TEXTMOVER_STARTED_BY"
 """Variable that holds the number of the process that has started this one."""

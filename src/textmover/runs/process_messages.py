@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # its types do not name them
 
+from textmover.runs.launched_processes import UNUSABLE
 from textmover.types import InputError
 
 BEAT = 0.5
@@ -29,9 +30,6 @@ SILENCE = 60.0
 
 FAREWELL = 2.0
 """Seconds that the others have to finish what they write where the first process ends early."""
-
-UNUSABLE = 2
-"""Exit code of a process that ends because the first one has ended early, and has said why."""
 
 SCORED, KEPT = "scored pairs", "kept pairs"
 """Keys under which all processes but the first add up their finished work."""

@@ -25,36 +25,41 @@ ACTIVATED = (("dense", "intermediate_act_fn"), ("ffn", "activation"), ("lin1", "
 """First linear map of a feed-forward block and the activation behind it, by their names in the families of encoders."""
 
 
-class PackedRunner:
-    """Runs an encoder's model with linear maps whose weights are packed for the processor, and so held twice."""
+class _GraphRunner:
+    """Runs a graph that is changed at the first call, also of a pickle."""
 
-    name = "torch"
-    precision = "exact"
     row_runner = None
 
-    def __init__(self, graph: EncoderGraph) -> None:
+    def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._packed: EncoderGraph | None = None
+        self._made: Any = None
         self._lock = new_lock()
-
-    @property
-    def concurrent(self) -> bool:
-        """Return whether calls from several threads run beside one another."""
-        return self._graph.concurrent
-
-    def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
-        with self._lock:
-            if self._packed is None:
-                self._packed = _packed(self._graph)
-        # Where nothing is padded, no mask lets attention take its fastest path.
-        return list(self._packed(input_ids, None if bool(mask.all()) else mask.long()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_graph": self._graph}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["_graph"])  # type: ignore[misc]
+
+
+class PackedRunner(_GraphRunner):
+    """Runs an encoder's model with linear maps whose weights are packed for the processor, and so held twice."""
+
+    name = "torch"
+    precision = "exact"
+
+    @property
+    def concurrent(self) -> bool:
+        """Return whether calls from several threads run beside one another."""
+        return bool(self._graph.concurrent)
+
+    def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
+        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
+        with self._lock:
+            if self._made is None:
+                self._made = _packed(self._graph)
+        # Where nothing is padded, no mask lets attention take its fastest path.
+        return list(self._made(input_ids, None if bool(mask.all()) else mask.long()))
 
 
 class PackedLinear(nn.Module):
@@ -117,16 +122,13 @@ def _is_gelu(module: object) -> bool:
     return isinstance(module, GELUActivation) and module.act is nn.functional.gelu
 
 
-class CompiledRunner:
+class CompiledRunner(_GraphRunner):
     """Runs an encoder's model compiled at the first call, which needs a C++ compiler on the CPU."""
 
     concurrent = False
-    row_runner = None
 
     def __init__(self, graph: nn.Module) -> None:
-        self._graph = graph
-        self._compiled: Any = None
-        self._lock = new_lock()
+        super().__init__(graph)
         renew_in_child(self)
 
     @property
@@ -144,10 +146,10 @@ class CompiledRunner:
         """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
         # Compiling, again for shapes of another kind, is not for several threads at a time.
         with self._lock, quiet_converters():
-            if self._compiled is None:
-                self._compiled = torch.compile(self._graph, dynamic=True)
+            if self._made is None:
+                self._made = torch.compile(self._graph, dynamic=True)
             try:
-                return list(self._compiled(input_ids, mask.long()))
+                return list(self._made(input_ids, mask.long()))
             except torch._dynamo.exc.TorchDynamoException as error:
                 reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
                 raise BackendError(
@@ -156,11 +158,5 @@ class CompiledRunner:
 
     def forked(self) -> None:
         """Compile again in a forked child: the code has the parent's number of threads."""
-        keep_for_ever(self._compiled)
-        self._compiled = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_graph": self._graph}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_graph"])  # type: ignore[misc]
+        keep_for_ever(self._made)
+        self._made = None
