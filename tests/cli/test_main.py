@@ -126,6 +126,15 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
             assert entry.name == "encoder" or f"  {field_flag(entry.name)} " not in usual
 
 
+def test_scoring_waits_for_no_statistics_of_reports():
+    code = (
+        "import sys, textmover.cli.commands.score, textmover.cli.commands.mbr\n"
+        "assert not {'scipy', 'pandas', 'matplotlib', 'pytorch_lightning'} & set(sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 @pytest.mark.parametrize("command", [name for name in main_module.COMMANDS if name != "train"])
 def test_the_help_of_a_command_opens_with_what_it_is_for_and_examples_that_parse(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "110")

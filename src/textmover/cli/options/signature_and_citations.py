@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from textmover.report.descriptions import describe_metric, describe_tests, latex_paragraph
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.scorer_options import build_scorer, take_default
 from textmover.types import Signature
@@ -42,6 +41,9 @@ def print_cite(options: argparse.Namespace) -> None:
 
 def print_signature(options: argparse.Namespace) -> None:
     """Print a paragraph on each metric, and one on the tests of the command."""
+    # Not above: it brings SciPy along, for which no other command line should wait.
+    from textmover.report.descriptions import describe_metric, describe_tests, latex_paragraph
+
     for number, one in enumerate(_metrics(options)):
         scorer = build_scorer(one)
         if getattr(one, "fit_on", None) is not None:
