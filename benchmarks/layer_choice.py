@@ -1,13 +1,14 @@
 """Which layer of an encoder agrees best with people: every layer on the ladder's sets for choosing, in one pass.
 
-    python benchmarks/layer_choice.py --encoder sentence-transformers/all-mpnet-base-v2 --output layers.csv
+    python benchmarks/layer_choice.py --encoder sentence-transformers/all-mpnet-base-v2 --mixes 7+12 --output layers.csv
 
-A preset's layer is the one with the best mean over the sets; test sets have no part in it.
+A preset's layer is the one with the best mean over the sets; test sets have no part in it. A mix such as ``7+12`` reads
+the unit vectors of both layers side by side: its cosines are the means of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import harness
@@ -17,6 +18,7 @@ import yaml
 from ladder import Judged, read_set
 from numpy.typing import NDArray
 
+from textmover.functional.cost import unit_vectors
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.modules.analysis import with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
@@ -28,8 +30,10 @@ PRESETS = ("twmd", "bertscore-f1")
 BATCH = 32
 
 
-def layer_scores(metrics: dict[str, MetricModel], judged: Judged) -> dict[str, NDArray[np.float64]]:
-    """Scores of the segments by every layer ``[segments, layers]``, with the best reference of each, by preset."""
+def layer_scores(
+    metrics: dict[str, MetricModel], judged: Judged, mixes: list[tuple[int, ...]]
+) -> dict[str, NDArray[np.float64]]:
+    """Scores of the segments by every layer and mix ``[segments, layers]``, with the best reference, by preset."""
     pairs = [
         (place, one.hypothesis, text)
         for place, one in enumerate(judged.segments)
@@ -42,7 +46,10 @@ def layer_scores(metrics: dict[str, MetricModel], judged: Judged) -> dict[str, N
         batch = pairs[start : start + BATCH]
         places = [place for place, _, _ in batch]
         sides = [encoding.tokenize([pair[side] for pair in batch]) for side in (1, 2)]
-        states = [encoding.encoder(side) for side in sides]
+        states = []
+        for side in sides:
+            layers = [unit_vectors(one) for one in encoding.encoder(side)]
+            states.append([*layers, *(torch.cat([layers[at] for at in mix], dim=-1) for mix in mixes)])
         for name, metric in metrics.items():
             scores = found.setdefault(name, np.full((len(judged.segments), len(states[0])), -np.inf))
             for layer, vectors in enumerate(zip(*states, strict=True)):
@@ -51,37 +58,37 @@ def layer_scores(metrics: dict[str, MetricModel], judged: Judged) -> dict[str, N
     return found
 
 
-def row(preset: str, name: str, by_layer: Iterable[float]) -> harness.Row:
-    """A line of the table."""
-    return {"preset": preset, "set": name} | {str(at): f"{one:.3f}" for at, one in enumerate(by_layer)}
+def table_row(preset: str, name: str, values: Sequence[float], mixes: list[tuple[int, ...]]) -> harness.Row:
+    """A line of the table: every layer, then every mix."""
+    names = [*map(str, range(len(values) - len(mixes))), *("+".join(map(str, mix)) for mix in mixes)]
+    return {"preset": preset, "set": name} | {key: f"{one:.3f}" for key, one in zip(names, values, strict=True)}
 
 
 def main() -> None:
     options = harness.parser(
-        __doc__, encoder=DEFAULT_ENCODER, ladder="configs/ladder/wmt.yaml", output=Path("layers.csv")
+        __doc__, encoder=DEFAULT_ENCODER, ladder="configs/ladder/wmt.yaml", mixes=[""], output=Path("layers.csv")
     ).parse_args()
     metrics = {}
     for name in PRESETS:
         metric = MetricModel.from_config(preset_config(name, encoder=options.encoder, layer=-1)).eval()
         metric.encoder = with_all_layers(metric.parts).encoder
         metrics[name] = metric
+    mixes = [tuple(map(int, mix.split("+"))) for mix in options.mixes if mix]
     rows = []
     for name, entry in yaml.safe_load((harness.ROOT / options.ladder).read_text())["sets"].items():
         if entry.get("test"):
             continue
         judged = Judged(read_set(entry), entry.get("group"))
         with torch.inference_mode(), own_arithmetic():
-            for preset, scores in layer_scores(metrics, judged).items():
+            for preset, scores in layer_scores(metrics, judged, mixes).items():
                 by_layer = [
                     mean_correlation(grouped_correlations(one, judged.human, judged.groups)).pearson for one in scores.T
                 ]
-                rows.append(
-                    {"preset": preset, "set": name} | {str(at): f"{one:.3f}" for at, one in enumerate(by_layer)}
-                )
+                rows.append(table_row(preset, name, by_layer, mixes))
         harness.write_rows(options.output, list(rows[0]), rows)
     for preset in PRESETS:
         table = np.array([[float(row[name]) for name in list(row)[2:]] for row in rows if row["preset"] == preset])
-        rows.append(row(preset, "mean", table.mean(0)))
+        rows.append(table_row(preset, "mean", table.mean(0), mixes))
     harness.write_rows(options.output, list(rows[0]), rows)
     harness.print_table(list(rows[0]), [row.values() for row in rows], texts=2)
 

@@ -15,7 +15,6 @@ UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dt
 
 LAYERS = {
     "all-MiniLM-L6-v2": (6, 6),
-    "all-mpnet-base-v2": (8, 8),
     "bert-base-uncased": (10, 9),
     "bert-base-cased": (10, 9),
     "bert-base-multilingual-cased": (10, 9),
@@ -33,7 +32,7 @@ LAYERS = {
     "albert-large-v2": (14, 14),
 }
 """Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
-greedy matching, where bert-score tuned them on WMT16; all-mpnet-base-v2 agrees best with WMT16 at layers 7 and 8."""
+greedy matching, where bert-score tuned them on WMT16."""
 
 POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
