@@ -126,13 +126,6 @@ def test_a_large_set_makes_a_page_of_less_than_two_megabytes(section, align, che
     assert "3,920 segments" in page.text
 
 
-def test_the_same_input_gives_the_same_bytes(section, align, tmp_path):
-    first, second = (
-        write_report(tmp_path / name, HEAD, [aligned(section(2, 200, 3), align)]).read_bytes() for name in ("a", "b")
-    )
-    assert first == second
-
-
 # --- next to nothing --------------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ def test_no_label_is_cut(inside):
 
     names = [f"kind of change number {row}" for row in range(17)]
     columns = [f"models/metric-{column}-of-a-long-name" for column in range(8)]
-    inside(_figure([HeatGroup("a", names, [[0.5] * 8] * 17)], columns, "title", "low", "high"), below=False)
+    inside(_figure([HeatGroup("a", names, [[0.5] * 8] * 17)], columns, "title", "low", "high"), ticks=True)
 
 
 def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read(contrast):

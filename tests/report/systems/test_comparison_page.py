@@ -68,13 +68,6 @@ def test_texts_and_names_are_shown_as_they_are(check):
     assert 'dir="auto"' in text
 
 
-def test_half_a_surrogate_pair_is_replaced():
-    found = made()
-    text = page(found, texts(found, "a\ud800b"))
-    assert text.encode("utf-8")
-    assert "\ud800" not in text
-
-
 def test_long_texts_are_folded():
     found = made()
     text = page(found, texts(found, "word " * 2000), shown=1)
