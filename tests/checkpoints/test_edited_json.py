@@ -19,12 +19,12 @@ MISSING = ...
 TEXT, WHOLE, OBJECT = "to be text, but got", "to be a whole number, but got", "to be an object, but got"
 
 METRIC = [
-    ("metric", "twmd", OBJECT),
+    ("metric", "twmd", "to hold `metric`"),
     ("metric.temperature", "0.1", "`temperature`"),
     ("metric.layer", "2", "`layer`"),
     ("metric.calibrate", "yes", "`calibrate`"),
     ("metric.matching", ["twmd"], "`matching`"),
-    ("files", [], OBJECT),
+    ("files", [], "to hold `files`"),
     ("files.model@safetensors", 5, TEXT),
     ("encoder", MISSING, "to hold `encoder`"),
     ("encoder", "tiny", OBJECT),

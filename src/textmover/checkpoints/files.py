@@ -152,7 +152,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )
-    check_entries(path, held, ["metric", "files", *_needed(held)])
+    lacking = [key for key in ("metric", "files") if not isinstance(held.get(key), Mapping)]
+    if lacking:
+        raise InputError(
+            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint again."
+        )
+    check_entries(path, held, _needed(held))
     return held
 
 
