@@ -47,57 +47,37 @@ ROWS = [
 ENCODER = "--encoder encoder --backend torch --device cpu"
 ENCODER_FILES = "encoder/config.json encoder/tokenizer.json encoder/tokenizer_config.json encoder/model.safetensors"
 METRIC_FILES = "metric/config.json metric/model.safetensors"
-CASES: dict[str, tuple[str, str]] = {
-    "score csv": (f"score --data t.csv {ENCODER}", "t.csv"),
-    "score jsonl": (f"score --data t.jsonl {ENCODER}", "t.jsonl"),
-    "score lines": (f"score -i hyp.txt ref.txt {ENCODER}", "hyp.txt ref.txt"),
-    "score encoder": (f"score -i hyp.txt ref.txt {ENCODER}", ENCODER_FILES),
-    "score checkpoint": ("score -i hyp.txt ref.txt --model ./metric", METRIC_FILES),
-    "explain": (f"explain -i hyp.txt ref.txt --lines 1-3 --format json {ENCODER}", "hyp.txt encoder/config.json"),
-    "compare": ("compare --scores scores.tsv --samples 20 --trials 20", "scores.tsv"),
-    "rank": (
-        "rank --data t.tsv --system-column system --item-column item --metric-column score --samples 9 --trials 9",
-        "t.tsv",
-    ),
-    "mbr": (f"mbr --data c.jsonl {ENCODER}", "c.jsonl"),
-    "evaluate": (
-        f"evaluate --data t.tsv --set set.yaml --samples 9 --permutations 9 {ENCODER}",
-        "t.tsv set.yaml",
-    ),
-    "experiment": (
-        f"evaluate --experiment experiment.yaml --data t.tsv --samples 9 {ENCODER}",
-        "experiment.yaml set.yaml",
-    ),
-    "sweep": (f"sweep --data t.tsv --field temperature=0.1,0.2 --no-figure --samples 9 {ENCODER}", "t.tsv"),
-    "train": ("train --config recipe.yaml", "recipe.yaml recipe.yaml t.tsv"),
-    "search": (
-        "search --config recipe.yaml --space space.yaml --trials 1 --output found",
-        "recipe.yaml space.yaml space.yaml",
-    ),
-    "export": ("export ./metric out", METRIC_FILES),
-    "fit": (
-        f"fit-idf --data t.csv --column hypothesis --output idf.safetensors {ENCODER}",
-        "t.csv encoder/config.json",
-    ),
-    "fit mean": (
-        f"fit-mean --model twmd-b --data t.csv --column hypothesis --output mean.safetensors {ENCODER}",
-        "t.csv encoder/config.json",
-    ),
-    "fit baseline": (
-        f"fit-baseline --rescale true --data t.csv --column hypothesis --output b.safetensors {ENCODER}",
-        "t.csv encoder/config.json",
-    ),
-    "robustness": (f"robustness -i t.csv --column hypothesis --kinds drop --samples 9 --no-figure {ENCODER}", "t.csv"),
-    "layers": (
-        "analyse-layers --data t.csv --column hypothesis --encoder encoder --device cpu --pairs 20 --no-figure",
-        "t.csv encoder/config.json",
-    ),
-    "cache": ("cache states --format json", ""),
-    "list": ("list twmd --format json", ""),
-    "perturb": ("perturb -i t.csv --column hypothesis --types drop swap", "t.csv"),
-    "app": ("app . --items t.jsonl --no-browser", "t.jsonl"),
-}
-"""Arguments of a command, and the files of which one is spoiled; in half of the inputs an option is."""
+CASES_TEXT = f"""
+score csv: score --data t.csv {ENCODER} | t.csv
+score jsonl: score --data t.jsonl {ENCODER} | t.jsonl
+score lines: score -i hyp.txt ref.txt {ENCODER} | hyp.txt ref.txt
+score encoder: score -i hyp.txt ref.txt {ENCODER} | {ENCODER_FILES}
+score checkpoint: score -i hyp.txt ref.txt --model ./metric | {METRIC_FILES}
+explain: explain -i hyp.txt ref.txt --lines 1-3 --format json {ENCODER} | hyp.txt encoder/config.json
+compare: compare --scores scores.tsv --samples 20 --trials 20 | scores.tsv
+rank: rank --data t.tsv --system-column system --item-column item --metric-column score --samples 9 --trials 9 | t.tsv
+mbr: mbr --data c.jsonl {ENCODER} | c.jsonl
+evaluate: evaluate --data t.tsv --set set.yaml --samples 9 --permutations 9 {ENCODER} | t.tsv set.yaml
+experiment: evaluate --experiment experiment.yaml --data t.tsv --samples 9 {ENCODER} | experiment.yaml set.yaml
+sweep: sweep --data t.tsv --field temperature=0.1,0.2 --no-figure --samples 9 {ENCODER} | t.tsv
+train: train --config recipe.yaml | recipe.yaml recipe.yaml t.tsv
+search: search --config recipe.yaml --space space.yaml --trials 1 --output found | recipe.yaml space.yaml space.yaml
+export: export ./metric out | {METRIC_FILES}
+fit: fit-idf --data t.csv --column hypothesis --output i.sft {ENCODER} | t.csv encoder/config.json
+fit mean: fit-mean --model twmd-b --data t.csv --column hypothesis --output m.sft {ENCODER} | t.csv encoder/config.json
+fit baseline: fit-baseline --rescale true --data t.csv --column hypothesis --output b.sft {ENCODER} | \
+t.csv encoder/config.json
+robustness: robustness -i t.csv --column hypothesis --kinds drop --samples 9 --no-figure {ENCODER} | t.csv
+layers: analyse-layers --data t.csv --column hypothesis --encoder encoder --device cpu --pairs 20 --no-figure | \
+t.csv encoder/config.json
+cache: cache states --format json |
+list: list twmd --format json |
+perturb: perturb -i t.csv --column hypothesis --types drop swap | t.csv
+app: app . --items t.jsonl --no-browser | t.jsonl
+"""
+"""Name, arguments, and the files of which one is spoiled; in half of the inputs an option is."""
+
+CASES = dict(line.split(": ", 1) for line in CASES_TEXT.strip().splitlines())
 
 LOGGING = ("train", "search")
 """Cases in which lines may stand before the sentence: they tell how far the work had come."""
@@ -349,7 +329,7 @@ def complaint(case: str, ended: Outcome) -> str | None:
 def tried(case: str, seed: int, good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[str, Outcome]:
     """Spoil one thing and run the command; returns what was spoiled."""
     draw = random.Random(f"{case} {seed}")
-    arguments, files = (one.split() for one in CASES[case])
+    arguments, files = (one.split() for one in CASES[case].split(" |"))
     folder = tmp_path / str(seed)
     shutil.copytree(good, folder)
     os.chdir(folder)
@@ -370,7 +350,7 @@ def test_what_is_spoiled_was_good(case, good, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(app, "find_spec", lambda _: sys.exit(0))
     shutil.copytree(good, tmp_path / "whole")
     monkeypatch.chdir(tmp_path / "whole")
-    ended = outcome_of(CASES[case][0].split(), capfd)
+    ended = outcome_of(CASES[case].partition(" |")[0].split(), capfd)
     assert ended.code == 0, ended
 
 

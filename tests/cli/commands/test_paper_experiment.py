@@ -124,35 +124,27 @@ def values(told, row, origin="here"):
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def test_ours_is_the_correlation_of_each_group_and_their_mean(told, tiny_encoder):
-    found = values(told(), "Their metric")
+def test_values_are_correlations_with_the_fields_of_each_row_and_group(told, tiny_encoder):
+    found = told()
     computed = scores(tiny_encoder, temperature=0.05)
     expected = {name: pearsonr(computed[rows], HUMAN[rows]).statistic for name, rows in GROUPS.items()}
-    assert found == pytest.approx({**expected, "mean": np.mean(list(expected.values()))}, abs=1e-6)
-
-
-def test_fields_of_a_group_are_those_of_its_pattern(told, tiny_encoder):
-    found = values(told(), "Divided")
+    expected["mean"] = np.mean(list(expected.values()))
+    assert values(found, "Their metric") == pytest.approx(expected, abs=1e-6)
+    divided = values(found, "Divided")
     for name, temperature in (("de-en", 0.02), ("fi-en", 0.5)):
         computed = scores(tiny_encoder, ROWS[GROUPS[name]], temperature=temperature)
-        assert found[name] == pytest.approx(pearsonr(computed, HUMAN[GROUPS[name]]).statistic, abs=1e-6)
+        assert divided[name] == pytest.approx(pearsonr(computed, HUMAN[GROUPS[name]]).statistic, abs=1e-6)
     other = scores(tiny_encoder, ROWS[GROUPS["fi-en"]], temperature=0.02)
-    assert abs(found["fi-en"] - pearsonr(other, HUMAN[GROUPS["fi-en"]]).statistic) > 1e-3  # the pattern matters
-
-
-def test_each_variant_has_its_signature(told):
-    records = [one for one in told()["tables"][0]["records"] if one["row"] == "Divided"]
-    first, second = records[0]["signature"].split("; ")
+    assert abs(divided["fi-en"] - pearsonr(other, HUMAN[GROUPS["fi-en"]]).statistic) > 1e-3  # the pattern matters
+    first, second = next(one for one in found["tables"][0]["records"] if one["row"] == "Divided")["signature"].split(
+        "; "
+    )
     assert "T:0.02" in first
     assert first.endswith("(de-en)")
     assert "T:0.5" in second
     assert second.endswith("(fi-en)")
-
-
-def test_baselines_are_computed(told):
     chrf = lexical_scores("chrf", [row[1] for row in ROWS], [[row[2]] for row in ROWS]).scores
-    rows = GROUPS["de-en"]
-    assert values(told(), "Overlap")["de-en"] == pytest.approx(pearsonr(chrf[rows], HUMAN[rows]).statistic, abs=1e-12)
+    assert values(found, "Overlap")["de-en"] == agreed(chrf, "de-en")
 
 
 def test_idf_weights_can_be_those_of_each_group(told, experiment, tiny_encoder):
@@ -169,23 +161,16 @@ def test_idf_weights_can_be_those_of_each_group(told, experiment, tiny_encoder):
     assert "weights:idf-smooth:references@each group" in signature
 
 
-def test_a_mean_that_is_not_shipped_is_fitted_on_the_texts_of_the_set(told, experiment, tiny_encoder):
-    change = ("model: twmd, fields: {temperature: 0.05}", "model: twmd-b")
-    found = told(experiment(change))
-    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder))
-    scorer.fit([row[1] for row in ROWS] + [row[2] for row in ROWS])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_mean_is_fitted_on_the_texts_of_the_set_or_on_the_users(told, experiment, write, tiny_encoder, own):
+    corpus = ["it is a good day", "old trees"] if own else [row[side] for side in (1, 2) for row in ROWS]
+    options = ("--fit-on", write("texts.txt", corpus)) if own else ()
+    found = told(experiment(("model: twmd, fields: {temperature: 0.05}", "model: twmd-b")), *options)
+    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(corpus)
     computed = scorer.score([row[1] for row in ROWS], [row[2] for row in ROWS]).scores
     assert values(found, "Their metric")["fi-en"] == agreed(computed, "fi-en")
-    assert any(one.startswith("Statistics (means, idf) fitted on the texts") for one in found["tables"][0]["remarks"])
-
-
-def test_statistics_of_the_user_are_taken_instead(told, experiment, write, tiny_encoder):
-    texts = write("texts.txt", ["it is a good day", "old trees"])
-    found = told(experiment(("model: twmd, fields: {temperature: 0.05}", "model: twmd-b")), "--fit-on", texts)
-    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(["it is a good day", "old trees"])
-    computed = scorer.score([row[1] for row in ROWS], [row[2] for row in ROWS]).scores
-    assert values(found, "Their metric")["fi-en"] == agreed(computed, "fi-en")
-    assert not any("fitted" in one for one in found["tables"][0]["remarks"])
+    remarks = found["tables"][0]["remarks"]
+    assert any(one.startswith("Statistics (means, idf) fitted on the texts") for one in remarks) is not own
 
 
 def test_several_statistics_stand_in_tables_of_their_own(told, experiment, tiny_encoder):
@@ -233,32 +218,21 @@ def test_markdown_has_the_published_line_above_ours(run, ratings, experiment, ti
     assert f"{command_line} --encoder tiny --output page.md" in lines
 
 
-def test_csv_and_json_hold_the_same_numbers_with_all_digits(run, told, ratings, experiment, tiny_encoder):
-    command = ("evaluate", "--experiment", experiment(), "--data", ratings, "--encoder", tiny_encoder)
-    ended = run(*command, "--samples", 20, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(ended.out)))
+def test_csv_json_and_the_terminal_show_the_same(run, told, ratings, experiment, tiny_encoder, tmp_path):
+    command = ("evaluate", "--experiment", experiment(), "--data", ratings, "--encoder", tiny_encoder, "--samples", 20)
+    rows = list(csv.DictReader(io.StringIO(run(*command, "--format", "csv", "--output", "a.csv").out)))
     records = told()["tables"][0]["records"]
     assert len(rows) == len(records) == 7 * 3
     for row, record in zip(rows, records, strict=True):
         assert row == {key: "" if value is None else str(value) for key, value in record.items()}
-
-
-def test_the_terminal_shows_both(run, ratings, experiment, tiny_encoder):
-    command = ("evaluate", "--experiment", experiment(), "--data", ratings, "--encoder", tiny_encoder)
-    lines = run(*command, "--samples", 20).out.splitlines()
+    assert (tmp_path / "a.csv").read_text().startswith("table,row,from,metric,")
+    lines = run(*command, "--output", "b.json").out.splitlines()
+    assert json.loads((tmp_path / "b.json").read_text())["title"] == "A small experiment"
     shown = [line.split() for line in lines if line.startswith("Their metric ")]
     assert [one[2:4] for one in shown] == [["paper", "a-large"], ["paper", "b-large"], ["here", "tiny,"]]
-    quiet = run(*command, "--samples", 20, "--quiet").out
+    quiet = run(*command, "--quiet").out
     assert "textmover:" not in quiet
     assert "Their metric" in quiet
-
-
-def test_the_page_is_written_in_the_format_of_its_name(run, ratings, experiment, tiny_encoder, tmp_path):
-    command = ("evaluate", "--experiment", experiment(), "--data", ratings, "--encoder", tiny_encoder, "--samples", 20)
-    run(*command, "--output", "a.csv")
-    run(*command, "--output", "b.json")
-    assert (tmp_path / "a.csv").read_text().startswith("table,row,from,metric,")
-    assert json.loads((tmp_path / "b.json").read_text())["title"] == "A small experiment"
 
 
 def test_groups_that_are_not_in_the_data_and_those_that_are_not_shown(told, experiment):
@@ -291,15 +265,11 @@ figures:
 """
 
 
-def test_a_figure_is_drawn_beside_its_page_and_its_points_are_correlations(
-    run, ratings, experiment, tiny_encoder, tmp_path
-):
-    path = experiment(text=EXPERIMENT.split("tables:")[0] + FIGURE)
-    command = ("evaluate", "--experiment", path, "--data", ratings, "--encoder", tiny_encoder, "--samples", 20)
-    ended = run(*command, "--format", "json", "--output", "page.md").ok()
+def test_a_figure_is_drawn_beside_its_page_and_its_points_are_correlations(told, experiment, tiny_encoder, tmp_path):
+    found = told(experiment(text=EXPERIMENT.split("tables:")[0] + FIGURE), "--output", "page.md")
     assert (tmp_path / "page_heat.png").read_bytes().startswith(b"\x89PNG")
     assert "![Figure 1](page_heat.png)" in (tmp_path / "page.md").read_text()
-    records = json.loads(ended.out)["tables"][0]["records"]
+    records = found["tables"][0]["records"]
     assert [(one["row"], one["temperature"]) for one in records] == [("A", 0.02), ("A", 0.5), ("B", 0.02), ("B", 0.5)]
     for one, model, fields in ((records[1], "twmd", {}), (records[2], "trwmd", {"normalize": False})):
         scorer = Scorer.from_pretrained(model, encoder=str(tiny_encoder), temperature=one["temperature"], **fields)

@@ -15,16 +15,13 @@ def metric(tiny_encoder):
     return ["--encoder", tiny_encoder, "--backend", "torch"]
 
 
-@pytest.mark.parametrize("command", ["score", "compare", "explain", "mbr", "evaluate", "fit-idf"])
-def test_citations_need_no_texts(run, command):
-    ended = run(command, "--model", "twmd", "--cite") if command != "evaluate" else run(command, "--cite")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("% the metric\n\n@inproceedings{chen-etal-2020-improving,")
-    assert ("koehn-2004-statistical" in ended.out) == (command == "compare")
-    assert ("eikema-aziz-2022-sampling" in ended.out) == (command == "mbr")
-
-
-def test_fields_change_what_is_cited(run):
+def test_citations_need_no_texts(run):
+    for command in ("score", "compare", "explain", "mbr", "evaluate", "fit-idf"):
+        model = () if command == "evaluate" else ("--model", "twmd")
+        text = run(command, *model, "--cite").silent().out
+        assert text.startswith("% the metric\n\n@inproceedings{chen-etal-2020-improving,")
+        assert ("koehn-2004-statistical" in text) == (command == "compare")
+        assert ("eikema-aziz-2022-sampling" in text) == (command == "mbr")
     text = run("score", "--cite", "--model", "wmd", "--order-penalty", "0.2", "--encoder", "x/unheard-of").out
     assert "chow-etal-2019-wmdo" in text
     assert "% No entry is known for the encoder unheard-of: cite what its authors ask for." in text
@@ -65,20 +62,16 @@ def test_rome_is_said_in_words(run, embedded):
     assert "features semantic, syntactic, acceptability" in text
 
 
-def test_statistics_are_named_where_they_are_given(run, metric, write):
+def test_statistics_that_are_given_and_choices_by_mbr_are_named(run, metric, write):
     corpus = write("corpus.txt", ["the cat sat", "a dog", "the rain"])
     text = run("score", "--signature", "--model", "twmd-b", "--fit-on", corpus, *metric)
     assert text.err == ""
     assert re.search(r"\|centering:corpus@[0-9a-f]{8}\|", text.out)
-
-
-def test_choices_by_mbr(run, metric):
-    text = run("mbr", "--signature", "--model", "twmd", "--weights-column", "p", *metric).out
+    given = ("mbr", "--signature", "--model", "twmd", *metric)
+    text = run(*given, "--weights-column", "p").out
     assert text.endswith("|mbr:all-weighted\n")
     assert "each candidate compared with all candidates, which have weights" in text
-    assert "compared with references of their own" in run(
-        "mbr", "--signature", "--model", "twmd", "--references-column", "r", *metric
-    ).out  # fmt: skip
+    assert "compared with references of their own" in run(*given, "--references-column", "r").out
 
 
 def test_latex(run, metric):
@@ -99,7 +92,7 @@ def test_several_metrics(run, metric):
     assert "zhang-etal-2020-bertscore" in run("evaluate", "--cite", "--model", "twmd", "--model", "bertscore-p").out
 
 
-def test_tests_of_systems_are_told_with_their_options(run, metric):
+def test_tests_of_systems_are_told_with_their_options(run, metric, write):
     given = ("--model", "twmd", "--samples", 500, "--trials", 700, "--seed", 3, *metric)
     scored, tests = run("compare", "--signature", *given).out.strip().split("\n\n")
     assert scored.startswith("We score with textmover ")
@@ -110,17 +103,10 @@ def test_tests_of_systems_are_told_with_their_options(run, metric):
     assert "of paired bootstrap resampling of the segments (500 samples), seed 3, among systems" in ranked
     assert ranked.endswith("Signature: test:paired-bootstrap|samples:500|seed:3|fewest:5|bootstrap:500\n")
     assert r"test:paired-bootstrap\textbar{}\allowbreak{}" in run("compare", "--signature", "latex", *given).out
-
-
-def test_the_tests_that_are_cited_are_those_that_are_made(run, metric, tmp_path):
-    lines = {"r": "the dog ran home", "a": "a dog ran", "b": "she will buy a book"}
-    for name, line in lines.items():
-        (tmp_path / name).write_text(f"{line}\n" * 6)
-    texts = ("--hypotheses", tmp_path / "a", tmp_path / "b", "--references", tmp_path / "r")
-    given = ("--model", "twmd", "--samples", 50, "--trials", 70, "--seed", 3, *metric)
-    done = run("compare", *texts, *given).err
-    tests = re.search(r"^Tests: (.*)$", done, re.MULTILINE)[1]
-    assert run("compare", "--signature", *given).out.strip().endswith(f"Signature: {tests}")
+    for name, line in {"r": "the dog ran home", "a": "a dog ran", "b": "she will buy a book"}.items():
+        write(name, [line] * 6)
+    done = run("compare", "--hypotheses", "a", "b", "--references", "r", *given).err  # the tests that are made
+    assert tests.endswith(re.search(r"^Tests: (.*)$", done, re.MULTILINE)[1])
 
 
 def test_the_list_takes_names_and_cites_them(run):
@@ -132,10 +118,7 @@ def test_the_list_takes_names_and_cites_them(run):
     assert run("list", "--cite").out.count("\n@") > 25
 
 
-def test_bad_input(refused, run):
-    assert "Did you mean 'twmd'" in refused("list", "twmdd")
-    assert "Did you mean 'twmd'" in refused("score", "--model", "twmdd", "--cite")
-    assert "invalid choice: 'html'" in refused("score", "--signature", "html")
+def test_bad_input(run):
     assert "required" in run("score", "--model", "twmd").err  # texts are asked for where nothing is printed instead
     with pytest.raises(InputError, match="names its metric"):
         describe_metric("x", None, Signature({}))

@@ -11,7 +11,6 @@ from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.encoder_weights import name_weights
 from textmover.scoring import Scorer, load_metric, save_checkpoint
-from textmover.scoring.backends import openvino
 
 TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])
 
@@ -134,37 +133,17 @@ def test_a_preset_becomes_a_folder(run, tmp_path, embedded):
 # --- what is said of back-ends ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def converted(tmp_path_factory):
-    """Where the graph of the tiny encoder is kept once it has been converted."""
-    return tmp_path_factory.mktemp("converted")
-
-
-@pytest.fixture
-def score(run, texts, checkpoint, real_backends, converted, tmp_path, monkeypatch):
-    """Scores with OpenVINO, in a cache of its own; returns what was said on standard error."""
+@pytest.mark.slow
+def test_a_preparation_is_said_once_and_damage_too(run, texts, checkpoint, real_backends, tmp_path, monkeypatch):
+    """Both are warnings, so that `--quiet` leaves them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    export = openvino.export
 
-    def convert_once(encoder, example, precision, folder):
-        if not any(converted.iterdir()):
-            export(encoder, example, precision, converted)
-        shutil.copytree(converted, folder, dirs_exist_ok=True)
-
-    monkeypatch.setattr(openvino, "export", convert_once)
-
-    def score(model=checkpoint):
-        told = ("--model", model, "--device", "cpu", "--backend", "openvino", "--quiet")
-        ended = run("score", "-i", *texts, *told, "--format", "json").ok()
+    def score():
+        given = ("--model", checkpoint, "--device", "cpu", "--backend", "openvino", "--quiet", "--format", "json")
+        ended = run("score", "-i", *texts, *given).ok()
         assert "|backend:openvino-" in json.loads(ended.out)["signature"]
         return ended.err
 
-    return score
-
-
-@pytest.mark.slow
-def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
-    """Both are warnings, so that `--quiet` leaves them."""
     preparing = "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds"
     said = score()
     assert said.startswith(preparing)
@@ -177,18 +156,6 @@ def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
     assert said[1].startswith(preparing)
     assert len(said) == 2
     assert score() == ""
-
-
-@pytest.mark.long
-def test_an_artefact_of_another_version_is_said_to_be_ignored(run, score, checkpoint, tmp_path, monkeypatch):
-    with monkeypatch.context() as other:
-        other.setattr("textmover.scoring.backends.preparation.version", lambda name: "2019.1")
-        assert run("export", checkpoint, "out", "--backend", "openvino").code == 0
-    said = score("out").splitlines()
-    folder = tmp_path / "out" / "backends" / "openvino-exact"
-    assert said[0].startswith(f"{folder.relative_to(tmp_path)} is ignored, since it is of another version (2019.1)")
-    assert said[1].startswith("Preparing backend openvino")
-    assert len(score("out").splitlines()) == 1
 
 
 @pytest.mark.slow

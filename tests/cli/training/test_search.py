@@ -142,6 +142,10 @@ def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
         assert f"{change[0]} is another" in said
     run(*arguments, "--trials", 7, "--resume").ok()
     assert len(table(tmp_path / "out")) == 7
+    arguments[arguments.index("out")] = "less"
+    run(*arguments, "--trials", 4, "--minimise", "--no-pruning").ok()
+    worst = min(table(tmp_path / "less"), key=lambda row: float(row["held-back/pearson"]))
+    assert f"trial {worst['trial']} of 4" in (tmp_path / "less" / "best.yaml").read_text()
 
 
 def test_the_mean_over_seeds_counts(run, asked, trials, tmp_path):
@@ -151,12 +155,6 @@ def test_the_mean_over_seeds_counts(run, asked, trials, tmp_path):
     (row,) = table(tmp_path / "out")
     assert float(row["held-back/pearson"]) == 2.5
     assert row["values"] == "1.0 4.0"
-
-
-def test_less_is_more_where_it_is_minimised(run, asked, trials, tmp_path):
-    assert run(*asked(), "--trials", 4, "--minimise", "--no-pruning").code == 0
-    worst = min(table(tmp_path / "out"), key=lambda row: float(row["held-back/pearson"]))
-    assert f"trial {worst['trial']} of 4" in (tmp_path / "out" / "best.yaml").read_text()
 
 
 def test_a_trial_below_the_median_ends_early(run, asked, trials, tmp_path):
@@ -403,30 +401,42 @@ def test_keys_of_several_sources_are_read_behind_their_names():
         check_keys({f"data.init_args.{name}": one}, config)
 
 
-@pytest.mark.parametrize(
-    ("entry", "words"),
-    [
-        ({"low": 2, "high": 1}, "`low` of a.b to be below `high`"),
-        ({"low": 1, "high": 1}, "`low` of a.b to be below `high`"),
-        ({"low": 0, "high": 1, "log": True}, "above 0 on a logarithmic scale"),
-        ({"low": 0, "high": 1, "step": 2}, "`step` of a.b"),
-        ({"low": 1, "high": 2, "log": True, "step": 1}, "without log"),
-        ({"low": "few", "high": 2}, "`low` of a.b to be a finite number, but got 'few'"),
-        ({"low": True, "high": 2}, "`low` of a.b to be a finite number"),
-        ({"low": 1, "high": float("inf")}, "`high` of a.b to be a finite number"),
-        ({"low": 1, "high": 2, "log": "yes"}, "`log` of a.b to be true or false"),
-        ({"low": 1}, "to have {low, high}"),
-        ({"low": 1, "high": 2, "lgo": True}, "to have {low, high}"),
-        ([1, 2], "to have {low, high}"),
-        ({"choices": []}, "`choices` of a.b"),
-        ({"choices": [1, 1]}, "to differ"),
-    ],
-)
-def test_an_entry_that_is_none(tmp_path, entry, words):
-    (tmp_path / "space.yaml").write_text(yaml.safe_dump({"a.b": entry}))
+SPACES = """
+a.b: {low: 2, high: 1} | `low` of a.b to be below `high`
+a.b: {low: 1, high: 1} | `low` of a.b to be below `high`
+a.b: {low: 0, high: 1, log: true} | above 0 on a logarithmic scale
+a.b: {low: 0, high: 1, step: 2} | `step` of a.b
+a.b: {low: 1, high: 2, log: true, step: 1} | without log
+a.b: {low: few, high: 2} | `low` of a.b to be a finite number, but got 'few'
+a.b: {low: true, high: 2} | `low` of a.b to be a finite number
+a.b: {low: 1, high: .inf} | `high` of a.b to be a finite number
+a.b: {low: 1, high: 2, log: "yes"} | `log` of a.b to be true or false
+a.b: {low: 1} | to have {low, high}
+a.b: {low: 1, high: 2, lgo: true} | to have {low, high}
+a.b: [1, 2] | to have {low, high}
+a.b: {choices: []} | `choices` of a.b
+a.b: {choices: [1, 1]} | to differ
+a: [ | space.yaml to be YAML, but got
+- a | to be a search space, a mapping of keys to values, but got a list
+# none | to be a search space, a mapping of keys to values, but got none
+"""
+"""Search spaces, and what is said of them."""
+
+
+@pytest.mark.parametrize("line", SPACES.strip().splitlines())
+def test_a_space_that_cannot_be_used(tmp_path, line):
+    text, _, words = line.partition(" | ")
+    (tmp_path / "space.yaml").write_text(text)
     with pytest.raises(InputError) as told:
         read_space(tmp_path / "space.yaml")
     assert words in str(told.value)
+
+
+@pytest.mark.parametrize("file", ["space.yaml", "recipe.yaml"])
+def test_a_file_that_is_not_there(run, asked, tmp_path, file):
+    arguments = asked()
+    (tmp_path / file).unlink()
+    assert f"a file at {file}, but there is none" in run(*arguments).complaint()
 
 
 def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, asked):
@@ -434,26 +444,10 @@ def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, ask
     assert "max_epochs" in run(*asked(space)).complaint()
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "words"),
-    [
-        ("space.yaml", None, "a file at space.yaml, but there is none"),
-        ("recipe.yaml", None, "a file at recipe.yaml, but there is none"),
-        ("space.yaml", "a: [", "space.yaml to be YAML, but got"),
-        ("space.yaml", "- a", "to be a search space, a mapping of keys to values, but got a list"),
-        ("space.yaml", "", "to be a search space, a mapping of keys to values, but got none"),
-    ],
-)
-def test_files_that_cannot_be_read(run, asked, tmp_path, file, text, words):
-    arguments = asked()
-    (tmp_path / file).unlink() if text is None else (tmp_path / file).write_text(text)
-    assert words in run(*arguments).complaint()
-
-
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_without_a_point_are_numbers_and_whole_ends_give_whole_values(tmp_path):
+def test_values_are_drawn_as_they_are_meant(tmp_path):
     import optuna
 
     (tmp_path / "space.yaml").write_text("a: {low: 1e-5, high: 3E-4, log: true}\nb: {low: 2, high: 8, step: 2}\n")
@@ -463,15 +457,9 @@ def test_numbers_without_a_point_are_numbers_and_whole_ends_give_whole_values(tm
     drawn = [space["b"].suggest(study.ask(), "b") for _ in range(40)]
     assert set(drawn) == {2, 4, 6, 8}
     assert all(isinstance(one, int) for one in drawn)
-
-
-def test_choices_keep_their_kind():
-    import optuna
-
-    space = Choices((1, True, "1", None, {"mse": 1.0, "pearson": 2.0}))
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    drawn = {json.dumps(space.suggest(study.ask(), "a"), sort_keys=True) for _ in range(100)}
-    assert drawn == {"1", "true", '"1"', "null", '{"mse": 1.0, "pearson": 2.0}'}
+    kinds = Choices((1, True, "1", None, {"mse": 1.0, "pearson": 2.0}))
+    found = {json.dumps(kinds.suggest(study.ask(), "a"), sort_keys=True) for _ in range(100)}
+    assert found == {"1", "true", '"1"', "null", '{"mse": 1.0, "pearson": 2.0}'}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "search").glob("*.yaml")), ids=lambda path: path.stem)

@@ -129,9 +129,7 @@ def test_a_recipe_runs_two_steps(path, tmp_path, tiny_encoder, ratings, monkeypa
     ("content", "message"),
     [
         (b"model: {a: &a [*a]}", "to hold no value that contains itself, but got one in line 1"),
-        (b"a: &a [1, 1]\nb: &b [" + b"*a, " * 40_000 + b"1]", "to .*at most 50,000 values, aliases written out"),
         (b"model:\n  a: 1\n  a: 2", "to hold each key once, but got 'a' again in line 3"),
-        (b"model: " + b"[" * 5000, "to .*at most 100 levels of lists and keys"),
         ("model: é".encode("utf-16"), "to be UTF-8, but got the byte 0xff in line 1"),
         (b"", "to be a recipe, a mapping of keys to values, but got none"),
     ],
