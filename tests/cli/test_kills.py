@@ -59,7 +59,6 @@ threading.Thread(target=watch, daemon=True).start()
 
 
 def write_inputs(folder: Path, encoder: Path) -> None:
-    """What the commands read."""
     for seed, name in enumerate(("h.txt", "r.txt")):
         draw = random.Random(seed)
         lines = [" ".join(draw.choices(WORDS, k=draw.randint(3, 12))) for _ in range(200)]

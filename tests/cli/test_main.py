@@ -15,22 +15,19 @@ from textmover.presets import PRESETS
 from textmover.types import BOUNDS, InputError
 
 
-def test_help_names_the_commands_and_loads_neither_torch_nor_transformers():
+def test_help_names_the_commands_and_neither_it_nor_the_version_loads_torch():
     code = (
         "import sys; from textmover.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit as stop: assert stop.code == 0\n"
         "assert not {'torch', 'transformers', 'pytorch_lightning'} & set(sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
     for name in main_module.COMMANDS:
-        assert re.search(rf"^ +{name}\s", ran.stdout, flags=re.MULTILINE)
-
-
-def test_module_and_version():
-    ran = subprocess.run([sys.executable, "-m", "textmover", "--version"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"textmover {__version__}\n", "")
+        assert re.search(rf"^ +{name}\s", ended.stdout, flags=re.MULTILINE)
+    ended = ran("--version")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"textmover {__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -80,24 +77,30 @@ def test_an_interruption_is_130(run, monkeypatch):
     assert run("list") == (130, "", "textmover: interrupted\n")
 
 
+def ran(command: str, **how: object) -> subprocess.CompletedProcess:
+    """A command of ours in a shell, in a process of its own."""
+    how = {"capture_output": True, **how}
+    return subprocess.run(f"{sys.executable} -m textmover {command}", shell=True, text=True, check=False, **how)
+
+
 @pytest.mark.slow
-def test_a_reader_that_stops_is_no_error():
+def test_pipes_whose_reader_stops_and_json_of_a_pipe():
     reading, writing = os.pipe()
     os.close(reading)
-    ran = subprocess.run(
-        [sys.executable, "-m", "textmover", "list"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
-    )
+    ended = ran("list", capture_output=False, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ended = ran("list --format json")
+    assert ended.stderr == ""
+    assert json.loads(ended.stdout)[-1]["name"] == list(PRESETS)[-1]
 
 
 def test_a_closed_output_is_one_line_and_nobody_is_told_where_nobody_listens():
-    command = f"{sys.executable} -m textmover list"
-    ran = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
+    ended = ran("list >&-")
     said = "textmover: standard output: it is closed, so that nothing can be written there\n"
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
-    ran = subprocess.run(f"{command} --nothing 2>&-", shell=True, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
+    ended = ran("list --nothing 2>&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "")
 
 
 def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
@@ -178,15 +181,6 @@ def test_values_of_fields_are_read_as_yaml_and_texts_as_they_are(monkeypatch, ru
     known = {"precision", "backend", "device", "batch_tokens", "cache", "progress", "revision", "statistics", "memory"}
     assert {name: value for name, value in seen.items() if name not in known} == changed
     assert seen["cache"] is True
-
-
-@pytest.mark.slow
-def test_json_of_a_pipe_is_json():
-    ran = subprocess.run(
-        [sys.executable, "-m", "textmover", "list", "--format", "json"], capture_output=True, text=True, check=False
-    )
-    assert ran.stderr == ""
-    assert json.loads(ran.stdout)[-1]["name"] == list(PRESETS)[-1]
 
 
 # --- options of one value ---------------------------------------------------------------------------------------------

@@ -83,28 +83,17 @@ def evil(request, tmp_path: Path, served: tuple[Path, str], monkeypatch: pytest.
     return str(folder / "evil.ckpt"), "holds objects that would run code"
 
 
-DOORS = (
-    *("option", "abbreviation", "recipe", "second recipe", "recipe before the command", "environment"),
-    *("validate", "validate by option"),
-)
-
-
-def doors(folder: Path, config: dict, path: str) -> dict[str, tuple]:
-    """Arguments by the way in which they name a checkpoint."""
-    plain = write_recipe(folder / "plain.yaml", config)
-    named = write_recipe(folder / "named.yaml", {**config, "ckpt_path": path})
-    second = write_recipe(folder / "second.yaml", {"ckpt_path": path})
-    whole = write_recipe(folder / "whole.yaml", {"fit": {"ckpt_path": path}})
-    return {
-        "option": ("fit", "--config", plain, "--ckpt_path", path),
-        "abbreviation": ("fit", "--config", plain, f"--ckpt_pat={path}"),
-        "recipe": ("fit", "--config", named),
-        "second recipe": ("fit", "--config", plain, "--config", second),
-        "recipe before the command": ("--config", whole, "fit", "--config", plain),
-        "environment": ("fit", "--config", plain),
-        "validate": ("validate", "--config", named),
-        "validate by option": ("validate", "--config", plain, "--ckpt_path", path),
-    }
+DOORS = {
+    "option": "fit --config plain.yaml --ckpt_path {path}",
+    "abbreviation": "fit --config plain.yaml --ckpt_pat={path}",
+    "recipe": "fit --config named.yaml",
+    "second recipe": "fit --config plain.yaml --config second.yaml",
+    "recipe before the command": "--config whole.yaml fit --config plain.yaml",
+    "environment": "fit --config plain.yaml",
+    "validate": "validate --config named.yaml",
+    "validate by option": "validate --config plain.yaml --ckpt_path {path}",
+}
+"""Arguments by the way in which they name a checkpoint."""
 
 
 @pytest.mark.parametrize(
@@ -112,29 +101,29 @@ def doors(folder: Path, config: dict, path: str) -> dict[str, tuple]:
 )
 def test_no_door_runs_code_of_a_checkpoint(tmp_path, config, refused, monkeypatch, evil, door):
     path, reason = evil
+    monkeypatch.chdir(tmp_path)
+    named = {"plain": config, "named": {**config, "ckpt_path": path}, "second": {"ckpt_path": path}}
+    for name, content in {**named, "whole": {"fit": {"ckpt_path": path}}}.items():
+        write_recipe(tmp_path / f"{name}.yaml", content)
     if door == "environment":
         monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
         monkeypatch.setenv("PL_FIT__CKPT_PATH", path)
-    said = refused(*doors(tmp_path, config, path)[door])
+    said = refused(*DOORS[door].format(path=path).split())
     assert path in said
     assert reason in said
 
 
-def test_no_search_runs_code_of_a_checkpoint(tmp_path, config, refused, evil):
-    path, reason = evil
-    recipe = write_recipe(tmp_path / "named.yaml", {**config, "ckpt_path": path})
-    space = write_recipe(tmp_path / "space.yaml", {"model.init_args.losses.mse": {"choices": [1.0, 2.0]}})
-    asked = ("search", "--config", recipe, "--space", space, "--output", tmp_path / "found", "--trials", 1)
-    assert reason in refused(*asked, main=textmover)
-
-
 @pytest.mark.parametrize("evil", ["local", "http"], indirect=True)
-def test_no_export_runs_code_of_a_checkpoint(tmp_path, refused, evil):
+def test_no_search_or_export_runs_code_of_a_checkpoint(tmp_path, config, refused, evil):
     path, reason = evil
     said = refused("export", path, tmp_path / "out", main=textmover)
     assert path in said
     assert reason in said
     assert not (tmp_path / "out").exists()
+    recipe = write_recipe(tmp_path / "named.yaml", {**config, "ckpt_path": path})
+    space = write_recipe(tmp_path / "space.yaml", {"model.init_args.losses.mse": {"choices": [1.0, 2.0]}})
+    asked = ("search", "--config", recipe, "--space", space, "--output", tmp_path / "found", "--trials", 1)
+    assert reason in refused(*asked, main=textmover)
 
 
 @pytest.mark.parametrize("call", ["fit", "fit behind a plugin", "validate", "load_from_checkpoint"])
@@ -165,38 +154,30 @@ def test_no_call_in_python_runs_code_of_a_checkpoint(tmp_path, tiny_encoder, evi
 # --- files of other kinds ---------------------------------------------------------------------------------------------
 
 
-def write(kind: str, path: Path) -> None:
-    """A file that is no checkpoint of a run."""
-    writers = {
-        "empty": lambda: path.write_bytes(b""),
-        "text": lambda: path.write_text("not a checkpoint"),
-        "npz": lambda: (np.savez(path.with_suffix(".npz"), weight=np.zeros(3)), path.with_suffix(".npz").rename(path)),
-        "zip": lambda: zipfile.ZipFile(path, "w").writestr("readme.txt", "text"),
-        "pickle": lambda: path.write_bytes(pickle.dumps({"state_dict": {}})),
-        "legacy": lambda: torch.save(lightning(), path, _use_new_zipfile_serialization=False),
-        "list": lambda: torch.save([1, 2], path),
-        "tensor": lambda: torch.save(torch.zeros(2), path),
-        "bare state": lambda: torch.save({"weight": torch.zeros(2)}, path),
-        "no version": lambda: torch.save({"state_dict": {}, "textmover": {"start": "twmd", "config": {}}}, path),
-        "old lightning": lambda: torch.save(lightning(), path),
-        "other project": lambda: torch.save(lightning(hyper_parameters={"lr": 1}, textmover=None), path),
-        "namespace": lambda: torch.save(lightning(hparams=argparse.Namespace(lr=1)), path),
-        "cut": lambda: (torch.save(lightning(), path), path.write_bytes(path.read_bytes()[:-60])),
-        "folder": path.mkdir,
-    }
-    writers[kind]()
-
-
-KINDS = (
-    *("empty", "text", "npz", "zip", "pickle", "legacy", "list", "tensor", "bare state", "no version"),
-    *("old lightning", "other project", "namespace", "cut", "folder"),
-)
+KINDS: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("not a checkpoint"),
+    "npz": lambda path: (np.savez(f"{path}.npz", weight=np.zeros(3)), Path(f"{path}.npz").rename(path)),
+    "zip": lambda path: zipfile.ZipFile(path, "w").writestr("readme.txt", "text"),
+    "pickle": lambda path: path.write_bytes(pickle.dumps({"state_dict": {}})),
+    "legacy": lambda path: torch.save(lightning(), path, _use_new_zipfile_serialization=False),
+    "list": lambda path: torch.save([1, 2], path),
+    "tensor": lambda path: torch.save(torch.zeros(2), path),
+    "bare state": lambda path: torch.save({"weight": torch.zeros(2)}, path),
+    "no version": lambda path: torch.save({"state_dict": {}, "textmover": {"start": "twmd", "config": {}}}, path),
+    "old lightning": lambda path: torch.save(lightning(), path),
+    "other project": lambda path: torch.save(lightning(hyper_parameters={"lr": 1}, textmover=None), path),
+    "namespace": lambda path: torch.save(lightning(hparams=argparse.Namespace(lr=1)), path),
+    "cut": lambda path: (torch.save(lightning(), path), path.write_bytes(path.read_bytes()[:-60])),
+    "folder": Path.mkdir,
+}
+"""Writers of files that are no checkpoints of a run."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_another_kind_is_one_sentence(tmp_path, config, refused, kind):
     path = tmp_path / "other.ckpt"
-    write(kind, path)
+    KINDS[kind](path)
     file = write_recipe(tmp_path / "recipe.yaml", config)
     for command in ("fit", "validate") if kind in ("text", "folder", "bare state") else ():
         said = refused(command, "--config", file, "--ckpt_path", path)
