@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from contextlib import nullcontext
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 import yaml
@@ -234,9 +235,11 @@ def of_language(*languages: str) -> list[Block]:
 
 @pytest.mark.parametrize("block", of_language("yaml", "yml"), ids=str)
 def test_yaml(block, tmp_path, monkeypatch):
-    content = yaml.safe_load(block.text)
+    content, text = yaml.safe_load(block.text), block.text
+    if "class_path" in content:  # of a data module
+        content, text = {"data": content}, f"data:\n{indent(text, '  ')}"
     path = tmp_path / "block.yaml"
-    path.write_text(block.text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     if "trainer" in content or "model" in content or "data" in content:
         recipe(path, monkeypatch)
     elif "tables" in content:
