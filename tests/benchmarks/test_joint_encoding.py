@@ -135,26 +135,21 @@ def test_a_score_does_not_depend_on_batch_mates_padding_or_order(build, way):
     assert (scores([3, 1, 0])[2] - together[0]).abs() < 1e-6
 
 
-def test_an_empty_text_matches_nothing(build):
-    metric = build("joint")
-    with torch.no_grad():
-        found = metric(*tokens(metric))
-    empty = found.flags["empty"]
-    assert empty.tolist() == ["" in pair for pair in zip(HYPOTHESES, REFERENCES, strict=True)]
-    assert (found.score[empty] == 0).all()
-    assert (found.score[~empty] != 0).all()
-
-
-def test_an_encoder_without_token_types_reads_pairs_too(build, tiny_encoder, tmp_path):
+def test_empty_texts_match_nothing_also_where_an_encoder_has_no_token_types(build, tiny_encoder, tmp_path):
     from transformers import BertConfig, BertModel
 
-    folder = tmp_path / "untyped"
-    shutil.copytree(tiny_encoder, folder)
+    folder = shutil.copytree(tiny_encoder, tmp_path / "untyped")
     torch.manual_seed(0)
     BertModel(BertConfig.from_pretrained(tiny_encoder, type_vocab_size=1)).save_pretrained(folder)
-    metric = build("joint", folder)
-    with torch.no_grad():
-        assert torch.isfinite(metric(*tokens(metric)).score).all()
+    for encoder in (tiny_encoder, folder):
+        metric = build("joint", encoder)
+        with torch.no_grad():
+            found = metric(*tokens(metric))
+        assert torch.isfinite(found.score).all()
+        empty = found.flags["empty"]
+        assert empty.tolist() == ["" in pair for pair in zip(HYPOTHESES, REFERENCES, strict=True)]
+        assert (found.score[empty] == 0).all()
+        assert (found.score[~empty] != 0).all()
 
 
 def test_the_mean_is_that_of_all_tokens_of_joint_sequences(build, tiny_encoder):

@@ -47,22 +47,16 @@ def ladder(script, folder, **rungs):
 
 def test_stages_follow_one_another_and_know_seed_and_predecessor(script, runs, tmp_path):
     one = ladder(script, tmp_path, first=[{"metric": "trwmd"}, STAGE], second=[{"rung": "first"}, STAGE])
-    result = one.run("second", 2)
+    for _ in range(2):  # what has been exported is not trained again
+        result = one.run("second", 2)
     first, second = runs.commands
     assert first[first.index("--model.init_args.metric") + 1] == "trwmd"
-    assert second[second.index("--model.init_args.metric") + 1] == str(
-        tmp_path / "first" / "seed2" / "stage1" / "metric"
-    )
+    before = str(tmp_path / "first" / "seed2" / "stage1" / "metric")
+    assert second[second.index("--model.init_args.metric") + 1] == before
     assert result == str(tmp_path / "second" / "seed2" / "stage1" / "metric")
     assert first[first.index("--seed_everything") + 1] == first[first.index("--data.init_args.seed") + 1] == "2"
     assert first[first.index("--trainer.max_epochs") + 1] == "2"
     assert not list(tmp_path.rglob("*.ckpt"))  # of 170 MB each
-
-
-def test_what_has_been_exported_is_not_trained_again(script, runs, tmp_path):
-    for _ in range(2):
-        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
-    assert len(runs.commands) == 1
 
 
 OTHER = {"config": "configs/wmt_da.yaml", "set": {"trainer.max_epochs": 3}}
@@ -82,17 +76,20 @@ def test_what_was_made_of_another_recipe_is_not_taken(script, runs, tmp_path, ch
     assert len(runs.commands) == 2
 
 
-def test_what_hangs_on_a_rung_that_was_made_anew_is_not_taken(script, runs, tmp_path):
+def test_what_hangs_on_a_rung_made_anew_or_of_unknown_making_is_not_taken(script, runs, tmp_path):
     rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
     ladder(script, tmp_path, **rungs).run("second", 1)
     shutil.rmtree(tmp_path / "first")
     changed = ladder(script, tmp_path, **(rungs | {"first": [OTHER]}))
-    changed.run("first", 1)
+    end = Path(changed.run("first", 1))
     with pytest.raises(SystemExit, match="second"):
         changed.run("second", 1)
+    (end.parent / "made.json").unlink()
+    with pytest.raises(SystemExit, match="made of another"):
+        changed.run("first", 1)
 
 
-def test_a_training_is_not_resumed_with_another_recipe(script, runs, tmp_path):
+def test_a_run_that_was_stopped_goes_on_from_its_checkpoint_with_its_own_recipe(script, runs, tmp_path):
     runs.dies = True
     with pytest.raises(KeyboardInterrupt):
         ladder(script, tmp_path, first=[STAGE]).run("first", 1)
@@ -100,34 +97,16 @@ def test_a_training_is_not_resumed_with_another_recipe(script, runs, tmp_path):
     with pytest.raises(SystemExit, match="made of another"):
         ladder(script, tmp_path, first=[OTHER]).run("first", 1)
     ladder(script, tmp_path, first=[STAGE]).run("first", 1)
-    assert "--ckpt_path" in runs.commands[-1]
+    first, second = runs.commands
+    assert "--ckpt_path" not in first
+    folder = tmp_path / "first" / "seed1" / "stage0" / "checkpoints"
+    assert Path(second[second.index("--ckpt_path") + 1]).parent == folder
 
 
-def test_what_nobody_knows_the_making_of_is_not_taken(script, runs, tmp_path):
-    one = ladder(script, tmp_path, first=[STAGE])
-    end = Path(one.run("first", 1))
-    (end.parent / "made.json").unlink()
-    with pytest.raises(SystemExit, match="made of another"):
-        one.run("first", 1)
-
-
-def test_a_recipe_whose_file_has_changed_is_another(script, runs, monkeypatch, tmp_path):
-    recipe = yaml.safe_load((script.ROOT / STAGE["config"]).read_text())
-    (tmp_path / "root" / "configs").mkdir(parents=True)
-    file = tmp_path / "root" / STAGE["config"]
-    monkeypatch.setattr(script, "ROOT", tmp_path / "root")
-    file.write_text(yaml.safe_dump(recipe))
-    one = ladder(script, tmp_path, first=[STAGE])
-    one.run("first", 1)
-    file.write_text("# a comment\n" + yaml.safe_dump(recipe))
-    one.run("first", 1)
-    file.write_text(yaml.safe_dump({**recipe, "seed_everything": 7}))
-    with pytest.raises(SystemExit, match="made of another"):
-        one.run("first", 1)
-
-
-def test_a_recipe_with_learning_curves_is_the_one_without(script, runs, monkeypatch, tmp_path):
-    """Ladders that were begun before the recipe had them go on; other callbacks decide on what is made."""
+def test_a_recipe_whose_file_has_changed_is_another_but_for_comments_and_learning_curves(
+    script, runs, monkeypatch, tmp_path
+):
+    """Ladders that were begun before the recipe had curves go on; other callbacks decide on what is made."""
     recipe = yaml.safe_load((script.ROOT / STAGE["config"]).read_text())
     callbacks = recipe["trainer"]["callbacks"]
     watching, others = (
@@ -137,15 +116,23 @@ def test_a_recipe_with_learning_curves_is_the_one_without(script, runs, monkeypa
     (tmp_path / "root" / "configs").mkdir(parents=True)
     file = tmp_path / "root" / STAGE["config"]
     monkeypatch.setattr(script, "ROOT", tmp_path / "root")
-    for kept in (others, [*watching, *others]):
-        file.write_text(yaml.safe_dump({**recipe, "trainer": {**recipe["trainer"], "callbacks": kept}}))
+
+    def run(comment="", **changes):
+        file.write_text(comment + yaml.safe_dump({**recipe, **changes}))
         ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+
+    def kept(several):
+        return {**recipe["trainer"], "callbacks": several}
+
+    run(trainer=kept(others))
+    run(trainer=kept([*watching, *others]))
+    run("# a comment\n")
     note = json.loads((tmp_path / "first" / "seed1" / "stage0" / "made.json").read_text())
     assert note["recipe"]["trainer"]["callbacks"] == others
     assert len(runs.commands) == 1
-    file.write_text(yaml.safe_dump({**recipe, "trainer": {**recipe["trainer"], "callbacks": others[1:]}}))
-    with pytest.raises(SystemExit, match="made of another"):
-        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    for changes in ({"trainer": kept(others[1:])}, {"seed_everything": 7}):
+        with pytest.raises(SystemExit, match="made of another"):
+            run(**changes)
 
 
 def test_a_run_writes_nowhere_but_into_its_folder(script, monkeypatch, tmp_path):
@@ -195,19 +182,6 @@ def test_a_rung_can_be_stored_as_an_adapter_of_what_it_has(script, runs, monkeyp
     ((metric, options),) = saved
     assert metric == str(tmp_path / "first" / "seed1" / "stage0" / "metric")
     assert options["adapter"].rank == 4
-
-
-def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(script, runs, tmp_path):
-    runs.dies = True
-    with pytest.raises(KeyboardInterrupt):
-        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
-    runs.dies = False
-    ladder(script, tmp_path, first=[STAGE]).run("first", 1)
-    first, second = runs.commands
-    assert "--ckpt_path" not in first
-    assert (
-        Path(second[second.index("--ckpt_path") + 1]).parent == tmp_path / "first" / "seed1" / "stage0" / "checkpoints"
-    )
 
 
 def test_tables_tell_means_with_the_lowest_and_the_highest(script, tmp_path):

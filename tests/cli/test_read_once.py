@@ -66,13 +66,12 @@ def test_metrics_that_read_each_text_once_read_pipes(run, texts, pipe, encoded):
     expected = run("score", "-i", *texts, *encoded).ok()
     found = run("score", "-i", *map(pipe, texts), *encoded)
     assert (found.code, found.out) == (0, expected.out)
-
-
-def test_what_a_shell_opens_is_read(run, texts, encoded):
-    """As `<(cat hyp.txt)` is."""
-    expected = run("score", "-i", *texts, *encoded)
-    with subprocess.Popen(["cat", texts[0]], stdout=subprocess.PIPE) as cat:
+    with subprocess.Popen(["cat", texts[0]], stdout=subprocess.PIPE) as cat:  # as `<(cat hyp.txt)` is
         found = run("score", "-i", f"/dev/fd/{cat.stdout.fileno()}", texts[1], *encoded)
+    assert (found.code, found.out) == (0, expected.out)
+    command = ("score", "--model", "bertscore-f1-idf", *encoded, "--fit-on", texts[1], "-i", texts[0])
+    expected = run(*command, texts[1])  # idf that is fitted elsewhere needs one reading
+    found = run(*command, pipe(texts[1]))
     assert (found.code, found.out) == (0, expected.out)
 
 
@@ -84,13 +83,6 @@ def test_idf_is_never_fitted_on_what_is_read_once(refused, texts, write, pipe, e
     said = refused(*COMMANDS[command], *others, given, "--model", "bertscore-f1-idf", *encoded)
     assert f"but got the pipe or device {given}, which can be read only once" in said
     assert "--statistics FILE" in said
-
-
-def test_idf_that_is_fitted_elsewhere_needs_one_reading(run, texts, pipe, encoded):
-    command = ("score", "--model", "bertscore-f1-idf", *encoded, "--fit-on", texts[1], "-i", texts[0])
-    expected = run(*command, texts[1])
-    found = run(*command, pipe(texts[1]))
-    assert (found.code, found.out) == (0, expected.out)
 
 
 def test_a_complete_result_is_not_compared_with_what_is_gone(run, refused, texts, pipe, encoded):

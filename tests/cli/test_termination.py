@@ -64,11 +64,6 @@ def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, termin
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_it_is_as_before_when_the_command_has_ended(run, command):
-    assert run(*command).code == 0
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
 def test_several_processes_see_to_it_themselves(run, command, monkeypatch):
     found = []
 
