@@ -40,7 +40,7 @@ def pipe(fifo):
     writers = []
 
     def pipe(path):
-        made = fifo(f"{path.name}.fifo")
+        made = fifo(f"{path.name}.{len(writers)}")
 
         def write():
             with contextlib.suppress(BrokenPipeError), open(made, "wb") as stream:

@@ -99,6 +99,7 @@ def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_e
     config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
     changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]
     changes += ["--model.init_args.overrides.temperature", "0.5", "--export", str(tmp_path / "other")]
+    changes += ["--trainer.precision", "bf16-mixed"]  # all of training may be autocast
     assert textmover(["train", "--config", str(config), *changes]) == 0
     assert "T:0.5|" in str(Scorer.from_pretrained(tmp_path / "other").signature)
     assert not (tmp_path / "metric").exists()
@@ -226,12 +227,6 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_earlier_one(tmp_path, mo
         AtomicCheckpoints().save_checkpoint({"step": 2}, path)
     assert torch.load(path, weights_only=True) == {"step": 1}
     assert [one.name for one in tmp_path.iterdir()] == ["resume.ckpt"]
-
-
-def test_all_of_training_may_be_autocast_to_bfloat16(tmp_path, tiny_encoder, ratings):
-    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_steps=1, trainer__callbacks=[])
-    assert run(tmp_path, config, "--trainer.precision", "bf16-mixed") == 0
-    assert Scorer.from_pretrained(tmp_path / "metric").score("the cat sat", "the cat sat").mean
 
 
 @pytest.mark.parametrize("option", ["adapter", pytest.param("untrained_share", marks=pytest.mark.long)])
