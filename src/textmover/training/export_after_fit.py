@@ -64,8 +64,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
     try:
         untrained(trained_encoder(metric))
     except InputError as error:
-        # What `find` says around it speaks of adapters alone.
-        reason = error.__cause__ if isinstance(error.__cause__, InputError) else error
+        reason = str(error).partition(" It is the base, ")[0]  # what `find` says behind it speaks of adapters alone
         raise InputError(
             f"Expected the encoder that the metric started from to be at hand for {names}, but got: {reason} "
             "Without it, leave `adapter` and `untrained_share` out."
