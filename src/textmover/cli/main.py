@@ -12,6 +12,7 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from textmover._version import __version__
@@ -41,86 +42,6 @@ COMMANDS = {
     "list": ("commands.list_metrics", "list the presets"),
 }
 """Module in :mod:`textmover.cli` and purpose of each command."""
-
-EXAMPLES = {
-    "score": (
-        "-i hypotheses.txt references.txt",
-        "--data pairs.csv --model bertscore-f1 --output scores.csv",
-    ),
-    "explain": (
-        '"Officials delayed the vote." "The vote was delayed."',
-        "-i hypotheses.txt references.txt --line 2 --output why.html",
-    ),
-    "compare": (
-        "--hypotheses ours.txt theirs.txt --references references.txt",
-        "--scores scores.tsv --output comparison.html",
-    ),
-    "mbr": (
-        "-i samples.txt --num-candidates 8",
-        "-i first.txt second.txt third.txt --output chosen.txt",
-    ),
-    "rank": (
-        "--hypotheses a.txt b.txt c.txt --references references.txt",
-        "--data outputs.tsv --system-column system --score-column score --group lp",
-    ),
-    "evaluate": (
-        "--data ratings.csv --model twmd --model textmover-general",
-        "--data newstest2017.tsv --set wmt-da --baselines chrf --report page",
-    ),
-    "sweep": (
-        "--data ratings.csv --field layer=3,4,5,6",
-        "--data ratings.csv --field temperature=0.02,0.1 --field layer=4,6 --model twmd",
-    ),
-    "analyse-layers": (
-        "--data texts.txt",
-        "--data table.csv --column text --encoder roberta-base",
-    ),
-    "train": (
-        "--config configs/quickstart.yaml",
-        "--config recipe.yaml --trainer.max_epochs 5",
-    ),
-    "search": (
-        "--config recipe.yaml --space space.yaml --output runs/search",
-        "--config recipe.yaml --space space.yaml --output runs/search --resume",
-    ),
-    "export": (
-        "runs/mine/checkpoints/best.ckpt my-metric --adapter 16",
-        "twmd my-metric --backend openvino",
-    ),
-    "fit-idf": (
-        "--data corpus.txt --model yisi-1 --output idf.safetensors",
-        "--data table.csv --column text --output idf.safetensors",
-    ),
-    "fit-mean": (
-        "--data corpus.txt --model twmd-b --output mean.safetensors",
-        "--data table.csv --column text --output mean.safetensors",
-    ),
-    "fit-baseline": (
-        "--data corpus.txt --model bertscore-f1 --output baseline.safetensors",
-        "--data table.csv --column text --output baseline.safetensors",
-    ),
-    "perturb": (
-        "-i texts.txt -o perturbed.tsv",
-        "-i texts.txt --types entity negation --degrees all",
-    ),
-    "robustness": (
-        "-i texts.txt --models twmd bertscore-f1 --baselines chrf",
-        "-i table.csv --column text --kinds number negation --output page",
-    ),
-    "app": (
-        "ratings",
-        "ratings --annotator Ada --scale 0-100",
-    ),
-    "cache": (
-        "kept",
-        "kept --clear",
-    ),
-    "list": (
-        "",
-        "bertscore-f1 --cite",
-    ),
-}
-"""Arguments of each command, for its help."""
 
 TERMINABLE = ("mbr", "evaluate", "sweep")
 """Commands that SIGTERM ends as Ctrl-C does, so that they say what they have kept. `score` sees to it itself, as
@@ -174,23 +95,21 @@ def _parser(command: str) -> Parser:
     parser.add_argument("--version", action="version", version=f"textmover {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, (module, purpose) in COMMANDS.items():
-        one = commands.add_parser(
-            name,
-            help=purpose,
-            description=f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:\n{_examples(name)}",
-            usage=f"textmover {name} [options]",
-            formatter_class=HelpFormatter,
-            allow_abbrev=False,
-        )
+        usage = f"textmover {name} [options]"
+        one = commands.add_parser(name, help=purpose, usage=usage, formatter_class=HelpFormatter, allow_abbrev=False)
         if name == command:
+            told = f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:"
+            one.description = "\n  ".join((told, *examples(name)))
             implementation = import_module(f"textmover.cli.{module}")
             add_options(one, implementation.OPTIONS)
             one.set_defaults(run=implementation.run, command=name)
     return parser
 
 
-def _examples(command: str) -> str:
-    return "\n".join(f"  textmover {command} {arguments}".rstrip() for arguments in EXAMPLES[command])
+def examples(command: str) -> list[str]:
+    """Command lines to begin with."""
+    lines = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.split()[1] == command]
 
 
 def _train(arguments: list[str]) -> int:

@@ -39,7 +39,7 @@ NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
     (re.compile(rf"(?<![-\w])(?:{'|'.join(UNITS)})(?![-\w])"),
      lambda found: str(UNITS.index(found[0]) + 2)),
 )  # fmt: skip
-"""What is found and how it is written instead; where two overlap, the first one counts."""
+"""Patterns and how to rewrite them; where two overlap, the first one counts."""
 
 
 def notation(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import sys
 from typing import Any, get_args
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, DEFAULT_PRESET
@@ -19,13 +18,12 @@ from textmover.scoring.scorer_options import FOLDER_LIMIT
 def add_field_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each field that a kind of metric has; ``--help-metric`` shows them."""
     group = parser.add_argument_group("fields of the metric")
-    group.add_argument(
-        "--help-metric", action=FieldsHelp, nargs=0, help="show their options, such as --layer 4, and exit"
-    )
+    told = fields_help(parser.prog)
+    group.add_argument("--help-metric", action="version", version=told, help="show their options, such as --layer 4")
     _add_fields(group, shown=False)
 
 
-def _add_fields(group: argparse._ArgumentGroup, *, shown: bool) -> None:
+def _add_fields(group: Any, *, shown: bool) -> None:
     for name, (hint, comment) in metric_fields().items():
         if name not in NOT_FIELDS:
             settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint)}
@@ -34,20 +32,9 @@ def _add_fields(group: argparse._ArgumentGroup, *, shown: bool) -> None:
             group.add_argument(field_flag(name), dest=f"{FIELD}{name}", type=parse, **settings)
 
 
-class FieldsHelp(argparse.Action):
-    """Shows the options for the fields of a metric's configuration."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print them and exit."""
-        parser._print_message(fields_help(parser.prog), sys.stdout)
-        parser.exit()
-
-
 def fields_help(program: str) -> str:
     """The help of the options for fields of the metric."""
-    shown = argparse.ArgumentParser(
-        program, usage=f"{program} [options]", add_help=False, formatter_class=HelpFormatter
-    )
+    shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
     _add_fields(shown.add_argument_group("fields of the metric", "They override those of --model."), shown=True)
     return shown.format_help()
 
