@@ -161,7 +161,7 @@ class SetDescription:
         return found
 
     def place(self, key: str, value: str | None = None) -> str:
-        """Where a key can be changed, for errors: a flag or a file; a built-in description takes a file based on it."""
+        """Place to change a key, for errors: a flag or a file; a built-in description takes a file based on it."""
         written = key if value is None else f"{key}: {value}"
         built_in = self.origin.startswith(BUILT_IN)
         if built_in:
