@@ -50,6 +50,7 @@ def main() -> None:
         if done - shown >= options.pairs // 5:
             shown = done
             report(f"{done:,} pairs")
+    report(f"{done:,} pairs, the end")
     for number in range(1, options.scorers + 1):
         Scorer.from_pretrained(options.model, backend=options.backend, device="cpu").score(["a cat"], ["the rain"])
         if number % (options.scorers // 5) == 0:

@@ -128,6 +128,11 @@ def unreadable(name: str, error: Exception) -> InputError:
     return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
 
 
+def is_pipe(path: Path | str) -> bool:
+    """Return whether a path is there and neither a file nor a folder: a pipe or a device."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def open_input(path: Path | str) -> IO[bytes]:
     """Open a file to read; a named pipe waits a few seconds for its writer."""
     return open(open_pipe(path, os.O_RDONLY) if stat.S_ISFIFO(os.stat(path).st_mode) else path, "rb")

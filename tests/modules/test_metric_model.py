@@ -98,6 +98,18 @@ def test_bertscore_is_what_bert_score_computes(embedded, embedded_metric, capfd)
     assert difference <= 1e-5, difference
 
 
+def test_unknown_tokens_alike_are_those_of_bert_score(embedded, embedded_metric):
+    from bert_score import BERTScorer
+
+    hypotheses = ["Test passed: ✅", "สวัสดีครับ", "𪚥 is a rare character", "The 🦭 sat ✅ there."]
+    references = ["Test passed: ❌", "ขอบคุณ", "龘 is a character", "A 🐧 sat there ❌."]
+    theirs = BERTScorer(model_type=str(embedded), num_layers=6, device="cpu", nthreads=0).score(hypotheses, references)
+    alike = embedded_metric("bertscore-f1", unknown_tokens="alike")
+    assert Scorer(alike).score(hypotheses, references).scores.tolist() == pytest.approx(theirs[2].tolist(), abs=1e-5)
+    apart = Scorer(embedded_metric("bertscore-f1")).score(hypotheses, references).scores
+    assert (apart < theirs[2].numpy() - 0.005).all()
+
+
 def test_presets_of_bertscore_name_its_three_numbers(embedded_metric):
     pairs = WRITTEN["pairs"][:4]
     for preset, side in (("bertscore-p", "precision"), ("bertscore-r", "recall"), ("bertscore-f1", "f1")):

@@ -229,7 +229,7 @@ def test_a_trainer_in_half_precision_scores_in_whole(tiny_encoder, precision):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
-@pytest.mark.parametrize("name", ["autocast-bf16"])
+@pytest.mark.parametrize("name", ["autocast-bf16", "autocast-fp16"])
 def test_a_back_end_is_prepared_as_anywhere_else(name, backend, tiny_encoder, tmp_path, monkeypatch, real_backends):
     pytest.importorskip(backend)
     expected = scored(made("twmd", tiny_encoder))

@@ -14,7 +14,7 @@ from typing import Any
 
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
 from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
-from textmover.reading import unreadable
+from textmover.reading import is_pipe, unreadable
 from textmover.types import InputError
 
 FORMATS: Mapping[str, str] = {
@@ -106,10 +106,10 @@ def _parquet_tables(name: str, wanted: Collection[str] | None, position: Positio
     from pyarrow import parquet
 
     path = Path(name)
-    if name == STANDARD_INPUT:
+    if name == STANDARD_INPUT or is_pipe(path):
+        got = f"the pipe {name}" if is_pipe(path) else "standard input (-)"
         raise InputError(
-            "Expected a file of Parquet, which is read from its end, but got standard input (-): save it, or send JSON "
-            "Lines."
+            f"Expected a file of Parquet, which is read from its end, but got {got}: save it, or send JSON Lines."
         )
     try:
         paths = _parquet_files(path) if path.is_dir() else [path]

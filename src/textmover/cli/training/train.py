@@ -28,7 +28,7 @@ from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.cli.console import causes, guarded, set_up_logging
 from textmover.cli.options.declaration import given_twice
 from textmover.data.datamodule import SourcesDataModule
-from textmover.experiments.search.space import read_mapping
+from textmover.experiments.search.space import read_recipe
 from textmover.reading import NotYamlError, load_yaml
 from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.termination import Terminated
@@ -75,7 +75,7 @@ class _Recipe(ActionConfigFile):
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         """Check the file before jsonargparse reads it."""
-        read_mapping(values, "a recipe")
+        read_recipe(values)
         super().__call__(parser, cfg, values, option_string)
 
 

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource, Source
 from textmover.modules.config import MetricConfig
-from textmover.reading import read_yaml
+from textmover.reading import is_pipe, read_yaml
 from textmover.types import InputError
 
 JUDGING = (
@@ -82,6 +83,10 @@ Space = Mapping[str, Range | Choices]
 """Range or choices of each key, which is written as on the command line of ``train.py fit``."""
 
 
+PARTS = ("data", "model", "trainer", "optimizer", "lr_scheduler")
+"""Keys of a recipe whose value may stand in a file of its own."""
+
+
 def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
     """A file that holds a mapping."""
     content = read_yaml(path)
@@ -89,6 +94,25 @@ def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
         got = "none" if content is None else f"a {type(content).__name__}"
         raise InputError(f"Expected {path} to be {what}, a mapping of keys to values, but got {got}: correct it.")
     return content
+
+
+def read_recipe(path: Path | str) -> dict[str, Any]:
+    """A recipe, and the files that it names in place of a part checked like it.
+
+    Lightning's command line opens both again, by a reader without bounds and without names of files.
+    """
+    _check_no_pipe(Path(path))
+    recipe = read_mapping(path, "a recipe")
+    for key in PARTS:
+        if isinstance(part := recipe.get(key), str) and os.path.exists(place := Path(path).parent / part):
+            _check_no_pipe(place)
+            read_mapping(place, f"the part `{key}` of a recipe")
+    return recipe
+
+
+def _check_no_pipe(path: Path) -> None:
+    if is_pipe(path):
+        raise InputError(f"Expected {path} to be a file, as a recipe is read more than once, but got a pipe: save it.")
 
 
 def read_space(path: Path | str) -> dict[str, Range | Choices]:

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from textmover.csv_cells import CsvWriter
-from textmover.experiments.search.space import JudgedParts, Space, read_mapping, read_space
+from textmover.experiments.search.space import JudgedParts, Space, read_recipe, read_space
 from textmover.files import atomic_file
 from textmover.markdown import one_line
 from textmover.terminal import console, print_table
@@ -49,7 +49,7 @@ class Search:
 
     def __init__(self, options: argparse.Namespace, optuna: Any) -> None:
         self.options, self.optuna = options, optuna
-        self.recipe = read_mapping(options.config, "a recipe")
+        self.recipe = read_recipe(options.config)
         self.space: Space = read_space(options.space)
         self.objective: str = options.objective
         self.maximise = not options.minimise
