@@ -263,7 +263,6 @@ LONGEST = (
     "test_commands[docs/checkpoints.md]",
     "test_commands[docs/own-ratings.md]",
     "test_decisions_on_all_systems_of_webnlg_are_sacrebleus",
-    "test_decisions_on_all_systems_of_wmt17_are_sacrebleus",
     "test_two_processes_write_what_one_writes",
     "test_memory_does_not_grow_with_the_input",
     "test_two_processes_that_share_the_weights_train_as_one[False]",
