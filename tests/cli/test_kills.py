@@ -91,8 +91,11 @@ READ: dict[str, Callable[[Path], object]] = {"search.db": trials, "trials.csv": 
 
 def files(folder: Path) -> dict[str, object]:
     """All files of a folder, hidden ones too, and what they hold."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() or not any(path.iterdir()))
-    return {str(path.relative_to(folder)): READ.get(path.name, _bytes)(path) for path in found}
+    return {path.relative_to(folder).as_posix(): READ.get(path.name, _bytes)(path) for path in found(folder)}
+
+
+def found(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() or not any(path.iterdir()))
 
 
 def _bytes(path: Path) -> bytes:
@@ -154,7 +157,7 @@ def test_a_killed_command_run_again_ends_as_an_unbroken_one(start, unbroken, tmp
         seen = places.read_text().splitlines()
         where = "behind its end" if process.returncode == 0 else seen[-1] if seen else "before its first line"
         hits += where.startswith("in ")
-        left = sorted(set(files(folder)) - set(whole))
+        left = sorted({path.relative_to(folder).as_posix() for path in found(folder)} - set(whole))
         print(f"{command}: killed after {moment:.2f} of {took:.2f} s, {where}; left over: {left}")  # noqa: T201  the report
         end(start(command, folder))
         assert files(folder) == whole

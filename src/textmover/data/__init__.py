@@ -9,6 +9,7 @@ from textmover.lazy import names_of
 if TYPE_CHECKING:
     from textmover.data.datamodule import RatingsDataModule
     from textmover.data.generated.acceptability import AcceptabilityDataModule
+    from textmover.data.generated.contrasts import ContrastsDataModule, RewordedFile
     from textmover.data.generated.perturbed import PerturbedDataModule
     from textmover.data.generated.record_ratings import RecordsDataModule
     from textmover.data.label_tasks import LabelColumns
