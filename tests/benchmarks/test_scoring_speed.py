@@ -152,7 +152,7 @@ def test_without_a_gpu_it_says_so(run, monkeypatch):
         run("compare", "--device", "cuda")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_compares_on_the_processor(run, tmp_path):
     pytest.importorskip("bert_score")
     path, names = tmp_path / "speed.md", ["bert-score", "bertscore-f1 exact torch", "encoder exact torch", "wmd fast"]

@@ -35,7 +35,7 @@ def test_a_process_is_killed_behind_a_shard_or_left_alone(script, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param((), marks=pytest.mark.slow, id="default"),
+        pytest.param((), marks=pytest.mark.long, id="default"),
         pytest.param(("--model", "bertscore-f1-idf"), marks=pytest.mark.long, id="idf"),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_run_that_is_killed_ends_with_the_same_bytes(script, monkeypatch, capf
         assert part in told
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bytes_that_differ_are_told(script, monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "20", "--kills", "0"])
     monkeypatch.setattr(script.filecmp, "cmp", lambda one, other, shallow: Path(one).read_bytes() == b"")

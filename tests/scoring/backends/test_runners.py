@@ -278,9 +278,8 @@ def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
     assert [one.name for one in real_backends.iterdir()] == ["textmover"]
 
 
-@pytest.mark.parametrize(
-    "preset", [pytest.param("twmd", marks=pytest.mark.long), pytest.param("bertscore-f1", marks=pytest.mark.slow)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1"])
 def test_deviations_with_a_real_encoder(embedded_metric, preset):
     metric = embedded_metric(preset)
     for backend in EXPORTED:
