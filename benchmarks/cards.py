@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from textmover.checkpoints.adapter import AdapterReport, adapter_report
-from textmover.modules.config import DEFAULT_ENCODER
 
 
 def stored_adapter(folder: Path) -> AdapterReport:
@@ -29,7 +28,7 @@ def card(
     heading, found = results
     return (
         "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
-        f"base_model: {spec.get('start', {}).get('encoder', DEFAULT_ENCODER)}\n"
+        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
         f"tags: [textmover, {tag}]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
         f"{usage}\n\n## {heading}\n\n" + "\n".join(found).strip() + "\n\n"

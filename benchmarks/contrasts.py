@@ -1,6 +1,6 @@
 """How often a metric prefers a faithful rewording to a near copy with one wrong fact, by kind of fact.
 
-    python benchmarks/contrasts.py --metrics twmd textmover-general bertscore-f1 --output docs/results/contrasts.csv
+    python benchmarks/contrasts.py --metrics twmd textmover-general bertscore-f1
 
 The rewordings are translations that people found right in the development part of MLQE-PE (beside their post-edit) and
 pairs of STS-B's development part that say the same, neither of which is trained on. A further column tells how often a
@@ -16,7 +16,14 @@ import harness
 import numpy as np
 
 from textmover import Scorer
-from textmover.data.generated.contrasts import EQUIVALENT, REWORDING, RewordedFile, contrast_segments, reworded_pairs
+from textmover.data.generated.contrasts import (
+    EQUIVALENT,
+    REWORDING,
+    WRONG_FACTS,
+    RewordedFile,
+    contrast_segments,
+    reworded_pairs,
+)
 from textmover.types import Segment
 
 FILES = (
@@ -30,13 +37,12 @@ FILES = (
         where={"split": ["dev"]},
     ),
 )
-KINDS = ("number", "entity", "roles", "negate", "antonym", "replace")
 
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
     pairs = [one for file in FILES for one in reworded_pairs(file)]
-    return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in KINDS}
+    return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS}
 
 
 def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
@@ -49,11 +55,16 @@ def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tup
         for one in part:
             by_text[one.references[0]][one.groups["contrast"]] = next(scores)
         whole = [one for one in by_text.values() if kind in one]
-        for name, better in ((kind, REWORDING), (f"{kind}, {EQUIVALENT}", EQUIVALENT)):
-            right = [one[better] > one[kind] for one in whole if better in one]
-            if better == REWORDING or kind == "number":
-                result[name] = float(np.mean(right)), len(right)
+        result[kind] = preferred(whole, REWORDING, kind)
+        if kind == "number":
+            result[f"{kind}, {EQUIVALENT}"] = preferred(whole, EQUIVALENT, kind)
     return result
+
+
+def preferred(texts: list[dict[str, float]], better: str, worse: str) -> tuple[float, int]:
+    """Share of the texts that have both versions whose better one scores higher, and their number."""
+    right = [one[better] > one[worse] for one in texts if better in one]
+    return (sum(right) / len(right) if right else float("nan")), len(right)
 
 
 def main() -> None:
@@ -64,7 +75,7 @@ def main() -> None:
     rows = []
     for name in options.metrics:
         result = accuracies(Scorer.from_pretrained(name), found)
-        mean = float(np.mean([value for key, (value, _) in result.items() if key in KINDS]))
+        mean = float(np.mean([value for key, (value, _) in result.items() if key in WRONG_FACTS]))
         if not rows:
             rows.append({"metric": "triples", "mean": ""} | {key: str(count) for key, (_, count) in result.items()})
         rows.append(

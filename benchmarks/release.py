@@ -57,7 +57,7 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
 
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:
     """The lines of the card on agreement with people."""
-    start, released = Scorer.from_pretrained(START, **spec.get("start", {})), Scorer.from_pretrained(folder)
+    start, released = Scorer.from_pretrained(START), Scorer.from_pretrained(folder)
     kept = ladder.output / "scores"
     lines = [
         "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
@@ -153,7 +153,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         ("Agreement with people", found),
         f"benchmarks/release.py {path.as_posix()} --test --output runs/released",
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:",
-        f"{made_with(spec['stages'])} {spec.get('note', '')}".rstrip() + "\n\n"
+        f"{made_with(spec['stages'])}\n\n"
         f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "
         f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.",
     )

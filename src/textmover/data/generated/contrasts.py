@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, with_neighbours
+from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
 from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.sources import Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, text_hash
@@ -32,24 +32,20 @@ REWORDING, EQUIVALENT = "paraphrase", "notation"
 
 
 @dataclass(frozen=True)
-class RewordedFile:
+class RewordedFile(PairFile):
     """A file of pairs of texts that say the same.
 
     Attributes:
-        path: The file, or ``hub:owner/name``.
         columns: The columns of the text and of its rewording.
-        least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
-        where: Rows that count, as values by column; all if empty.
-        most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
         split: Split of a hub data set; plain files have none.
+        least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
+        most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
     """
 
-    path: str
     columns: tuple[str, str] = ("reference", "hypothesis")
-    least: dict[str, float] = field(default_factory=dict)
-    where: dict[str, list[str]] = field(default_factory=dict)
-    most: int | None = None
     split: str = "train"
+    least: dict[str, float] = field(default_factory=dict)
+    most: int | None = None
 
 
 class ContrastsDataModule(GeneratedDataModule):
@@ -88,8 +84,7 @@ class ContrastsDataModule(GeneratedDataModule):
         super().__init__(
             seed, workers, batch_sizes=sizes, files={"pairs": [file.path for file in pairs]}, notice=NOTICE
         )
-        if words[0] > words[1]:
-            raise InputError(f"Expected `words` in ascending order, but got {words}: (5, 40) is usual.")
+        check_words(words, (5, 40))
         self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
         self.types = check_damage("types", types, WRONG_FACTS, all_perturbations())
 

@@ -60,8 +60,7 @@ class SentencesDataModule(GeneratedDataModule):
         notice: str,
     ) -> None:
         super().__init__(seed, workers, batch_sizes=batch_sizes, files={"texts": texts}, notice=notice)
-        if words[0] > words[1]:
-            raise InputError(f"Expected `words` in ascending order, but got {words}: {usual} is usual.")
+        check_words(words, usual)
         self.column, self.split = where
         self.sentences, self.words, self.held_back = sentences, words, held_back
 
@@ -73,6 +72,12 @@ class SentencesDataModule(GeneratedDataModule):
     @property
     def _named(self) -> str:
         return ", ".join(Path(name).name for name in self.files)
+
+
+def check_words(words: tuple[int, int], usual: tuple[int, int]) -> None:
+    """Refuse a least number of words above the greatest."""
+    if words[0] > words[1]:
+        raise InputError(f"Expected `words` in ascending order, but got {words}: {usual} is usual.")
 
 
 def check_damage(
