@@ -1,6 +1,9 @@
+import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from textmover.data import (
@@ -75,6 +78,63 @@ def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
 def test_validation_files_replace_the_held_back_part(ratings):
     data = ready(RatingsDataModule([ratings], validation=[ratings], columns=COLUMNS))
     assert len(data.segments) == len(data.parts[HELD_BACK]) == 180
+
+
+# --- tables in memory -------------------------------------------------------------------------------------------------
+
+FORMS = {
+    "a data frame": lambda frame: frame,
+    "rows": lambda frame: frame.to_dict("records"),
+    "columns": lambda frame: frame.to_dict("list"),
+    "arrays": lambda frame: {name: frame[name].to_numpy() for name in frame},
+    "polars": lambda frame: SimpleNamespace(to_dicts=lambda: frame.to_dict("records")),
+    "a list of one": lambda frame: [frame],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_in_memory_give_the_batches_of_their_file(ratings, form):
+    frame = pd.read_csv(ratings, sep="\t")
+    from_file = ready(RatingsDataModule(ratings, columns=COLUMNS))
+    data = ready(RatingsDataModule(FORMS[form](frame), FORMS[form](frame[:90]), columns=COLUMNS))
+    assert (len(data.segments), len(data.parts[HELD_BACK])) == (180, 90)
+    assert ready(RatingsDataModule(FORMS[form](frame), columns=COLUMNS)).fingerprint == from_file.fingerprint
+
+
+def test_files_and_tables_stand_beside_one_another(ratings):
+    data = ready(RatingsDataModule([ratings, pd.read_csv(ratings, sep="\t")], columns=COLUMNS))
+    assert len(data.segments) + len(data.parts[HELD_BACK]) == 360
+    assert data.describe()["training files"] == f"{ratings}, the data frame `train[1]`"
+
+
+def test_missing_cells_of_frames_are_missing():
+    rows = {"hypothesis": ["a"] * 9, "reference": [f"r{n}" for n in range(9)], "other": [None, pd.NA, math.nan] * 3}
+    frame = pd.DataFrame({**rows, "score": range(9)})
+    data = ready(RatingsDataModule(frame, frame, columns=Columns(references=("reference", "other"))))
+    assert [one.references for one in data.segments] == [(f"r{n}",) for n in range(9)]
+
+
+def row(**cells):
+    return [{"hypothesis": "h", "reference": "r", "score": 1.0}, {"hypothesis": "h", "reference": "r", **cells}]
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (5, "`train` to be the path of a file, a data frame, a list of dicts or a dict of lists, but got 5"),
+        ([["a"]], r"`train\[0\]` to be the path of a file, a data frame, .* but got \['a'\]"),
+        ({"score": [1], "reference": ["a", "b"]}, "columns of `train` to be of one length, but got 'score' 1, 'ref"),
+        ({"score": "x"}, "columns of `train` to be lists, but 'score' is 'x'"),
+        (row(), "finite number .* in column 'score' of the rows of `train`, row 2, but got nothing"),
+        (row(score="n/a"), "finite number .* in column 'score' of the rows of `train`, row 2, but got 'n/a'"),
+        (row(score=1, reference=math.nan), "a reference in column 'reference' of the rows of `train`, row 2"),
+        (pd.DataFrame(row(score=1)).rename(columns={"score": "Score"}), "'score' in the data frame .* mean 'Score'"),
+        (pd.DataFrame(columns=["hypothesis", "reference", "score"]), "data frame `train` to hold at least one"),
+    ],
+)
+def test_tables_in_memory_that_cannot_be_used_are_one_sentence(train, message):
+    with pytest.raises(InputError, match=message):
+        ready(RatingsDataModule(train))
 
 
 def test_too_few_ratings_are_refused_with_the_file(tmp_path):

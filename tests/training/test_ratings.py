@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -55,6 +56,24 @@ def fit(trained: RatingsModule, ratings: Path, epochs: int = 3, seed: int = 0, *
 @pytest.fixture
 def ratings(tmp_path: Path) -> Path:
     return write_ratings(tmp_path / "ratings.tsv", 240)
+
+
+@pytest.mark.filterwarnings("ignore:.*no `val_dataloader`", "ignore:.*does not have many workers", "ignore:.*LeafSpec")
+def test_a_data_frame_trains_in_plain_python(tiny_encoder, ratings, tmp_path):
+    """The lines of docs/training.md."""
+    data = RatingsDataModule(pd.read_csv(ratings, sep="\t"), columns=Columns(groups=("group",)), held_back=0.25)
+    trained = module(tiny_encoder)
+    once = {"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    with pytest.raises(InputError, match=r"textmover\.data, but got NoneType: .*fit\(module, data\)"):
+        pl.Trainer(**once).fit(trained)
+    pl.Trainer(**once).fit(trained, data)
+    trained.finish()
+    card = judge(trained, data, samples=10).card()
+    assert "the data frame" in card
+    assert "yaml" not in card
+    folder = save_checkpoint(trained.metric, tmp_path / "metric", card=card)
+    assert trained.moved
+    assert Scorer.from_pretrained(folder, backend="torch").score("a cat", "a dog").scores.shape == (1,)
 
 
 @pytest.mark.parametrize(

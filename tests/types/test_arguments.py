@@ -86,6 +86,19 @@ def test_arguments_that_do_not_fit_are_one_sentence(name, value, message):
         Thing(**{"files": [], name: value})
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"files": [], "sise": 3}, "`Thing` to have an argument `sise`, but it has none: did you mean `size`"),
+        ({"files": [], "zzz": 3}, "an argument `zzz`, but it has none: name one of files, share, size"),
+        ({}, "other arguments of `Thing`, but got 'missing a required argument: 'files'': they are files, share"),
+    ],
+)
+def test_arguments_that_are_unknown_or_missing(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Thing(**arguments)
+
+
 def test_the_arguments_of_the_outermost_class_are_kept():
     kept = Thing(["a"], size={"width": 2}, number=4).kept
     assert kept["files"] == ["a"]

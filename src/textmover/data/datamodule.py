@@ -17,6 +17,7 @@ from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_
 from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
+from textmover.readers.memory_tables import named_tables
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 from textmover.types.arguments import CheckedArguments
@@ -187,8 +188,9 @@ class RatingsDataModule(SourcesDataModule):
     reference stands on both sides. Whole groups can be held out beside it.
 
     Args:
-        train: Files (or ``hub:owner/name``) with ratings to train on.
-        validation: Files with ratings to validate on, in place of a held-back part.
+        train: Ratings to train on: a data frame, a list of rows as dicts, columns as a dict of lists, or a list of
+            files (or ``hub:owner/name``) and such tables.
+        validation: Ratings to validate on, likewise, in place of a held-back part.
         columns: What the columns mean.
         split: Split of a hub data set to train on; plain files have none.
         validation_split: Split of a hub data set to validate on.
@@ -213,8 +215,8 @@ class RatingsDataModule(SourcesDataModule):
 
     def __init__(
         self,
-        train: list[str],
-        validation: list[str] | None = None,
+        train: list[str] | Any,
+        validation: list[str] | Any | None = None,
         columns: Columns = Columns(),  # noqa: B008 - frozen
         split: str = "train",
         validation_split: str = "validation",
@@ -234,7 +236,9 @@ class RatingsDataModule(SourcesDataModule):
         notice: str | None = None,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
+        tables = named_tables(train, "train")
+        validation_tables = {} if validation is None else named_tables(validation, "validation")
+        super().__init__(seed, workers, batch_sizes=sizes, files={"train": list(tables)}, notice=notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (
@@ -244,7 +248,8 @@ class RatingsDataModule(SourcesDataModule):
             for key in keys:
                 if key is not None and key not in columns.groups:
                     raise InputError(f"Expected `{name}` to be among `columns.groups`, but got {key!r}: add it there.")
-        self.validation_files = list(validation or [])
+        self.validation_files = list(validation_tables)
+        self._tables = {**tables, **validation_tables}
         self.splits = split, validation_split
         self.columns, self.where, self.validation_where = columns, where or {}, validation_where or {}
         self.without, self.scales = list(without or []), scales
@@ -320,9 +325,9 @@ class RatingsDataModule(SourcesDataModule):
         found: dict[str, dict[str, str]] = {}
         for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
             for path in files:
-                for name, values in unread_columns(path, self.columns, split).items():
+                for name, values in unread_columns(self._tables.get(path, path), self.columns, split).items():
                     found[name] = found.get(name, {}) | values
         return found
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
-        return rows_where(read_segments(name, self.columns, split=split), where, name)
+        return rows_where(read_segments(self._tables.get(name, name), self.columns, split=split), where, name)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from textmover.data.split import normalise_reference
+from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.segments import Columns
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Segment
@@ -42,7 +43,7 @@ Unread = Mapping[str, Mapping[str, str]]
 """Values of columns that the recipe does not read, by column and reference."""
 
 
-def unread_columns(path: str, columns: Columns, split: str) -> dict[str, dict[str, str]]:
+def unread_columns(path: str | MemoryTable, columns: Columns, split: str) -> dict[str, dict[str, str]]:
     """Read columns whose rows belong together by their name, where the recipe names none of them."""
     found: dict[str, dict[str, str]] = {}
     for table in open_tables(path, split=split):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_texts, shown, usable
+from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
@@ -119,7 +120,7 @@ class Columns:
 
 
 def read_segments(
-    path: str | Path, columns: Columns, *, format: str | None = None, split: str = "train"
+    path: str | Path | MemoryTable, columns: Columns, *, format: str | None = None, split: str = "train"
 ) -> list[Segment]:
     r"""Read a table of segments.
 
@@ -202,7 +203,7 @@ def read_texts(path: str | Path, column: str | None = None, *, split: str = "tra
 
 
 def read_rows(
-    path: str | Path,
+    path: str | Path | MemoryTable,
     fields: Sequence[tuple[str, str]],
     *,
     format: str | None = None,
@@ -230,7 +231,9 @@ def read_rows(
             if table.columns is None and named_columns:
                 check_columns(table.name, tuple(columns), fields)
     if not found:
-        raise InputError(f"Expected {shown(path)} to hold at least one segment, but got none: give a file with rows.")
+        raise InputError(
+            f"Expected {shown(str(path))} to hold at least one segment, but got none: give a file with rows."
+        )
 
 
 class NoReferenceError(InputError):

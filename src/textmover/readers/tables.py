@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
+from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
 from textmover.reading import is_pipe, unreadable
 from textmover.types import InputError
@@ -38,14 +39,17 @@ PARQUET_BUFFER = 1 << 16
 
 
 def open_tables(
-    path: str | Path,
+    path: str | Path | MemoryTable,
     *,
     format: str | None = None,
     split: str = "train",
     wanted: Collection[str] | None = None,
     position: Position | None = None,
 ) -> Generator[Table, None, None]:
-    """Open a file, the Parquet files of a folder, a saved data set or a hub data set."""
+    """Open a file, the Parquet files of a folder, a saved data set, a hub data set or a table in memory."""
+    if isinstance(path, MemoryTable):
+        yield path.open()
+        return
     name = str(path)
     try:
         format = format or _format_of(name)

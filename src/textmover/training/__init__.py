@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from textmover.training.multitask import MultiTaskModule, TaskOptions
     from textmover.training.optimization import OptimizerConfig
     from textmover.training.ratings import RatingsModule
+    from textmover.training.reports.agreement import judge
     from textmover.training.reports.learning_curves import LearningCurves
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "RatingsModule",
     "TaskOptions",
     "WeightAverage",
+    "judge",
 ]
 
 __getattr__ = names_of(
@@ -41,5 +43,6 @@ __getattr__ = names_of(
         "RatingsModule": "textmover.training.ratings",
         "TaskOptions": "textmover.training.multitask",
         "WeightAverage": "textmover.training.callbacks",
+        "judge": "textmover.training.reports.agreement",
     },
 )

@@ -336,7 +336,10 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """The data module that the trainer was given."""
         data = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(data, SourcesDataModule):
-            raise InputError("Expected `data` to be a data module of textmover.data: name one by class_path.")
+            raise InputError(
+                f"Expected `data` to be a data module of textmover.data, but got {type(data).__name__}: name one by "
+                "class_path, or call trainer.fit(module, data) with one, such as RatingsDataModule."
+            )
         return data
 
     _not_finite = not_finite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import inspect
 import os
@@ -54,7 +55,10 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(constructor)
     def build(self: Any, *values: Any, **named: Any) -> None:
-        bound = signature.bind(self, *values, **named)
+        try:
+            bound = signature.bind(self, *values, **named)
+        except TypeError as error:
+            raise _unbound(type(self).__name__, list(signature.parameters)[1:], named, error) from error
         hints = _hints(constructor)
         for name, value in bound.arguments.items():
             if name in hints:
@@ -68,6 +72,16 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
             self.keep_arguments(kept)
 
     return build
+
+
+def _unbound(kind: str, known: list[str], named: Mapping[str, Any], error: TypeError) -> InputError:
+    """The error of an argument that is unknown, missing or given twice."""
+    unknown = next((name for name in named if name not in known), None)
+    if unknown is None:
+        return InputError(f"Expected other arguments of `{kind}`, but got '{error}': they are {', '.join(known)}.")
+    close = difflib.get_close_matches(unknown, known, n=1)
+    way_out = f"did you mean `{close[0]}`?" if close else f"name one of {', '.join(known)}."
+    return InputError(f"Expected `{kind}` to have an argument `{unknown}`, but it has none: {way_out}")
 
 
 @functools.cache
@@ -130,7 +144,7 @@ def _dataclass(value: Mapping[str, Any], kind: Any, name: str) -> Any:
 
 
 def _misfit(value: Any, hint: Any, name: str) -> InputError:
-    shown = repr(value)
+    shown = " ".join(repr(value).split())
     shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
     return InputError(f"Expected `{name}` to be {_words(hint)}, but got {shown}: give one.")
 

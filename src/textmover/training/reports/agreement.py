@@ -188,8 +188,8 @@ class FitReport:
         table.caption = "\n".join(self._warnings()) or None
         return table
 
-    def card(self, recipe: str) -> str:
-        """The model card, Markdown."""
+    def card(self, recipe: str = "") -> str:
+        """The model card, Markdown; the recipe is YAML."""
         about = "\n".join(f"* {markdown_text(key)}: {markdown_text(value)}" for key, value in self.data.items())
         notice = "".join(f"\n**{markdown_text(one)}**\n" for one in self.notices)
         return (
@@ -199,7 +199,11 @@ class FitReport:
             f"{METRIC_USAGE}\n"
             f"## Data\n\n{about}\n\n"
             + "".join(f"{one}\n" for one in (*self._agreement(), *(task.markdown() for task in self.tasks)))
-            + f"## Recipe\n\nMade by textmover {__version__} with\n\n{markdown_fence(recipe.strip(), 'yaml')}"
+            + (
+                f"## Recipe\n\nMade by textmover {__version__} with\n\n{markdown_fence(recipe.strip(), 'yaml')}"
+                if recipe
+                else f"Made by textmover {__version__}\n"
+            )
         )
 
     def _agreement(self) -> list[str]:
