@@ -68,7 +68,7 @@ def read_config(folder) -> dict:
         {},
         {"layer": 1, "matching": "trwmd", "freeze_layers": 1},
         {"centering": "corpus", "learn_temperature": False},
-        {"aggregation": "scalar-mix", "last_layers": 2},
+        {"aggregation": "side-by-side", "layers": [1, 3]},
     ],
     ids=str,
 )

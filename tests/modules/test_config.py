@@ -48,7 +48,12 @@ CASES = [
     Case("revision", "v9", ("error",), {"encoder": "all-MiniLM-L6-v2"}),
     Case("layer", 0),
     Case("layer", 1),
-    *(Case("aggregation", name, base={"last_layers": 3}) for name in ("power-means", "scalar-mix", "routing")),
+    *(
+        Case("aggregation", name, base={"last_layers": 3})
+        for name in ("power-means", "scalar-mix", "side-by-side", "routing")
+    ),
+    Case("aggregation", "side-by-side", base={"aggregation": "scalar-mix", "layers": [0, 2]}),
+    Case("layers", [0, 2], base={"aggregation": "side-by-side", "last_layers": 2}),
     Case("last_layers", 3, base={"aggregation": "power-means", "last_layers": 2}),
     Case("layer", 2, base={"aggregation": "scalar-mix", "last_layers": 2}),
     Case("powers", (2.0, "-inf"), base={"aggregation": "power-means", "last_layers": 3}),
@@ -198,6 +203,7 @@ BAD_VALUES = {
     "max_length": [2, 128.0],
     "freeze_layers": [-1, False],
     "layer": [1.5, True, "last"],
+    "layers": [[], 2, "6,12", [1, 1], [-1], [1.5]],
     "encoder": ["", 3],
     "revision": [1234567, ""],
     "aggregation": ["mean"],
@@ -276,6 +282,12 @@ def test_an_override_that_nothing_reads_is_refused(matching, change):
 def test_more_layers_than_there_are_are_refused(tiny_metric, fields):
     with pytest.raises(InputError, match=r"`last_layers` to be at most [24], the layers up to"):
         tiny_metric(**fields)
+    with pytest.raises(InputError, match=r"`layers` to be between 0 and \d for .*, but got 9"):
+        tiny_metric(aggregation="side-by-side", layers=[1, 9])
+    with pytest.raises(InputError, match="Expected `layer` or `layers`"):
+        MetricConfig(layer=2, layers=[1, 2], aggregation="routing")
+    with pytest.raises(InputError, match="Expected an `aggregation` of several layers with `layers`, but got 'single'"):
+        MetricConfig(layers=[1, 2])
 
 
 @pytest.mark.parametrize(
@@ -283,6 +295,7 @@ def test_more_layers_than_there_are_are_refused(tiny_metric, fields):
     [
         ({"powers": (3.0,)}, "aggregation='single'"),
         ({"last_layers": 2}, "aggregation='single'"),
+        ({"last_layers": 2, "aggregation": "scalar-mix", "layers": [0, 1]}, "layers=[0, 1]"),
         ({"routing_step": 2.0}, "aggregation='single'"),
         ({"idf": "plus-one"}, "weights='uniform'"),
         ({"idf_from": "sides"}, "weights='uniform'"),
@@ -340,7 +353,7 @@ def test_override_changes_named_fields_alone():
     ("name", "hint"),
     [
         ("temprature", "did you mean `temperature`?"),
-        ("layers", "did you mean `layer`?"),
+        ("layerz", "did you mean `layer`?"),
         ("zz", "the fields are kind,"),
     ],
 )

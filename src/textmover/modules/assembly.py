@@ -13,7 +13,7 @@ from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.base_weights import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import default_layer, position_limit
-from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SingleLayer
+from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
@@ -77,8 +77,8 @@ def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
     """Build the module that makes one vector per token of the encoder's layers."""
     if config.aggregation == "power-means":
         return PowerMeans(layers, config.powers)
-    if config.aggregation == "scalar-mix":
-        return ScalarMix(layers)
+    if config.aggregation in ("scalar-mix", "side-by-side"):
+        return (SideBySide if config.aggregation == "side-by-side" else ScalarMix)(layers)
     if config.aggregation == "routing":
         names = {"kernel": "kernel", "step": "step", "tolerance": "tolerance", "max_iterations": "iterations"}
         return Routing(layers, **{name: getattr(config, f"routing_{field}") for name, field in names.items()})
@@ -203,6 +203,12 @@ def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
     top = top + depth + 1 if top < 0 else top
     if config.aggregation == "single":
         return (top,)
+    if config.layers is not None:
+        if max(config.layers) > depth:
+            raise InputError(
+                f"Expected `layers` to be between 0 and {depth} for {config.encoder}, but got {max(config.layers)}."
+            )
+        return config.layers
     if config.last_layers > top + 1:
         raise InputError(
             f"Expected `last_layers` to be at most {top + 1}, the layers up to {top} of {config.encoder}, "

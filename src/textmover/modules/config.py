@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from typing_extensions import Self
 
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
-from textmover.types import InputError, check_whole
+from textmover.types import BOUNDS, InputError, check_whole
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,8 @@ class MetricConfig(Configuration):
     encoder: str = DEFAULT_ENCODER  # name on the hub, folder, or file of static word vectors
     revision: str | None = None  # commit or tag of the encoder on the hub; None: its main branch
     layer: int | None = None  # hidden layer (0: embeddings, negative: from the end); None: table per encoder
-    aggregation: Literal["single", "power-means", "scalar-mix", "routing"] = "single"  # one layer, or the last ones
+    aggregation: Literal["single", "power-means", "scalar-mix", "side-by-side", "routing"] = "single"  # of layers
+    layers: tuple[int, ...] | None = None  # layers that are aggregated, such as [6, 12]; None: the last ones
     last_layers: int = 5  # layers that are aggregated, down from the one that `layer` names (the last if None)
     powers: tuple[float, ...] = (-math.inf, 1.0, math.inf)  # exponents of the power means that are concatenated
     routing_kernel: Literal["gaussian", "epanechnikov"] = "gaussian"  # how a layer's weight falls with its distance
@@ -162,6 +163,7 @@ class MetricConfig(Configuration):
         if self.ngram != "sentence":
             check_whole("ngram", self.ngram, alternative=' or "sentence"')
         check_whole("powers", len(self.powers), place=", as their number,")
+        self._check_layers()
         self._check_texts()
         self._check_together()
 
@@ -179,6 +181,20 @@ class MetricConfig(Configuration):
         if not numbers or not all(_is_number(one) and not math.isnan(one) for one in numbers):
             raise InputError(f'Expected `powers` to be numbers, "inf" or "-inf" among them, but got {self.powers!r}.')
         object.__setattr__(self, "powers", tuple(float(one) for one in numbers))
+
+    def _check_layers(self) -> None:
+        """Turn a list of layers into a tuple, in order; refuse what names none, and one beside `layer`."""
+        if self.layers is None:
+            return
+        most = BOUNDS["layer"][1]
+        given = self.layers if isinstance(self.layers, (list, tuple)) else ()
+        if not all(type(one) is int and 0 <= one <= most for one in given) or not 0 < len(set(given)) == len(given):
+            raise InputError(f"Expected `layers` to be a list of different layers or null, but got {self.layers!r}.")
+        if self.layer is not None:
+            raise InputError(f"Expected `layer` or `layers`, but got {self.layer} and {list(self.layers)}.")
+        if self.aggregation == "single":
+            raise InputError("Expected an `aggregation` of several layers with `layers`, but got 'single'.")
+        object.__setattr__(self, "layers", tuple(sorted(self.layers)))
 
     def _check_texts(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
@@ -231,7 +247,8 @@ class MetricConfig(Configuration):
             )
         unread = {
             "powers": self.aggregation != "power-means" and f"aggregation={self.aggregation!r}",
-            "last_layers": self.aggregation == "single" and "aggregation='single'",
+            "last_layers": (self.aggregation == "single" and "aggregation='single'")
+            or (self.layers is not None and f"layers={list(self.layers)}"),
             **dict.fromkeys(
                 ("routing_kernel", "routing_step", "routing_tolerance", "routing_iterations"),
                 self.aggregation != "routing" and f"aggregation={self.aggregation!r}",

@@ -303,7 +303,7 @@ class MetricModel(ConfiguredMetric):
         """
         saved = MetricConfig.from_dict(entries["metric"])
         learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
-        representation = ("encoder", "revision", "layer", "aggregation", "last_layers")
+        representation = ("encoder", "revision", "layer", "aggregation", "layers", "last_layers")
         fixed = [name for name in ("kind", *representation, *learned) if name in overrides]
         if fixed:
             raise InputError(

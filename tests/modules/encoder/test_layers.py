@@ -7,7 +7,7 @@ from torch.autograd import gradcheck
 
 from textmover.functional.aggregation import routing
 from textmover.functional.cost import unit_vectors
-from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SingleLayer
+from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.types import InputError
 
 INFINITY = float("inf")
@@ -15,6 +15,7 @@ LAYERS = (2, 3, 4)
 SEVERAL = {
     "means": lambda: PowerMeans(LAYERS, (-INFINITY, 1, INFINITY)),
     "mix": lambda: ScalarMix(LAYERS),
+    "side by side": lambda: SideBySide(LAYERS),
     "routing": lambda: Routing(LAYERS),
 }
 
@@ -65,6 +66,12 @@ def test_a_mix_starts_as_the_mean_and_follows_its_weights(hidden_states):
     with torch.no_grad():
         module.logits.copy_(torch.tensor(logits))
     weights = np.exp(logits) / np.exp(logits).sum()
+    beside = SideBySide(LAYERS).double()
+    beside.load_state_dict(module.state_dict())
+    vectors = beside(hidden_states).detach().numpy()
+    assert vectors.shape[-1] == beside.width_factor * layers.shape[-1]
+    cosines = np.einsum("lbid,lbjd->lbij", layers, layers)
+    np.testing.assert_allclose(vectors @ vectors.swapaxes(1, 2), np.tensordot(weights, cosines, 1), rtol=0, atol=1e-14)
     np.testing.assert_allclose(module(hidden_states).detach(), np.tensordot(weights, layers, 1), rtol=0, atol=1e-15)
 
 
@@ -150,6 +157,7 @@ def test_signatures():
     mix = ScalarMix([0, 4, 5, 6, 8, 9])
     assert mix.signature_entries()["layers"] == "0,4-6,8,9"
     assert mix.signature_entries()["mix"] == ",".join(["0.166667"] * 6)
+    assert SideBySide([6, 12]).signature_entries() == {"layers": "6,12", "side-by-side": "0.5,0.5"}
     with torch.no_grad():
         mix.logits[0] = 100
     assert mix.signature_entries()["mix"].startswith("1,")

@@ -100,8 +100,32 @@ class ScalarMix(_UnitLayers):
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
         """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
         layers = self.unit_layers(hidden_states)
-        weights = self.logits.to(layers.dtype).softmax(dim=0)
-        return (weights[:, None, None, None] * layers).sum(dim=0)
+        return (self._weights(layers.dtype) * layers).sum(dim=0)
+
+    def _weights(self, dtype: torch.dtype) -> Tensor:
+        return self.logits.to(dtype).softmax(dim=0)[:, None, None, None]
+
+
+class SideBySide(ScalarMix):
+    r"""Weighted unit vectors of several layers side by side, :math:`[\sqrt{w_1}\, z_1; \sqrt{w_2}\, z_2; \dots]`.
+
+    The weights :math:`w = \mathrm{softmax}(s)` are learned and start equal. The cosine of two tokens is
+    :math:`\sum_l w_l \cos_l`, the weighted mean of their cosines in each layer.
+    """
+
+    def __init__(self, layers: Sequence[int]) -> None:
+        super().__init__(layers)
+        self.width_factor = len(self.needed)
+
+    def signature_entries(self) -> dict[str, str]:
+        """Layers and their present weights."""
+        entries = super().signature_entries()
+        return {"layers": entries["layers"], "side-by-side": entries["mix"]}
+
+    def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, layers * D]``."""
+        layers = self.unit_layers(hidden_states)
+        return torch.cat((self._weights(layers.dtype).sqrt() * layers).unbind(), dim=-1)
 
 
 class Routing(_UnitLayers):
