@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == "__main__":
-    from textmover.cli.training.train import main
+    from textmover.cli.main import main
 
-    sys.exit(main())
+    sys.exit(main(["train", *sys.argv[1:]]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import os
 import re
-from importlib import import_module
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -45,17 +44,13 @@ def commands() -> str:
     """The help of every command, as Markdown."""
     os.environ["COLUMNS"] = "92"
     from textmover.cli.main import COMMANDS, Parser
-    from textmover.cli.options.declaration import HelpFormatter, add_options
-    from textmover.cli.options.metric import fields_help
+    from textmover.cli.options.declaration import add_options, fields_help
 
     parts = []
-    for name, (module, purpose) in COMMANDS.items():
-        parts.append(f"## textmover {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n")
-        if name == "train":
-            continue
-        parser = Parser(prog=f"textmover {name}", formatter_class=HelpFormatter)
-        add_options(parser, import_module(f"textmover.cli.{module}").OPTIONS)
-        parts.append(f"```text\n{without_usage(parser.format_help())}\n```\n")
+    for name, (_, purpose) in COMMANDS.items():
+        parser = Parser(prog=f"textmover {name}", add_help=False)
+        add_options(parser, name, purpose, fields=False)
+        parts.append(f"## textmover {name}\n\n```text\n{without_usage(parser.format_help())}\n```\n")
     fields = without_usage(fields_help("textmover COMMAND"))
     parts.append(
         f"## Fields of the metric\n\nOptions of every command that has --help-metric.\n\n```text\n{fields}\n```\n"

@@ -345,7 +345,7 @@ CASES = {
         --data table.tsv --column texts | set `--column` to the name
         --data h.txt --split test | `--split` together with --column
         --data - --column text | standard input (-): leave `--column` out
-        --data h.txt --fit-on h.txt | unrecognized arguments: --fit-on
+        --data h.txt --fit-on h.txt | Expected known options, but got --fit-on (
         --data h.txt --encoder encoder --centering sentence | leave it out, or give corpus
         --data blank.txt --encoder encoder | not all of them empty""",
     "fit-mean --data h.txt": """

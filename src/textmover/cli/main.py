@@ -1,23 +1,26 @@
 """The command ``textmover``: finds the command that is meant and hands it the arguments.
 
-A command is a module with ``OPTIONS`` (see :mod:`textmover.cli.options.declaration`) and ``run(options)``. It is
-imported only when it is called for, so that ``textmover --help`` waits for nothing.
+A command is a module with ``run(options)``, and ``help/COMMAND.txt`` with its options (see
+:mod:`textmover.cli.options.declaration`). The module is imported once its options are read, so that ``--help`` and
+misspelt options wait for nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import io
+import itertools
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.console import guarded, open_streams, set_up_logging
-from textmover.cli.options.declaration import HelpFormatter, SingleOption, add_options
+from textmover.cli.options.declaration import SingleOption, add_options
 from textmover.runs.termination import heeding_termination
 
 COMMANDS = {
@@ -52,24 +55,35 @@ TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 where none is named."""
 
 
+HELP = ("-h", "--help", "--help-all")
+"""Options that print the help of a command."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, and whose options are given once unless they say otherwise."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.known_options: list[str] = []
         for action in (None, "store"):
             self.register("action", action, SingleOption)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the way out is written, and exit with 2."""
+        found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
+        if found is not None:
+            what, word = ("a command", found[1]) if found[2] is None else ("known options", found[2].partition("=")[0])
+            near = difflib.get_close_matches(word, COMMANDS if found[2] is None else self.known_options, 1, 0.7)
+            message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
         self.exit(2, f"textmover: {message} (see `{self.prog} --help`)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command with what stands behind ``textmover``, that of this process if ``None``.
 
-    Returns the exit code: 0, 2 for unusable input, 130 after an interruption, 143 after SIGTERM where that is heeded.
-    Ends after ``--help`` and ``--version``, and with 2 for arguments that do not exist.
+    Returns the exit code: 0, 1 for `compare --fail-if-worse`, 2 for unusable input, 130 after an interruption, 143
+    after SIGTERM where that is heeded. Ends after ``--help`` and ``--version``, and with 2 for arguments that do not
+    exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
@@ -77,44 +91,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(io.UnsupportedOperation):
             sys.stdout.reconfigure(errors="backslashreplace")
     with guarded() as outcome:
-        if arguments[:1] == ["train"]:
-            return _train(arguments[1:])
-        options = _parser(arguments[0] if arguments else "").parse_args(arguments)
+        command = arguments[0] if arguments else ""
+        rest = itertools.takewhile("--".__ne__, arguments[1:])
+        asked = [one for one in rest if one in HELP]
+        if command == "train" and asked[:1] not in (["-h"], ["--help"]):
+            return _train(["fit", "--help"] if asked else arguments[1:])
+        parser = _parser(command, rare=asked[:1] == ["--help-all"], fields=not asked)
+        options = parser.parse_args(arguments[:1] + asked[:1] if command == "train" else arguments)
         options.command_line = arguments  # for those who write down what was asked for
         set_up_logging(quiet=True)
-        with heeding_termination() if arguments[0] in TERMINABLE else contextlib.nullcontext():
-            options.run(options)
+        run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
+        with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
+            outcome.code = run(options) or 0
     return outcome.code
 
 
-def _parser(command: str) -> Parser:
+def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:
     """The parser of all commands, with the arguments of the one that is called for."""
     parser = Parser(
         prog="textmover", description="Trainable text-generation metrics from optimal transport.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"textmover {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, (module, purpose) in COMMANDS.items():
-        usage = f"textmover {name} [options]"
-        one = commands.add_parser(name, help=purpose, usage=usage, formatter_class=HelpFormatter, allow_abbrev=False)
+    for name, (_, purpose) in COMMANDS.items():
+        one = commands.add_parser(name, help=purpose, add_help=False)
         if name == command:
-            told = f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:"
-            one.description = "\n  ".join((told, *examples(name)))
-            implementation = import_module(f"textmover.cli.{module}")
-            add_options(one, implementation.OPTIONS)
-            one.set_defaults(run=implementation.run, command=name)
+            add_options(one, name, purpose, rare=rare, fields=fields)
+            parser.known_options = list(one._option_string_actions)
+            defaults = {action.dest: action.default for action in one._actions}
+            one.set_defaults(run=None, command=name, defaults=defaults)
     return parser
-
-
-def examples(command: str) -> list[str]:
-    """Command lines to begin with."""
-    lines = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.split()[1] == command]
 
 
 def _train(arguments: list[str]) -> int:
     """Lightning's command line, which parses for itself; ``fit`` where no other command of it stands first."""
-    if arguments and arguments[0] not in (*TRAINING_COMMANDS, "-h", "--help"):
+    if arguments and arguments[0] not in TRAINING_COMMANDS:
         arguments = ["fit", *arguments]
     from textmover.cli.training.train import main as train
 

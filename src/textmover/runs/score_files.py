@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from textmover.files import atomic_file, check_output
-from textmover.runs.shards.score_formats import FORMATS, Layout, check_compression, format_of, is_compressed
+from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -23,23 +23,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MEAN_FORMATS = ("text", "json")
-
-
-SCORE_OPTIONS = f"""
-# output
---format {"|".join(FORMATS)}: text is one score a line; from the suffix of --output if not given, else text
---only-mean: the mean alone, instead of one score a segment
---output FILE: write there instead of to standard output; FOLDER/ takes one Parquet file for each shard
---shard-size N (default 4096): pairs that are written together; 4096
-one of:
---resume: go on with what an interrupted run has left of --output
---overwrite: throw away what an earlier run has left of --output
-
-# several processes: With --output; see docs/scoring-at-scale.md.
---devices N (default 1): processes on this machine, each on its own GPU or part of the processor
---num-nodes M (default 1): machines that share the work and a file system
-"""
-"""Options that say what is written where, and how many processes score."""
 
 
 @dataclass(frozen=True)

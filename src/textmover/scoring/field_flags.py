@@ -83,3 +83,14 @@ def metric_fields() -> dict[str, tuple[Any, str | None]]:
             comment = comments.get(name)
             found.setdefault(name, (hint, comment and comment.replace("None", "null").replace("%", "%%")))
     return found
+
+
+def add_field_options(parser: argparse._ActionsContainer, *, shown: bool) -> None:
+    """Add an option for each field that a kind of metric has, hidden from the help unless ``shown``."""
+    for name, (hint, comment) in metric_fields().items():
+        if name not in NOT_FIELDS:
+            how: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint)}
+            how["help"] = comment if shown else argparse.SUPPRESS
+            parser.add_argument(
+                field_flag(name), dest=f"{FIELD}{name}", type=functools.partial(field_value, name), **how
+            )

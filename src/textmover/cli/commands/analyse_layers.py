@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from textmover.experiments.papers.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
 from textmover.files import check_output, write_output
-from textmover.modules.analysis import CENTERINGS, analyse_layers, with_all_layers
-from textmover.modules.config import DEFAULT_ENCODER
+from textmover.modules.analysis import analyse_layers, with_all_layers
 from textmover.readers.column_flags import flags_named
 from textmover.readers.segments import read_texts
 from textmover.report import check_matplotlib, report_files
@@ -24,29 +23,6 @@ NAME = "analyse-layers"
 """Name of the command, and default name of its files."""
 
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
-
-OPTIONS = (
-    f"""
---data FILE (required): texts, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines or Parquet
---column COLUMN: column of the table that holds the texts
---encoder NAME (default {DEFAULT_ENCODER}): name on the hub, folder, or file of static word vectors, which are one
-    layer; %(default)s if not given
---revision TEXT: commit or tag of the encoder on the hub
---device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
---batch-tokens N (default 4096, at least 1): tokens to a batch of the encoder
---texts N (default 1000, at least 2): different texts to read, a random choice of the file's; %(default)s if not given
---pairs N (default 1000, at least 2): pairs of words to draw for each similarity; %(default)s if not given. Memory grows
-    with it
---seed N (default 0): seed of the choice of texts and pairs
---centering {"|".join(CENTERINGS)}... (default {" ".join(CENTERINGS)}): means to subtract, one after the other; all if
-    not given (the batch mean of the TWMD paper stands in for the corpus mean, and is not among them)
---output NAME (default {NAME}): where table and figure go: a folder, or a name, to which .tsv and .png are added; a name
-    in .svg or .pdf says how the figure is drawn. %(default)s in this folder if not given
---no-figure: the table alone, which needs no matplotlib (extra report)
---format table|json (default table): of what is printed
---quiet: no progress, no notes; warnings remain
-""",
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -16,35 +16,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.app.annotation_session import Desk
 
-HOST, PORT = "127.0.0.1", 7860
-
-
-OPTIONS = (
-    f"""
-[FOLDER] (default .): where the texts to rate lie, and ratings are saved; nothing else is read or written. This one by
-    default
-# texts and ratings
---items FILE: the texts to rate: .json, .jsonl, .csv or .tsv; those of the folder by default
---hypothesis-column COLUMN: texts to rate; 'hypothesis' if not given
---reference-column COLUMN (repeat): references; 'reference', 'reference_2' and so on if not given; repeat it for several
-    columns
---annotator NAME (default ""): who rates; asked for in the page if not given
---scale LOW-HIGH: 1-3 if nothing has been rated yet; 0-100 and the like are a slider
---criteria NAME...: what to rate, as 'name' or 'name: hint'; what was rated before by default, first fluency, semantic
-    and grammatical correctness
-# scores
---model NAME (repeat, default ""): further metric to try: checkpoint folder or hub id; repeat it for several
---device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
-# server
---host HOST (default {HOST}): address to listen at; %(default)s, which only this computer reaches
---allow-host NAME (repeat, default ""): further name or address by which browsers ask for this computer, such as that of
-    a proxy; repeat it for several
---port PORT (default {PORT}): %(default)s; 0 for any that is free
---no-browser: open no browser
---quiet: print the address alone
-""",
-)
-
 
 def run(options: argparse.Namespace) -> None:
     """Serve the page until somebody ends it."""

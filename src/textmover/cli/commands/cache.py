@@ -17,15 +17,6 @@ logger = logging.getLogger(__name__)
 HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "versions", "texts", "MB")
 
 
-OPTIONS = (
-    """
-FOLDER: what was given as --cache
---clear: remove everything that was kept there, by any version
---format table|json (default table): of what is printed
-""",
-)
-
-
 def run(options: argparse.Namespace) -> None:
     """Print what a folder holds, and remove it if asked to."""
     folder = Path(options.folder).expanduser()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from textmover.cli.options.systems import SYSTEMS, chosen_output, scored_systems, write
+from textmover.cli.options.systems import chosen_output, scored_systems, write
 from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_json, as_latex, print_comparison
 from textmover.report.systems.comparison_page import as_html
@@ -13,16 +13,6 @@ from textmover.scoring.scorer_options import take_default
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
-
-OPTIONS = (
-    """
---tie X (default 0): largest difference of two scores that counts as a tie; 0
---segments N (default 5, at least 0): segments to show on which systems differ most; 5
---format text|json|latex|html: for reading, for programs, for a paper, or a page; by the suffix of --output, else text
---output FILE: write it there instead of printing it; json, latex or html
-""",
-    *SYSTEMS,
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,12 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from textmover.cli.commands.paper_experiment import EXPERIMENT, load_experiment, run_experiment
-from textmover.cli.options.columns import RATED_COLUMNS
-from textmover.cli.options.metric import CACHE, metric_options
+from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import output
 from textmover.experiments.evaluation.agreement import (
-    PROTOCOL_OPTIONS,
     Failure,
     Judged,
     Question,
@@ -19,34 +16,14 @@ from textmover.experiments.evaluation.agreement import (
     judge,
     questions,
 )
-from textmover.experiments.evaluation.given_scores import READY_OPTIONS, read_ready
-from textmover.experiments.evaluation.metrics import BASELINES, Metrics
-from textmover.experiments.evaluation.sets import SET_OPTIONS, read_sets, set_files
+from textmover.experiments.evaluation.given_scores import read_ready
+from textmover.experiments.evaluation.metrics import Metrics
+from textmover.experiments.evaluation.sets import read_sets, set_files
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
 from textmover.report import check_jinja, set_title
 from textmover.terminal import progress_bars
 from textmover.types import InputError
-
-OPTIONS = (
-    SET_OPTIONS,
-    EXPERIMENT,
-    RATED_COLUMNS,
-    BASELINES,
-    READY_OPTIONS,
-    "--against NAME: the metric that the others are compared with; significance is marked",
-    PROTOCOL_OPTIONS,
-    """
---format table|markdown|csv|json|latex (default table): of what is printed
---report FOLDER: write a page with tables, plots and examples there
---samples N (default 1000, at least 1): draws of the bootstrap
---permutations N (default 1000, at least 1): of the tests between metrics
---seed N (default 0): of draws and permutations
-""",
-    *metric_options(several=True),
-    CACHE,
-    lambda parser: parser.set_defaults(parser=parser),  # an experiment tells which options differ from their defaults
-)
 
 
 def run(options: argparse.Namespace) -> None:

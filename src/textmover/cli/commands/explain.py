@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import first_given
-from textmover.cli.options.metric import metric_options
 from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
-from textmover.report.explanation.output import OUTPUT_OPTIONS, choose_target, write_explained
+from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 
@@ -26,20 +25,6 @@ TOO_MANY = {
     "picture": "Expected one line for a picture, but got several: name it with --line, or write a page (.html).",
     "html": "Expected at most {most} lines for a page, but got more: choose fewer with --lines.",
 }
-
-OPTIONS = (
-    """
-[TEXT...] (as texts): the hypothesis and its reference, or several references; behind '--' where one begins with a dash
--i, --input HYPOTHESES REFERENCES...: text files of one segment a line instead, as `textmover score` reads them; weights
-    that a metric fits on the texts of a call are those of the whole files
-one of:
---line N: line of the files to explain, from 1; 1 if not given
---lines A-B: several lines of the files, such as 1-20, or 5- for all from the fifth; a page shows its first 200 lines if
-    neither is given
-""",
-    OUTPUT_OPTIONS,
-    *metric_options(),
-)
 
 
 def run(options: argparse.Namespace) -> None:

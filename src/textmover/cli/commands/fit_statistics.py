@@ -8,10 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
-from textmover.cli.options.columns import SPLIT
-from textmover.cli.options.metric import metric_options
 from textmover.files import check_output
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
@@ -30,19 +27,6 @@ STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-baseline": ("a baseline", "rescale", True),
 }
 """Name of a statistic in sentences, and the field and value that add it to a metric without it, by command."""
-
-
-OPTIONS = (
-    f"""
---data FILE... (required): texts, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines, Parquet or
-    hub:owner/name each
---column COLUMN: column of the tables that holds the texts
-{SPLIT}
---output FILE (required): where the statistics go, as .safetensors
---corpus TEXT: what the texts are, for the file; their names if not given
-""",
-    *metric_options(fit_on=False, default=DEFAULT_PRESET),
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -20,15 +20,6 @@ HEADERS = ("name", "formula", "better", "trainable", "source")
 NARROW = ("name", "better", "trainable")
 
 
-OPTIONS = (
-    """
-[NAME...] (as names): what to list; everything if nothing is named
---cite: BibTeX of what they come from instead
---format table|json (default table): a table, or everything as JSON
-""",
-)
-
-
 def run(options: argparse.Namespace) -> None:
     """Print the released metrics, of which the default one is marked, and the presets."""
     wanted = tuple(dict.fromkeys(options.names))

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.options.columns import DATA_FORMAT, SPLIT, first_given
-from textmover.cli.options.metric import CACHE, metric_options
+from textmover.cli.options.columns import first_given
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
-from textmover.runs.mbr_files import FORMATS, choose_output, open_output, refuse_breaks
+from textmover.runs.mbr_files import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
@@ -32,33 +31,6 @@ COLUMNS = {
 """The flag behind each column of a table of candidates."""
 
 FLAGS = {**COLUMNS, "number": "--num-candidates"}
-
-
-OPTIONS = (
-    f"""
-exactly one of:
--i, --input FILE...: text files of one candidate a line, also compressed as .gz or .zst: one file for each system, where
-    lines of the same number belong together, or a single one with --num-candidates; '-' is standard input
---data FILE: JSON Lines or Parquet instead, with a list of candidates in each row; '-' is standard input, see
-    --data-format
-
---num-candidates N: consecutive lines of a single file that belong to one segment
---candidates-column COLUMN: lists of texts; 'candidates' if not given
---references-column COLUMN: lists of texts to compare the candidates with, instead of with one another
---weights-column COLUMN: lists of numbers, such as probabilities: what each text that candidates are compared with
-    weighs
---id-column COLUMN: what segments are called, for tsv and jsonl
---[no-]include-self: whether a candidate is also compared with itself; with weights it is if not given, else with the
-    others
---format {"|".join(FORMATS)}: text: the chosen texts, one a line, and the signature on standard error; tsv, jsonl: also
-    which it is, counted from 0, and the expected utility of each; from the suffix of --output if not given, else text
---output FILE: write there instead of to standard output; .gz or .zst at its end compresses it
-{SPLIT}
-{DATA_FORMAT}
-""",
-    *metric_options(),
-    CACHE,
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -28,19 +28,12 @@ FIXED = (
 )  # fmt: skip
 """Options of the command that an experiment decides."""
 
-WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command", "command_line", "parser")
+WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command", "command_line", "defaults")
 """Entries of the options that change no number, or that the command writes in a place of their own."""
 
 PRINTED = ("table", "markdown", "csv", "json")
 """Formats that an experiment can be printed in."""
 
-
-EXPERIMENT = """
---experiment FILE: rebuild an experiment of a paper, such as configs/papers/moverscore_wmt17.yaml (docs/experiments.md):
-    the file names sets, metrics and tables; --data gives its data (KEY=FILE where it needs several), --encoder the
-    encoder, --output a page (.md, .csv or .json) with the published numbers beside the new ones; the scores go into a
-    folder PAGE.scores
-"""
 
 NAMED = 3
 """Number of things without a value named at the end; all are named under their tables."""
@@ -163,7 +156,7 @@ def _rebuilding_command(options: argparse.Namespace, experiment: Experiment, fil
 def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
     """Options that have another value than their default and can change a number, without fields of the metric."""
     for name, value in vars(options).items():
-        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != options.parser.get_default(name):
+        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != options.defaults.get(name):
             yield name, value
 
 

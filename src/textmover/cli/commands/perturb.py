@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from textmover.cli.options.columns import SPLIT
 from textmover.cli.options.perturbations import (
     NEEDED,
     PERTURBATION_FLAGS,
@@ -19,7 +18,6 @@ from textmover.cli.options.perturbations import (
     left_out_types,
     load_neighbour_search,
     load_parses,
-    perturbation_options,
 )
 from textmover.files import atomic_file, check_output
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
@@ -31,22 +29,6 @@ from textmover.types import InputError
 
 COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
 SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-
-
-OPTIONS = (
-    f"""
--i, --input FILE: texts in English, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines, Parquet or
-    hub:owner/name
---column COLUMN: column of the table that holds the texts
-{SPLIT}
--o, --output FILE: where the perturbed texts go, as .tsv or .jsonl; to standard output if not given
---format tsv|jsonl: of the output; from the suffix of --output if not given, else tsv
-{perturbation_options()}
---versions N (default 1, at least 1): different results for each text, type and degree, at most
---list: list the types and their degrees instead
---quiet: no progress and no notes; warnings remain
-""",
-)
 
 
 def run(options: argparse.Namespace) -> None:

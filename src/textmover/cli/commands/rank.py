@@ -6,13 +6,12 @@ import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.options.columns import first_given, references_of
-from textmover.cli.options.systems import SYSTEMS, chosen_output, refuse_metric, scored_systems, write
+from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import group_positions
-from textmover.meta_evaluation.systems.ranking import RankTest
 from textmover.readers.column_flags import flags_named
 from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
@@ -44,26 +43,6 @@ FLAGS = {
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
-
-OPTIONS = (
-    f"""
-# a table with a row for each output: With --data, instead of a column or a file for each system.
---system-column COLUMN: what produced the row's text
---system-separator TEXT: what stands between the names of systems with the same output, such as +
---item-column COLUMN: what the text is an output for; its references say so if not given
---group COLUMN (repeat): a table for each value of this column, such as a language pair; repeat it for combinations
---score-column COLUMN: human scores, higher is better, to rank by and to compare with
---metric-column COLUMN: scores that are there already, instead of texts
-# options
---test {"|".join(get_args(RankTest))} (default randomisation): what sets two systems apart: paired approximate
-    randomisation (%(default)s) or paired bootstrap
---fewest N (default 5, at least 2): shared segments below which two systems are not compared; 5
---format text|json|latex|csv|html: for reading, for programs, for a paper, a table, or a page; by the suffix of
-    --output, else text
---output FILE: write it there instead of printing it; not text
-""",
-    *SYSTEMS,
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -7,8 +7,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from textmover.cli.options.columns import SPLIT
-from textmover.cli.options.metric import CACHE, metric_options
 from textmover.cli.options.perturbations import (
     NEEDED,
     PERTURBATION_FLAGS,
@@ -16,9 +14,8 @@ from textmover.cli.options.perturbations import (
     left_out_types,
     load_neighbour_search,
     load_parses,
-    perturbation_options,
 )
-from textmover.experiments.evaluation.metrics import BASELINES, Metrics
+from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.output import write_scores
 from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.robustness import (
@@ -54,32 +51,6 @@ FLAGS = {
     "references": "--reference-column",
 }
 """The flag behind each argument that an error may name."""
-
-OPTIONS = (
-    f"""
--i, --input FILE (required): texts in English, one a line ('-' is standard input); with --column, --reference-column or
-    --set a CSV, TSV, JSON Lines, Parquet or hub:owner/name
---column COLUMN: column of the table that holds the texts
---reference-column COLUMN (repeat): column of references that texts and versions are scored against; repeat it for
-    several; the texts themselves if not given
---set NAME: what the columns mean: a built-in description of judged texts (docs/judgement-sets.md) or a YAML file
-{SPLIT}
---limit N (default 300, at least 2): different texts to take, a random choice of the file's; %(default)s if not given
-{perturbation_options(types="--kinds", parses=PARSES, usual="all")}
---models NAME... (repeat, as model): several of --model at once
-{BASELINES}
---samples N (default 1000, at least 1): draws of the bootstrap
---format table|{"|".join(FORMATS.values())} (default table): of what is printed
---output NAME: write a page (.md), a table with all digits (.csv) and a heat map (.png): a folder, or a name to which
-    these are added; a name in .svg or .pdf says how the figure is drawn
---no-figure: no heat map, which needs matplotlib (extra report)
---keep FILE: write texts, versions, severities and scores there, as TSV, as soon as scored
-""",
-    *metric_options(several=True),
-    CACHE,
-    # What `Metrics` asks for: there are no scores of versions before there are versions.
-    lambda parser: parser.set_defaults(scores=None, metric_column=None),
-)
 
 
 def run(options: argparse.Namespace) -> None:

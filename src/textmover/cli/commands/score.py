@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, references_of, refuse_table_options
-from textmover.cli.options.metric import CACHE, metric_options
+from textmover.cli.options.columns import references_of, refuse_table_options
 from textmover.readers.lines import check_once
-from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
-from textmover.runs.score_files import SCORE_OPTIONS, Target, choose_target
+from textmover.readers.streams import TableFile, TextFiles
+from textmover.runs.score_files import Target, choose_target
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
@@ -20,25 +19,6 @@ if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
 
 logger = logging.getLogger(__name__)
-
-OPTIONS = (
-    f"""
-# texts: Files may be compressed (.gz, .zst); '-' is standard input.
-exactly one of:
--i, --input HYPOTHESES REFERENCES...: one segment a line, hypotheses first
---data FILE: CSV, TSV, JSON Lines, Parquet (a file or a folder), or hub:owner/name
---hypotheses FILE...: files of several systems that share --references; a column of scores for each
-
---references FILE...: references of --hypotheses
---on-error {"|".join(get_args(OnError))} (default stop): a row that is malformed or not UTF-8 ends the work, or gets nan
---missing-references {"|".join(get_args(MissingReferences))}: a row of a table without a reference ends the work, or
-    gets nan
-""",
-    f"# texts\n{SYSTEM_COLUMNS}\n{DATA_FORMAT}",
-    SCORE_OPTIONS,
-    *metric_options(),
-    CACHE,
-)
 
 
 def run(options: argparse.Namespace) -> None:

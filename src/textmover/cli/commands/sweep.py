@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textmover.checkpoints.hub import DEFAULT_PRESET
-from textmover.cli.options.columns import RATED_COLUMNS, read_tables
-from textmover.cli.options.metric import metric_options
+from textmover.cli.options.columns import read_tables
 from textmover.experiments.sweep import (
     STATISTICS,
     SettingResult,
@@ -41,23 +39,6 @@ logger = logging.getLogger(__name__)
 OPTIMISTIC = (
     "The best of {n} settings was chosen on the ratings that it is judged on here, so its agreement is optimistic: "
     "judge it once on ratings that had no part in the choice."
-)
-
-OPTIONS = (
-    f"""
---data FILE... (required): rated segments as CSV, TSV, JSON Lines, Parquet or hub:owner/name
---field NAME=VALUE,… (repeat, required): field of the metric and the values that it takes, such as
-    temperature=0.01,0.02,0.05 or hypothesis-penalty=0.1,inf; repeat it for a grid
---group COLUMN (repeat): correlate within each value of this column, such as a language pair; repeat it for combinations
-{RATED_COLUMNS}
---output NAME: where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf
-    says how the figure is drawn. The first data file's name with .sweep in this folder if not given
---no-figure: the table alone, which needs no matplotlib (extra report)
---format table|json (default table): of what is printed
---samples N (default 1000, at least 1): draws of the bootstrap
---seed N (default 0): seed of the bootstrap
-""",
-    *metric_options(default=DEFAULT_PRESET),
 )
 
 

@@ -1,4 +1,4 @@
-"""Options that say what the columns of a table mean, tables read by them, and flags in the place of arguments."""
+"""Tables read by the options that name their columns, and flags in the place of arguments."""
 
 from __future__ import annotations
 
@@ -8,27 +8,6 @@ from collections.abc import Sequence
 from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
-
-SPLIT = "--split NAME: split of a hub data set; 'train' if not given"
-
-DATA_FORMAT = "--data-format csv|tsv|jsonl|parquet: what --data is; from its suffix if not given"
-
-REFERENCES = """
---reference-column COLUMN (repeat): references; 'reference' if not given; repeat it for several columns
-"""
-
-SYSTEM_COLUMNS = f"""
---hypothesis-column COLUMN (repeat): texts to judge; 'hypothesis' if not given; repeat it for several systems
-{REFERENCES}
-{SPLIT}
-"""
-
-RATED_COLUMNS = f"""
---hypothesis-column COLUMN: texts to judge; 'hypothesis' if not given
-{REFERENCES}
---score-column COLUMN: human scores; 'score' if not given
-{SPLIT}
-"""
 
 
 def references_of(options: argparse.Namespace) -> tuple[str, ...]:

@@ -1,16 +1,20 @@
-"""Options of a command, declared as the lines that ``--help`` shows.
+"""Examples and options of a command, declared in ``cli/help/COMMAND.txt`` as the lines that ``--help`` shows.
 
-An entry is ``NAMES METAVAR (modifiers): help``; lines that begin with spaces continue it::
+Examples stand first, up to an empty line. An entry is ``NAMES METAVAR (modifiers): help``; lines that begin with spaces
+continue it::
 
     # input: a heading of the help, with an optional description; what follows stands under it
     one of:                                     until the next empty line; `exactly one of:` requires one
     -i, --input HYPOTHESES REFERENCES...: dots take one value or more
     --samples N (default 1000, at least 1): N is a whole number, X a float, see TYPES; any other word is a text
+    --seed N (rare, default 0): `--help-all` alone shows it
     --format text|json: choices
     --model NAME (repeat): given once for each value
     --quiet: a flag, as it takes nothing; --[no-]quiet has both forms
     --cite (instead): printed in place of the work, see Instead
     [NAME...] (as names): a positional argument, brackets where it may be missing
+    include split                               the lines of shared_split.txt
+    metric fields                               an option for each field of a metric; `--help-metric` shows them
 """
 
 from __future__ import annotations
@@ -19,8 +23,12 @@ import argparse
 import math
 import re
 import shutil
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+FOLDER = Path(__file__).parents[1] / "help"
 
 TYPES = {
     **dict.fromkeys(("N", "M", "PORT", "RANK"), int),
@@ -28,42 +36,79 @@ TYPES = {
 }
 """Types of values by the word that stands for them."""
 
-Part = str | Callable[[argparse.ArgumentParser], None]
-"""Entries as text, or a function that adds what is made of code."""
-
 ENTRY = re.compile(r"(?P<form>.+?)\s*(?:\((?P<modifiers>[^()]+)\))?: (?P<help>.*)")
 
-
-def add_options(parser: argparse.ArgumentParser, parts: Sequence[Part]) -> None:
-    """Add declared options to a parser."""
-    for part in parts:
-        if callable(part):
-            part(parser)
-            continue
-        place: Any = parser
-        group: Any = parser
-        for line in re.sub(r"\n +", " ", part).splitlines():
-            if line.startswith("# "):
-                title, _, description = line[2:].partition(": ")
-                known = [one for one in parser._action_groups if one.title == title]
-                group = place = known[0] if known else parser.add_argument_group(title, description or None)
-            elif line in ("one of:", "exactly one of:"):
-                place = group.add_mutually_exclusive_group(required=line != "one of:")
-            elif not line:
-                place = group
-            else:
-                _add_option(place, line)
+COLUMN = 32  # where help texts begin
 
 
-def _add_option(place: Any, line: str) -> None:
+def declared(name: str) -> list[str]:
+    """Lines of a help file, those that it includes among them."""
+    text = re.sub(r"\n +", " ", (FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
+    found = []
+    for line in text.splitlines():
+        found += declared(f"shared_{line[8:]}") if line.startswith("include ") else [line]
+    return found
+
+
+def examples(command: str) -> list[str]:
+    """Command lines to begin with."""
+    lines = declared(command)
+    return lines[: lines.index("")]
+
+
+def add_options(
+    parser: argparse.ArgumentParser, command: str, purpose: str, *, rare: bool = True, fields: bool = True
+) -> None:
+    """Add the declared options of a command to a parser, and what stands around them in its help.
+
+    Args:
+        parser: The parser.
+        command: Name of the command.
+        purpose: First line of the help.
+        rare: Whether the help shows options that are rarely used.
+        fields: Whether fields of the metric become options, for which PyTorch is imported.
+    """
+    parser.usage, parser.formatter_class = f"textmover {command} [options]", HelpFormatter
+    parser.description = "\n  ".join((f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:", *examples(command)))
+    parser.add_argument("-h", "--help", "--help-all", action="help", help=argparse.SUPPRESS)
+    more = []
+    lines = declared(command)
+    place: Any = parser
+    group: Any = parser
+    hidden = False
+    for line in lines[lines.index("") + 1 :]:
+        if line.startswith("# "):
+            title, _, description = line[2:].partition(": ")
+            known = [one for one in parser._action_groups if one.title == title]
+            group = place = known[0] if known else parser.add_argument_group(title, description or None)
+        elif line in ("one of:", "exactly one of:"):
+            place = group.add_mutually_exclusive_group(required=line != "one of:")
+        elif line == "metric fields":
+            more.append("--help-metric: fields of the metric, such as --layer 4")
+            parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
+            if fields:
+                from textmover.scoring.field_flags import add_field_options  # brings PyTorch along
+
+                add_field_options(parser, shown=False)
+        elif not line:
+            place = group
+        else:
+            hidden |= _add_option(place, line, rare=rare)
+    if hidden and not rare:
+        more.append("--help-all: all options")
+    parser.epilog = "; ".join(more)
+
+
+def _add_option(place: Any, line: str, *, rare: bool) -> bool:
+    """Add the option of a line; returns whether it is rarely used."""
     found = ENTRY.fullmatch(line)
     if found is None:
         raise ValueError(f"Expected NAMES METAVAR (modifiers): help, but got {line!r}.")
     words = re.split(r",? ", found["form"]) if found["form"].startswith("-") else [found["form"]]
     names = [word for word in words if word.startswith("-")]
     settings: dict[str, Any] = {"help": found["help"], **_values(words[len(names) :], positional=not names)}
-    least = None
-    for modifier in (found["modifiers"] or "").split(", ") if found["modifiers"] else ():
+    least, modifiers = None, (found["modifiers"] or "").split(", ") if found["modifiers"] else []
+    for modifier in modifiers:
         key, _, value = modifier.partition(" ")
         if key in ("required", "repeat"):
             adding = "extend" if settings.get("nargs") == "+" else "append"
@@ -78,17 +123,25 @@ def _add_option(place: Any, line: str) -> None:
             least = int(value.removeprefix("least "))
         elif key == "of":
             settings["choices"] = value.split("|")
-        else:
+        elif key == "default":
             listed = settings.get("nargs") == "+" or settings.get("action") == "append"
+            settings["help"] += "" if "default" in found["help"] or value == '""' else f" (default {value})"
             value = value.strip('"')
             settings["default"] = value.split() if listed else settings.get("type", str)(value)
     if not words[len(names) :] and "action" not in settings:
         settings["action"] = argparse.BooleanOptionalAction if "[no-]" in names[0] else "store_true"
     if not names:
         settings.setdefault("dest", settings["metavar"].lower())
+    choices = settings.get("choices", ())
+    if names and choices and "const" not in settings and len(f"  {names[-1]} {{{','.join(choices)}}}  ") > COLUMN:
+        settings.setdefault("metavar", names[-1].rpartition("-")[2].upper())
+        settings["help"] = f"{', '.join(choices)}: {settings['help']}"
+    if "rare" in modifiers and not rare:
+        settings["help"] = argparse.SUPPRESS
     action = place.add_argument(*(name.replace("[no-]", "") for name in names), **settings)
     if isinstance(action, SingleOption):
         action.least = least
+    return "rare" in modifiers
 
 
 def _values(words: Sequence[str], *, positional: bool) -> dict[str, Any]:
@@ -113,7 +166,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         width = min(shutil.get_terminal_size().columns - 2, 112)
-        super().__init__(prog, max_help_position=32, width=width)
+        super().__init__(prog, max_help_position=COLUMN, width=width)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Name the values once: ``-i, --input FILE``."""
@@ -172,6 +225,24 @@ class Instead(argparse.Action):
         needed: list[Any] = [*parser._actions, *parser._mutually_exclusive_groups]
         for one in needed:
             one.required = False
+
+
+class HelpMetric(argparse.Action):
+    """Prints the options for fields of the metric."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print and end."""
+        sys.stdout.write(fields_help(parser.prog))
+        parser.exit()
+
+
+def fields_help(program: str) -> str:
+    """The help of the options for fields of the metric."""
+    from textmover.scoring.field_flags import add_field_options
+
+    shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
+    add_field_options(shown.add_argument_group("fields of the metric", "They override those of --model."), shown=True)
+    return shown.format_help()
 
 
 def given_twice(arguments: Sequence[str]) -> str | None:

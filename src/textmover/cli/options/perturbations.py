@@ -27,20 +27,6 @@ NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbo
 """The flag that gives what a kind of change needs."""
 
 
-def perturbation_options(*, types: str = "--types", parses: str = "--parser", usual: str = "") -> str:
-    """Options that say what is done to texts, by the flags of kinds and of the parser, and the usual degrees."""
-    return f"""
-{types} NAME... (as types): what is done to the texts (see `textmover perturb --list`); everything that needs nothing
-    that is not given, if not given
---degrees DEGREE... {f"(default {usual})" if usual else ""}: how much is done, where a type has that degree (see
-    `textmover perturb --list`), or 'all'; {usual or "the mildest"} if not given
---seed N (default 0): seed of all choices
-{parses} NAME (as parser): parser that decides what adjectives and names are, and makes passive and active possible: a
-    released one (textmover-parser), a folder, a spaCy package or stanza:en
---neighbours ENCODER: encoder, or file of word vectors, whose nearest words type substitute takes
-"""
-
-
 def chosen_types(
     options: argparse.Namespace, needed: Mapping[str, str] = NEEDED
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:

@@ -21,13 +21,6 @@ USED_FOR: Mapping[str, tuple[str, ...]] = {
 """Keys of what a command does beside scoring."""
 
 
-CITING = """
-# for a paper: These need no texts, and nothing is scored.
---signature [text|latex] (instead): a paragraph on the metric and one on tests, each with its full signature
---cite (instead): BibTeX of the metric, its encoder, solvers and training data, and of textmover
-"""
-
-
 def print_cite(options: argparse.Namespace) -> None:
     """Print BibTeX of each metric and of what the command does beside scoring."""
     from textmover.checkpoints.citations import bibtex, cited

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, first_given, references_of, refuse_table_options
-from textmover.cli.options.metric import CACHE, metric_options
+from textmover.cli.options.columns import first_given, references_of, refuse_table_options
 from textmover.files import check_output, write_output
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import COMPRESSIONS
@@ -37,31 +36,6 @@ class ScoredSystems(NamedTuple):
     lines: Sequence[int]  # line or row of each segment
     signature: str  # what the scores depend on
     higher_is_better: bool  # false for distances
-
-
-SYSTEMS = (
-    """
-one of:
---hypotheses FILE...: text files of two or more systems, one segment a line, also compressed as .gz or .zst
---data FILE: CSV, TSV, JSON Lines, Parquet or hub:owner/name instead, with --hypothesis-column for each system
-
---references FILE...: references of --hypotheses
---scores FILE...: segment scores that are there already, of any metric: a file with a column for each system, as
-    `textmover score` writes it in any format, or a file for each system, with one score a line or a column 'score';
-    texts are only shown then, where they are given as well
---score-columns COLUMN...: columns of --scores, one for each system, or the same one of several files
---lower-is-better: the scores of --scores are distances or errors
---names NAME...: what to call the systems; after their files or columns if not given
---samples N (default 1000, at least 1): bootstrap samples; %(default)s
---trials N (default 10000, at least 1): of randomisation; %(default)s
---seed N (default 12345): of both; %(default)s, as sacrebleu has
-""",
-    SYSTEM_COLUMNS,
-    DATA_FORMAT,
-    *metric_options(),
-    CACHE,
-)
-"""Options that name systems, their texts, existing scores, and the metric that scores them."""
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> tuple[str, Path | None]:

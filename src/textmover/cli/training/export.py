@@ -12,36 +12,15 @@ from textmover.checkpoints.card import adapter_card, describe_adapter, without_a
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
-from textmover.cli.options.columns import RATED_COLUMNS, first_given, read_tables
+from textmover.cli.options.columns import first_given, read_tables
 from textmover.files import atomic_file
 from textmover.modules.devices import resolve_device
 from textmover.modules.probes import PROBES
 from textmover.readers.column_flags import COLUMN_OPTIONS
-from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
+from textmover.scoring.backends import Prepared, check_backend, prepare
 from textmover.training.finished_runs import metric_and_card
 from textmover.training.mixing import mix
 from textmover.types import InputError
-
-OPTIONS = (
-    f"""
-RUN (as run_checkpoint): checkpoint of `textmover train` (.ckpt), folder of a metric, released metric, hub id, or preset
-FOLDER: where the metric goes: configuration, weights, model card
---overwrite: replace what is in the folder
---adapter RANK: store the encoder as its difference from the pretrained one, of this rank on the mean: a few megabytes;
-    16 is usual
---adapter-dtype float16|float32: type of the adapter's numbers, float16 if not given
---average RUN...: the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)
---weights WEIGHT...: what RUN and each of --average count in the mean; all the same if not given
---untrained SHARE: weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained
---ratings FILE: table of rated segments that corpus statistics and calibration are fitted on again, after the mixing
-{RATED_COLUMNS}
---backend {"|".join(EXPORTED)} (repeat): also write what this back-end runs; may be repeated
---precision exact|int8 (repeat): its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated
---push OWNER/NAME: also put the folder on the Hugging Face Hub
---private: make its repository there private, where it is new
---push-revision BRANCH: branch there; the main one if not given
-""",
-)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -33,23 +33,6 @@ from textmover.experiments.search.study import (
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError
 
-OPTIONS = (
-    """
--c, --config RECIPE (required): a recipe for `textmover train`, YAML
---space FILE (required): YAML with keys as on the command line of train, such as
-    model.init_args.optimizer.learning_rate, each with {low, high, log: true} or {choices: [...]}
---output FOLDER (required): where trials, table and best recipe go
---trials N (default 20, at least 1): trials in all, earlier ones among them
---objective NAME (default held-back/pearson): the logged statistic that is made large
---minimise: make the objective small, as of a loss
---seeds N...: run each trial with each seed and take the mean of the values
---sampler tpe|random (default tpe): how the next values are chosen
---sampler-seed N (default 0): seed of the choice of values
---no-pruning: run every trial to its end, also one that is below the median of the earlier ones after as many epochs
---resume: go on with the search that is in the folder
-""",
-)
-
 
 def run(options: argparse.Namespace) -> None:
     """Run trials until there are as many as asked for; print the table and write the best recipe."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.meta_evaluation import (
-    LEVELS,
     STATISTICS,
     Evaluation,
     Exclusion,
@@ -84,15 +83,6 @@ class Judged(NamedTuple):
         if falling:
             notes.append(f"Lower scores are better for {', '.join(falling)}: agreement is that of the negated scores.")
         return notes
-
-
-PROTOCOL_OPTIONS = f"""
---statistic {"|".join(STATISTICS)}: of agreement; pearson if not given, darr for --set darr
---level {"|".join(LEVELS)}: what the statistic is computed over: {"; ".join(map(": ".join, LEVELS.items()))}
---preference-gap POINTS: for --statistic darr on rated sets: two outputs for one item whose ratings differ by so much or
-    more are a preference. In the unit of the ratings: WMT takes 25 points of raw ratings from 0 to 100
---pair-rate SHARE (default 1): of the pairs that acc23 and tau23 calibrate ties on; needed beyond 33 million pairs
-"""
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:

@@ -30,19 +30,6 @@ FLAGS = {
 """The flag behind each argument of :func:`~textmover.data.read_scores`."""
 
 
-READY_OPTIONS = f"""
---scores [SET:][NAME=]FILE (repeat): also scores that were computed elsewhere: one number a line in the order of the
-    data, or a table with a column for each metric (NAME,NAME=FILE takes these columns) and the columns item, system and
-    group where its rows are in another order; repeat it for several. Of several sets, SET: (the name of the data file
-    without its suffix) says whose they are, or a folder holds SET{SUFFIX} for each, as --output writes them
---score-key ROLE=COLUMN (repeat): what the tables of --scores call their columns item, system or group, such as
-    item=seg_id; repeat it for several
---metric-column COLUMN (repeat): also scores that stand in a column of the data itself; repeat it for several
---lower-is-better NAME (repeat): of the scores of --scores and --metric-column those that are distances or errors;
-    repeat it for several
-"""
-
-
 class _Given(NamedTuple):
     labels: frozenset[str]  # names of the set that it is for; none where it is for all
     names: str  # columns of a table, or the name of a plain file

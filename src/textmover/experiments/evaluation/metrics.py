@@ -24,12 +24,6 @@ DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")
 MEMORY = 1 << 31  # bytes of hidden states that metrics may share while they score the same segments
 
 
-BASELINES = f"""
---baselines [NAME...] (of {"|".join(LEXICAL)}): also metrics of surface overlap ({", ".join(LEXICAL)});
-    {", ".join(DEFAULT_BASELINES)} if none is named
-"""
-
-
 def shared_memory(options: argparse.Namespace, sharing: str) -> EncoderMemory:
     """The memory of hidden states for several metrics, which ``sharing`` names in an error."""
     from textmover.scoring.cache.hidden_states import EncoderMemory
@@ -57,12 +51,13 @@ class Metrics:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        others = options.scores or options.metric_column or options.baselines is not None
+        columns = getattr(options, "metric_column", None) or ()  # `robustness` has no existing scores
+        others = columns or getattr(options, "scores", None) or options.baselines is not None
         usual = [] if others else [default_metric(given_fields(options))]
         self.models: tuple[str, ...] = tuple(options.model or usual)
         given = options.baselines
         self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
-        _check_distinct([*self.models, *self.baselines, *(options.metric_column or ())])
+        _check_distinct([*self.models, *self.baselines, *columns])
         self._memory: EncoderMemory | None = None
         self.scorers: dict[str, Scorer] = {}
 

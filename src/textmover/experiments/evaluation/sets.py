@@ -42,27 +42,6 @@ class SetFiles(NamedTuple):
     stem: str
 
 
-SET_OPTIONS = f"""
---data FILE...: judged texts as CSV, TSV, JSON Lines, Parquet or hub:owner/name; each file is a set of its own. KEY=FILE
-    for the sets that are no tables: preferences=FILE texts=FOLDER (darr), captions=FOLDER references=FILE ratings=FILE
-    (coco-captions); the same keys again begin another set
---set NAME: what the columns of --data mean: a built-in description (see docs/judgement-sets.md) or a YAML file; or a
-    set that is not a table: {", ".join(READERS)}; if not given, the columns named below
---dimension NAME (repeat): of several kinds of ratings the one to agree with; repeat it for several; all if not given
---group COLUMN (repeat): agreement is computed within each value of this column, such as a language pair; repeat it for
-    combinations
---item-column COLUMN: what each text is an output for, such as a document
---system-column COLUMN: what produced each text
---missing-references error|leave-out: what happens to rows without a reference
---missing-ratings error|keep: keep reads an empty rating as none: its row is left out where that rating is needed
---duplicates error|keep: what happens where the same group, item and system stand in two rows; looked for where items
-    are known. These three are errors if neither a flag nor the description says otherwise
---output FILE: where the scores go, as TSV; a folder where there are several sets; if not given, the data file's name
-    with .scores.tsv, in this folder
-"""
-"""Options that say what is judged and where its scores go, as :mod:`textmover.cli.options.declaration` reads them."""
-
-
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
     """The files of each set, in the order of ``--data``."""
     if options.set in READERS:

@@ -32,14 +32,6 @@ class Target(NamedTuple):
     path: Path | None = None
 
 
-OUTPUT_OPTIONS = f"""
---format {"|".join(FORMATS)}: text, for reading; json, everything that is known, of several lines as a list; jsonl, one
-    object a line; html, a page whose words light up; from the suffix of --output if not given, else text
---output FILE: write there instead of to standard output; .png, .svg or .pdf draws the plan over the similarities,
-    .html, .json, .jsonl and .txt are the formats
-"""
-
-
 def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
     """Target that the options ask for, checked before the work."""
     format, path = options.format or "text", None
