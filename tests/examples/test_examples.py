@@ -7,6 +7,11 @@ def test_the_differentiable_metric_learns_that_a_negation_is_bad(load_script, em
     assert after[0] > after[1]
 
 
+def test_a_generator_learns_through_the_metric(load_script, embedded):
+    before, after = load_script("examples/train_a_generator.py").main(steps=15)
+    assert max(before) < 0.3 < 0.6 < min(after)
+
+
 @pytest.mark.slow
 def test_the_generator_is_judged_in_its_validation_step(load_script, embedded):
     before, after = load_script("examples/validation_step.py").main(epochs=12)

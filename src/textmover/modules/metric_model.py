@@ -20,6 +20,7 @@ from textmover.modules.matching.names import COSTS
 from textmover.modules.signature import metric_signature
 from textmover.modules.tokens.centering import Centering
 from textmover.modules.tokens.fitting import fit_calibration, fit_statistics, statistic_basis
+from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
@@ -183,6 +184,20 @@ class MetricModel(ConfiguredMetric):
         """Texts as token ids, on the CPU."""
         return self.tokenizer(texts)
 
+    def soft_tokens(
+        self, distributions: Tensor | None = None, mask: Tensor | None = None, *, inputs_embeds: Tensor | None = None
+    ) -> TokenBatch:
+        """Soft tokens of a generator as texts, through which gradients flow; special tokens are added.
+
+        Weights, traits and unknown tokens are those of the most likely token, or of the nearest embedding.
+
+        Args:
+            distributions: Distributions over the vocabulary of :attr:`tokenizer`, ``[B, L, V]``.
+            mask: True where there is a token, bool ``[B, L]``; everywhere if ``None``.
+            inputs_embeds: Input embeddings of the encoder in place of distributions, ``[B, L, E]``.
+        """
+        return soft_batch(self, distributions, mask, inputs_embeds)
+
     def token_vectors(self, batch: TokenBatch) -> Tensor:
         """Raw token vectors ``[B, L, D]`` in at least float32, before centring and scaling."""
         vectors = self.layers(self.encoder(batch))
@@ -315,6 +330,7 @@ class MetricModel(ConfiguredMetric):
 
     def _pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Features of both sides from one pass through the encoder."""
+        hypotheses, references = embedded_alike(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])
         vectors = self.token_vectors(joint)
         if self.training:

@@ -53,6 +53,7 @@ class TokenBatch:
             token of the batch is unknown.
         unknown_words: What the vocabulary lacks of each text, as it is written there, ``B`` tuples; ``None`` where it
             lacks nothing.
+        embeddings: Input embeddings that the encoder reads in place of the ids, ``[B, L, E]``: those of soft tokens.
     """
 
     input_ids: Tensor
@@ -65,9 +66,15 @@ class TokenBatch:
     states: tuple[Tensor, ...] | None = None
     unknown: Tensor | None = None
     unknown_words: tuple[tuple[str, ...], ...] | None = None
+    embeddings: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def inputs(self) -> Tensor:
+        """Input of the encoder: token ids, or embeddings."""
+        return self.input_ids if self.embeddings is None else self.embeddings
 
     @property
     def lengths(self) -> Tensor:
@@ -76,7 +83,7 @@ class TokenBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """The same batch with its tensors on ``device``."""
-        there = _tensors(self, OF_TOKENS)
+        there = _tensors(self, OF_BATCH)
         if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
             there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
         padded = not bool(self.mask.all()) if self.mask.device.type == "cpu" else self.padded
@@ -89,7 +96,7 @@ class TokenBatch:
         longest = int(self.lengths[index].max()) if len(index) else 0
         return replace(
             self,
-            **{name: one[index, :longest] for name, one in _tensors(self, OF_TOKENS).items()},
+            **{name: one[index, :longest] for name, one in _tensors(self, OF_BATCH).items()},
             texts=tuple(self.texts[row] for row in rows),
             truncated=tuple(self.truncated[row] for row in rows),
             padded=None,
@@ -102,10 +109,12 @@ class TokenBatch:
         """Several batches as one, padded to the longest, without hidden states."""
         longest = max(batch.mask.shape[1] for batch in batches)
         words = [of_text for batch in batches for of_text in batch.unknown_words or ((),) * len(batch)]
+        if len({batch.embeddings is None for batch in batches}) > 1:
+            raise ValueError("Expected soft tokens in all batches or in none, but got some of each: embed the others.")
         pad = torch.nn.functional.pad
         joined: dict[str, Any] = {
-            name: torch.cat([pad(part, (0, longest - part.shape[1])) for part in parts])
-            for name, parts in _shared(batches, OF_TOKENS).items()
+            name: torch.cat([pad(part, (0, 0) * (part.dim() - 2) + (0, longest - part.shape[1])) for part in parts])
+            for name, parts in _shared(batches, OF_BATCH).items()
         }
         return cls(
             **joined,
@@ -117,6 +126,9 @@ class TokenBatch:
 
 OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
 """Tensors of a batch with a value for each token."""
+
+OF_BATCH = (*OF_TOKENS, "embeddings")
+"""Those of a batch that has not been encoded."""
 
 
 def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -102,6 +102,8 @@ def test_padding_does_not_move_a_vector(saved, kind):
     encoder, batch = encoder_from(saved(kind), 2), token_batch()
     with torch.no_grad():
         (together,) = encoder(batch)
+        (embedded,) = encoder(replace(batch, embeddings=encoder.embed(batch.input_ids)))
+        torch.testing.assert_close(embedded[batch.mask], together[batch.mask], rtol=0, atol=2e-6)
         for row, length in enumerate(batch.lengths.tolist()):
             (alone,) = encoder(batch.select([row]))
             assert alone.shape[1] == length

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 import subprocess
 import sys
 
@@ -236,6 +237,8 @@ def test_an_encoder_decoder_gives_the_states_of_its_encoder(tiny_encoder, tmp_pa
         batch = metric.tokenize(["the small cat sat", "tea"])
         with torch.no_grad():
             found = metric.token_vectors(batch)
+            embedded = metric.token_vectors(replace(batch, embeddings=metric.encoder.embed(batch.input_ids)))
+            torch.testing.assert_close(embedded[batch.mask], found[batch.mask], rtol=0, atol=1e-6)
             expected = whole.get_encoder()(
                 input_ids=batch.input_ids, attention_mask=batch.mask.long(), output_hidden_states=True
             )

@@ -199,7 +199,7 @@ class Encoder(nn.Module):
         trained = torch.is_grad_enabled() and any(one.requires_grad for one in self.model.parameters())
         if self._states is not None and trained:
             self.leave()
-        shared = self._states is not None and self._scores
+        shared = self._states is not None and self._scores and batch.embeddings is None
         return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
 
     @property
@@ -214,18 +214,28 @@ class Encoder(nn.Module):
     def encode(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made again."""
         if self.window is None or batch.mask.shape[1] <= self.window:
-            return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
+            return self._hidden_states(batch.inputs, batch.mask, batch.padded)
         return encode_windows(self._hidden_states, batch, self.window)
 
-    def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
-        if self._runner is not None and self._scores:
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """Input embeddings of token ids, ``[..., E]``, which soft tokens stand in for."""
+        found: Tensor = self.model.get_input_embeddings()(input_ids)
+        return found
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of tokens that have an input embedding."""
+        return len(self.model.get_input_embeddings().weight)
+
+    def _hidden_states(self, inputs: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
+        if self._runner is not None and self._scores and not inputs.is_floating_point():
             if self._stamp == weights_stamp(self.model):
-                return self._runner(input_ids, mask)
+                return self._runner(inputs, mask)
             logger.warning("Weights were changed behind %s: the model itself runs from now on.", self._runner.name)
             self.run_with(None)
         padded = not bool(mask.all()) if padded is None else padded
         # Where nothing is padded, no mask lets attention take its fastest path.
-        return list(self.graph()(input_ids, mask.long() if padded else None))
+        return list(self.graph()(inputs, mask.long() if padded else None))
 
     def _freeze(self, count: int) -> None:
         blocks = next(

@@ -31,13 +31,13 @@ class EncoderGraph(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``.
 
+        Embeddings ``[B, L, E]`` can stand in for ids.
         Where positions are given as well, the mask may hold for each token the others that it sees, bool ``[B, 1, L,
         L]``.
         """
-        told = {} if position_ids is None else {"position_ids": position_ids}
-        output = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=not self.is_top, **told
-        )
+        told = {"inputs_embeds" if input_ids.is_floating_point() else "input_ids": input_ids}
+        told |= {} if position_ids is None else {"position_ids": position_ids}
+        output = self.model(attention_mask=attention_mask, output_hidden_states=not self.is_top, **told)
         if self.is_top:
             return (output.last_hidden_state,)
         return tuple(output.hidden_states[layer] for layer in self.layers)

@@ -14,7 +14,7 @@ WINDOW_TOKENS = 4096
 """Tokens that are encoded at a time, padding included; one window at the least."""
 
 Encode = Callable[[Tensor, Tensor], list[Tensor]]
-"""Token ids and mask, ``[W, S]`` each, to the hidden states of each layer, ``[W, S, D]``."""
+"""Token ids ``[W, S]`` or embeddings ``[W, S, E]``, and mask ``[W, S]``, to the hidden states of each layer."""
 
 
 class Windows(NamedTuple):
@@ -65,7 +65,7 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
     """
     windows = plan_windows(batch.mask, batch.special, limit)
     rows, width = windows.rows[:, None], batch.mask.shape[1]
-    ids, mask = batch.input_ids[rows, windows.positions], batch.mask[rows, windows.positions]  # [W, limit]
+    inputs, mask = batch.inputs[rows, windows.positions], batch.mask[rows, windows.positions]  # [W, limit]
     places = rows * width + windows.positions
     counts = torch.bincount(places[mask], minlength=len(batch) * width).clamp(min=1)[:, None]  # [B * L, 1]
     sums: list[Tensor] = []
@@ -73,7 +73,7 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
     for chosen, longest in longest_first(mask.sum(dim=1).tolist(), tokens):
         index = torch.tensor(chosen, device=mask.device)
         inside = mask[index, :longest]
-        layers = encode(ids[index, :longest], inside)
+        layers = encode(inputs[index, :longest], inside)
         if not sums:
             sums = [
                 layer.new_zeros(len(counts), layer.shape[-1], dtype=torch.promote_types(layer.dtype, torch.float32))

@@ -113,6 +113,29 @@ class Tokenizer:
         encoded = self._encode(stripped)
         if self.long_texts == "error":
             refuse_long(stripped, encoded.truncated, self.max_length)
+        batch, lacking = self._batch(stripped, encoded)
+        return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
+
+    def from_ids(self, rows: Sequence[Sequence[int]]) -> TokenBatch:
+        """Rows of ordinary tokens as texts, between special tokens; unknown ones match nothing that is written."""
+        sample = self(["a"])
+        opening, closing = (
+            sample.input_ids[0, sample.special[0] == kind].tolist() for kind in (SpecialToken.FIRST, SpecialToken.OTHER)
+        )
+        whole = [[*opening, *row, *closing] for row in rows]
+        if self.long_texts != "window" and (longest := max(map(len, whole), default=0)) > self.max_length:
+            raise InputError(
+                f"Expected texts of at most {self.max_length} tokens, special ones included, but got {longest}: give "
+                "fewer, or set `long_texts` to 'window'."
+            )
+        special = [[1] * len(opening) + [0] * len(row) + [1] * len(closing) for row in rows]
+        encoded = _Encoded(whole, special, [False] * len(whole))
+        batch, lacking = self._batch([self._tokenizer.decode(list(row)) for row in rows], encoded)
+        places = np.argwhere(lacking).tolist()
+        return with_unknown(batch, [(row, place, f"{row} {place}", self._tokenizer.unk_token) for row, place in places])
+
+    def _batch(self, texts: list[str], encoded: _Encoded) -> tuple[TokenBatch, np.ndarray]:
+        """Encoded texts as a batch, and the places of tokens that the vocabulary lacks, bool ``[B, L]``."""
         lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
         present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
         ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
@@ -127,12 +150,11 @@ class Tokenizer:
             input_ids=torch.from_numpy(ids),
             mask=torch.from_numpy(present),
             special=torch.from_numpy(kinds),
-            texts=tuple(stripped),
+            texts=tuple(texts),
             truncated=tuple(encoded.truncated),
             traits=traits,
         )
-        lacking = present & ~marked & (ids == self._unknown_id)
-        return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
+        return batch, present & ~marked & (ids == self._unknown_id)
 
     def _unknown(self, texts: list[str], lacking: np.ndarray) -> Iterator[tuple[int, int, str, str]]:
         """Text and place of each unknown token, what it is known by, and how it is written.
