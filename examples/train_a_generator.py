@@ -15,7 +15,8 @@ from torch.nn.functional import one_hot
 from textmover.presets import build_metric, preset_config
 
 REFERENCES = ["the bridge is safe for heavy trucks", "it will rain in the north today", "the old house was sold again"]
-WORDS = sorted({*" ".join(REFERENCES).split(), *"a new car not never snow south bought tomorrow light small".split()})
+DISTRACTORS = "a new car not never snow south bought tomorrow light small"
+WORDS = sorted({*" ".join([*REFERENCES, DISTRACTORS]).split()})
 
 
 def main(steps: int = 40, **overrides: object) -> tuple[list[float], list[float]]:

@@ -3,9 +3,9 @@
 import json
 import math
 import shutil
-from dataclasses import replace
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
