@@ -6,8 +6,18 @@ import pytest
 import torch
 
 from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, split_state
-from textmover.scoring import load_checkpoint, save_checkpoint
+from textmover.modules import MetricConfig, MetricModel
+from textmover.scoring import Scorer, load_checkpoint, save_checkpoint, save_encoder
+from textmover.training.lora import LoraConfig, add_lora
 from textmover.types import InputError
+
+SMALL = {
+    "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64,
+    "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 3, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1,
+    "num_decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64, "max_position_embeddings": 130, "pad_token_id": 0,
+}  # fmt: skip
+"""Sizes of an encoder of any kind."""
 
 
 def train(metric, amount: float = 0.01):
@@ -106,3 +116,51 @@ def test_the_state_falls_into_encoder_and_rest(tiny_metric):
     assert inside.keys() == metric.encoder.state_dict().keys()
     assert set(rest) == {"calibration.scale", "calibration.offset"}
     assert encoder_prefix(metric) == "encoder."
+
+
+# --- folders for transformers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bert", "lora", "albert", "t5", "bart"])
+def test_auto_model_reads_a_saved_encoder(tiny_encoder, tmp_path, kind):
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    source = tiny_encoder
+    if kind not in ("bert", "lora"):
+        source = tmp_path / kind
+        config = AutoConfig.for_model(kind, vocab_size=500, **SMALL)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            AutoModel.from_config(config).save_pretrained(source)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(tiny_encoder / name, source)
+    metric = MetricModel.from_config(MetricConfig(encoder=str(source), layer=2, temperature=0.1)).eval()
+    if kind == "lora":
+        add_lora(metric.encoder, LoraConfig(rank=2))
+    with torch.no_grad():
+        for one in metric.encoder.parameters():
+            one.add_(0.05)
+    folder = save_encoder(metric, tmp_path / "saved")
+    texts = ["the small cat sat", "tea"]
+    read, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    read = read.get_encoder() if read.config.is_encoder_decoder else read
+    batch = metric.tokenize(texts)
+    theirs = tokenizer(texts, padding=True, return_tensors="pt")
+    assert torch.equal(theirs["input_ids"], batch.input_ids)
+    with torch.no_grad():
+        found = read(theirs["input_ids"], theirs["attention_mask"], output_hidden_states=True).hidden_states[2]
+        expected = metric.token_vectors(batch)
+    atol = 1e-5 if kind == "lora" else 1e-6  # merging rounds
+    torch.testing.assert_close(found[batch.mask], expected[batch.mask], rtol=0, atol=atol)
+    if kind in ("bert", "lora", "albert"):
+        assert read.config.num_hidden_layers == 2
+    again = Scorer(MetricModel.from_config(MetricConfig(encoder=str(folder), layer=2, temperature=0.1)).eval())
+    assert again.score(texts, texts[::-1]).scores == pytest.approx(
+        Scorer(metric).score(texts, texts[::-1]).scores, abs=1e-6
+    )
+
+
+def test_a_folder_that_holds_files_and_vectors_without_weights_are_refused(tiny_metric, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="to be new or empty, but it holds files"):
+        save_encoder(tiny_metric(), tmp_path)

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
 from torch import nn
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, as_adapter
-from textmover.checkpoints.encoder_weights import name_weights
+from textmover.checkpoints.encoder_weights import name_weights, trained_encoder
 from textmover.checkpoints.files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.files import atomic_folder
@@ -105,6 +106,33 @@ def save_checkpoint(
         write_config(beside, {**known, **entries})
         check_written(beside)
     return folder
+
+
+def save_encoder(metric: SegmentMetric, folder: Path | str) -> Path:
+    """Write a metric's encoder and tokenizer as a folder that ``AutoModel.from_pretrained`` of transformers reads.
+
+    All weights are written, LoRA merged. Layers above the highest that is read were cut off, as its configuration
+    says; a pooler or decoder that no metric reads is not there, and ``AutoModel`` initialises a new one.
+
+    Args:
+        metric: A metric on a pretrained encoder.
+        folder: Where to write, new or empty.
+
+    Returns:
+        The folder.
+    """
+    trained_encoder(metric)  # refuses others
+    whole = _without_lora(metric)
+    model = whole.encoder.model
+    state = {name: one.detach().cpu().contiguous() for name, one in model.state_dict().items()}
+    if getattr(model.config, "is_encoder_decoder", False):  # the half of one, under the names of the whole
+        shared = model.get_input_embeddings().weight.detach().cpu()
+        state = {**{f"encoder.{name}": one for name, one in state.items()}, "shared.weight": shared.clone()}
+    with atomic_folder(folder) as beside:
+        model.config.save_pretrained(str(beside))
+        whole.tokenizer.save(beside)
+        save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
+    return Path(folder)
 
 
 def check_written(folder: Path) -> None:

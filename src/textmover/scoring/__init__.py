@@ -2,7 +2,7 @@
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import average_metrics, interpolate
-from textmover.checkpoints.folder import save_checkpoint
+from textmover.checkpoints.folder import save_checkpoint, save_encoder
 from textmover.checkpoints.hub import push_to_hub
 from textmover.checkpoints.loading import load_checkpoint, load_metric
 from textmover.scoring.cache.hidden_states import EncoderMemory
@@ -19,5 +19,6 @@ __all__ = [
     "load_metric",
     "push_to_hub",
     "save_checkpoint",
+    "save_encoder",
     "score",
 ]
