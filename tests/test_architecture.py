@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "modules": {"files", "functional", "reading", "types"},
     "rome": {"files", "functional", "lazy", "modules", "reading", "types"},
     "presets": {"modules", "rome", "types"},
-    "readers": {"csv_cells", "reading", "types"},
+    "readers": {"_version", "csv_cells", "files", "reading", "types"},
     "perturbations": {"reading", "types"},
     "data": {"lazy", "perturbations", "readers", "reading", "types"},
     "meta_evaluation": {"types"},

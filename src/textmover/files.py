@@ -231,6 +231,12 @@ def _umask() -> int:
     return mask
 
 
+def user_cache() -> Path:
+    """The project's folder in the user's cache; it need not be there yet."""
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (stated if stated.is_absolute() else Path("~/.cache").expanduser()) / "textmover"
+
+
 def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
     """Refuse a file that cannot be written, before the work rather than after it."""
     path = Path(path)

@@ -41,6 +41,7 @@ COMMANDS = {
     "perturb": ("commands.perturb", "write graded corruptions of texts, with their severity"),
     "robustness": ("commands.robustness", "show what changes of a text do to the scores of metrics"),
     "app": ("commands.app", "score, explain and rate texts in the browser"),
+    "data": ("training.data", "list public data sets, or fetch some by name"),
     "cache": ("commands.cache", "show or clear what encoders made of texts and what was kept in a folder"),
     "list": ("commands.list_metrics", "list the presets"),
 }

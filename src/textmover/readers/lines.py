@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
+from textmover.readers.named import located
 from textmover.reading import open_input, unreadable
 from textmover.types import InputError
 
@@ -86,6 +87,7 @@ class Followed:
 
 def iter_lines(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
     """The lines of a UTF-8 file with their ends, the byte-order mark left out."""
+    path = located(path)
     name = shown(path)
     number = 0
     try:

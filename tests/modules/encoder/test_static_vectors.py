@@ -291,7 +291,7 @@ def test_the_cache_is_in_the_home_folder_unless_told_otherwise(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for stated in ("", "relative/folder"):
         monkeypatch.setenv("XDG_CACHE_HOME", stated)
-        assert vector_cache.cache_folder() == tmp_path / "home/.cache/textmover"
+        assert vector_cache.user_cache() == tmp_path / "home/.cache/textmover"
 
 
 def test_two_at_the_same_time_get_the_same(tmp_path, cache, monkeypatch):

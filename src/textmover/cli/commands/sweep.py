@@ -25,6 +25,7 @@ from textmover.experiments.sweep import (
     written,
 )
 from textmover.files import check_output, write_output
+from textmover.readers.named.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
 from textmover.scoring.field_flags import given_fields
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     fields = read_grid(options.field, given_fields(options))
     varying = {name: values for name, values in fields.items() if len(values) > 1}
     drawn = not options.no_figure and 1 <= len(varying) <= 2
-    name = f"{Path(options.data[0].removeprefix('hub:')).stem}.sweep"
+    name = f"{Path(place_of(options.data[0]).removeprefix('hub:')).stem}.sweep"
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
     if drawn:
         check_matplotlib()

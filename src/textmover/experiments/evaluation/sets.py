@@ -16,6 +16,7 @@ from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.readers.judgements import SetDescription, load_description, read_judgements
 from textmover.readers.judgements.formats import READERS
+from textmover.readers.named.catalogue import place_of
 from textmover.types import InputError, Judgements
 
 CAPTIONS = "coco-captions"  # the set whose ratings are those of systems
@@ -48,7 +49,7 @@ def set_files(options: argparse.Namespace) -> list[SetFiles]:
         found = _by_key(options.set, READERS[options.set][1], options.data)
     else:
         found = [{"path": path} for path in options.data]
-    stems = [Path(next(iter(paths.values())).removeprefix("hub:")).stem for paths in found]
+    stems = [Path(place_of(next(iter(paths.values()))).removeprefix("hub:")).stem for paths in found]
     stems = [stem if stems.count(stem) == 1 else f"{stem}.{place}" for place, stem in enumerate(stems, start=1)]
     return [SetFiles(paths, stem) for paths, stem in zip(found, stems, strict=True)]
 

@@ -48,7 +48,7 @@ def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
         key, path = _split(experiment, entry)
         if key in found:
             raise InputError(f"Expected each file of --data once, but got {key} twice: leave one out.")
-        if not path.startswith("hub:") and not Path(path).exists():
+        if not path.startswith(("hub:", "data:")) and not Path(path).exists():
             raise InputError(f"Expected {key} of --data at {path}, but there is nothing: correct the path.")
         found[key] = path
     if not found:

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.files import hidden_folder
+from textmover.files import hidden_folder, user_cache
 from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
 from textmover.types import InputError
@@ -169,17 +169,10 @@ def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
 def cached(sha256: str) -> Path | None:
     """Folder of the cache with the parsed file of this hash; ``None`` where there is none that is whole."""
     with contextlib.suppress(RuntimeError):  # no home folder
-        folder = cache_folder() / LAYOUT / sha256
+        folder = user_cache() / LAYOUT / sha256
         if _is_whole(folder):
             return folder
     return _temporary.get(sha256)
-
-
-def cache_folder() -> Path:
-    """The project's folder in the user's cache; it need not be there yet."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    home = stated if stated.is_absolute() else Path("~/.cache").expanduser()
-    return home / "textmover"
 
 
 def _is_whole(folder: Path) -> bool:
@@ -193,7 +186,7 @@ def _is_whole(folder: Path) -> bool:
 def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
     """Parse the file into the cache, or into a temporary folder where the cache cannot be written."""
     try:
-        folder = cache_folder() / LAYOUT / sha256
+        folder = user_cache() / LAYOUT / sha256
         with hidden_folder(folder) as beside:
             _parse(path, beside, state)
             return _renamed(beside, folder)
@@ -234,7 +227,7 @@ def _hash(path: Path, state: tuple[int, ...]) -> str:
     note = None
     with contextlib.suppress(RuntimeError):
         key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
-        note = cache_folder() / LAYOUT / "hashes" / key
+        note = user_cache() / LAYOUT / "hashes" / key
     settled = time.time_ns() - max(state[1:3]) > SETTLED_NS
     if note is None or not settled:
         return file_sha256(path)

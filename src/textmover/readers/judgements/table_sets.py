@@ -22,6 +22,7 @@ from textmover.readers.judgements.rows import (
     read_cells,
 )
 from textmover.readers.lines import COMPRESSIONS
+from textmover.readers.named.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, NoReferenceError, TableRow
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
@@ -92,7 +93,7 @@ def read_judgements(
 
 def set_name(path: str | Path) -> str:
     """Default name of a set: its file without suffixes."""
-    last = Path(str(path).removeprefix("hub:"))
+    last = Path(place_of(path).removeprefix("hub:"))
     return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
 
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from textmover.files import atomic_file
-from textmover.modules.encoder.vector_files import cache_folder
+from textmover.files import atomic_file, user_cache
 from textmover.reading import read_json
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
@@ -154,7 +153,7 @@ def shipped_scorers() -> dict[str, Path]:
 
 def official_file() -> Path:
     """Path of the converted network of RoMe's authors, in the user's cache."""
-    return cache_folder() / "rome" / "official.json"
+    return user_cache() / "rome" / "official.json"
 
 
 def write_scorer(scorer: FeatureScorer, path: Path, **about: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import torch
 
 from textmover._version import __version__
-from textmover.files import atomic_folder, remove_leftovers
+from textmover.files import atomic_folder, remove_leftovers, user_cache
 from textmover.modules.encoder.known_encoders import sees_locally
 from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
@@ -109,8 +109,7 @@ class Refused:
 
 def cache_folder() -> Path:
     """Folder of artefacts that no checkpoint brings along."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "textmover" / FOLDER
+    return user_cache() / FOLDER
 
 
 def encoder_hash(encoder: RunnableEncoder) -> str:

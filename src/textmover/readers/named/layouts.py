@@ -1,0 +1,300 @@
+"""Rows of recipes' tables out of published files, layout by layout.
+
+A pattern names a file as ``PATH`` or ``ARCHIVE!MEMBER``, with ``{variables}``. In the options of a part, a column is
+that of the published file under another name, ``=TEXT`` the same text in every row, and ``=#`` the number of the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pickle
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from textmover.readers.named.catalogue import Part
+from textmover.types import InputError
+
+Row = dict[str, Any]
+
+Published = Callable[[str], Path]
+"""Place of the downloaded file of a pattern's path."""
+
+
+class LayoutError(InputError):
+    """Published files that do not look as they did when the table of sets was written."""
+
+
+def _fill(pattern: str, values: Mapping[str, str]) -> str:
+    return pattern.format(**values)
+
+
+def paths_of(part: Part, layout: str) -> list[str]:
+    """Every file to download for a part, without the members of archives."""
+    texts = _texts(part.options) if layout == "side-by-side" else part.options.get("files", [part.source])
+    needed = list(texts)
+    paths = [_fill(pattern.partition("!")[0], values) for values in part.each for pattern in needed]
+    return list(dict.fromkeys(paths))
+
+
+def _texts(options: Mapping[str, Any]) -> Iterator[str]:
+    for value in options["columns"].values():
+        for one in value if isinstance(value, list) else [value]:
+            if not one.startswith("="):
+                yield one
+
+
+def _open(published: Published, name: str) -> IO[bytes]:
+    """The bytes of a file or of a member of an archive."""
+    path, _, member = name.partition("!")
+    if not member:
+        return published(path).open("rb")
+    archive = published(path)
+    try:
+        if zipfile.is_zipfile(archive):
+            return zipfile.ZipFile(archive).open(member)
+        found = tarfile.open(archive).extractfile(member)  # noqa: SIM115  closed with its last member
+    except KeyError:
+        found = None
+    except (tarfile.TarError, zipfile.BadZipFile, OSError) as error:
+        raise LayoutError(f"Expected {path} to be a zip or tar archive, but it is none") from error
+    if found is None:
+        raise LayoutError(f"Expected {path} to hold {member}, but it does not")
+    return found
+
+
+def _lines(published: Published, name: str) -> list[str]:
+    """The lines of a text without their ends."""
+    with _open(published, name) as stream:
+        try:
+            text = stream.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise LayoutError(
+                f"Expected {name} to be UTF-8, but got the byte 0x{error.object[error.start]:02x}"
+            ) from error
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _records(published: Published, name: str, options: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The records of a table as dictionaries; ``names`` are its columns where it has no header."""
+    form: str = options.get("format", "tsv")
+    with _open(published, name) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+        if form == "jsonl":
+            yield from (json.loads(line) for line in stream)
+            return
+        style: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if form == "tsv" else {}
+        reader = csv.reader(stream, **style)
+        header = options.get("names") or next(reader, [])
+        for number, cells in enumerate(reader, start=1):
+            if len(cells) < len(header):
+                if options.get("ragged"):
+                    continue
+                raise LayoutError(f"Expected {len(header)} columns in {name}, but record {number} has {len(cells)}")
+            yield dict(zip(header, cells, strict=False))
+
+
+def _table(published: Published, part: Part) -> Iterator[Row]:
+    """Tables with other names of columns; rows that ``where`` asks for, without values that ``skip`` names."""
+    options = part.options
+    where, skip, numbers = options.get("where", {}), options.get("skip", {}), options.get("numbers", ())
+    for values in part.each:
+        name = _fill(part.source, values)
+        columns = {key: _fill(column, values) for key, column in options["columns"].items()}
+        for record in _records(published, name, options):
+            lacking = {one for one in (*columns.values(), *where) if not one.startswith("=")} - {*record}
+            if lacking:
+                raise LayoutError(f"Expected {name} to have a column {min(lacking)}, but it has {', '.join(record)}")
+            if any(not re.fullmatch(_fill(pattern, values), record[key]) for key, pattern in where.items()):
+                continue
+            if any(record[columns[key]] in unwanted for key, unwanted in skip.items()):
+                continue
+            row = {key: one[1:] if one.startswith("=") else record[one] for key, one in columns.items()}
+            yield row | {key: float(row[key]) for key in numbers}
+
+
+def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
+    """Plain files whose lines belong together; a list of files makes a list in each row."""
+    for values in part.each:
+        files = [_fill(one, values) for one in _texts(part.options)]
+        found = {name: _lines(published, name) for name in files}
+        if len(counts := {len(lines) for lines in found.values()}) > 1:
+            told = ", ".join(f"{len(lines)} in {name}" for name, lines in found.items())
+            raise LayoutError(f"Expected as many lines in each file, but got {told}")
+        for place in range(counts.pop()):
+            row: Row = {}
+            for key, value in part.options["columns"].items():
+                if isinstance(value, list):
+                    row[key] = [found[_fill(one, values)][place].strip() for one in value]
+                elif value.startswith("="):
+                    row[key] = place + 1 if value == "=#" else _fill(value[1:], values)
+                else:
+                    row[key] = found[_fill(value, values)][place].strip()
+            if all(row[key] for key in part.options.get("required", ())):
+                yield row | {key: float(row[key]) for key in part.options.get("numbers", ())}
+
+
+def _plain(published: Published, part: Part) -> Iterator[Row]:
+    """Lines, or what a regular expression takes of each."""
+    taken = re.compile(part.options.get("match", "(.*)"))
+    for values in part.each:
+        for line in _lines(published, _fill(part.source, values)):
+            if (match := taken.fullmatch(line)) is not None:
+                yield {"text": match[1]}
+
+
+def _quality_estimation(published: Published, part: Part) -> Iterator[Row]:
+    """MLQE-PE: a table of ratings beside post-edits, tokenised, in another archive."""
+    ratings, edits = part.options["files"]
+    for values in part.each:
+        pair, name = values["lp"].replace("-", ""), values["part"]
+        table = f"{_fill(ratings, values)}!{values['lp']}-{name}/{name}.{pair}.df.short.tsv"
+        member = f"{_fill(edits, values)}!{values['lp']}-{name}/{name}"
+        rated = list(_records(published, table, {}))
+        beside = [_lines(published, f"{member}.{kind}") for kind in ("mt", "pe", "hter", "tags")]
+        if {len(one) for one in beside} != {len(rated)}:
+            raise LayoutError(f"Expected {len(rated)} lines in each file of {member}, but got {[*map(len, beside)]}")
+        for record, hypothesis, reference, hter, tags in zip(rated, *beside, strict=True):
+            try:
+                judged = {"z_mean": record["z_mean"], "da_mean": record["mean"]}
+                texts = {"source": record["original"], "hypothesis": record["translation"]}
+            except KeyError as error:
+                raise LayoutError(
+                    f"Expected {table} to have the column {error}, but it has {', '.join(record)}"
+                ) from error
+            tokens = {
+                "hypothesis_tokens": hypothesis.strip(),
+                "reference_tokens": reference.strip(),
+                "tags": tags.strip(),
+            }
+            yield {
+                "part": name,
+                "lp": values["lp"],
+                **texts,
+                "reference": detokenised(reference),
+                **judged,
+                "hter": hter.strip(),
+                **tokens,
+            }
+
+
+CLOSING = re.compile(r"[,.?!:;\\%}\])…]+|\.\.\.")
+OPENING = re.compile(r"[\[({¿¡“\$£€₽]+")
+
+
+def detokenised(text: str) -> str:
+    """Join the Moses tokens of an English sentence.
+
+    Example:
+        >>> detokenised("' Yes , ' said the man 's friend ( 40 % ) .")
+        "'Yes,' said the man's friend (40%)."
+    """
+    joined, space, opened, last = "", "", {'"': False, "'": False}, ""
+    for token in text.split():
+        glued = CLOSING.fullmatch(token) or (last and re.match(r"'\w", token))
+        if token in opened:
+            glued = opened[token] or (token == "'" and last.endswith("s"))
+            opened[token] = not glued
+        joined += token if glued else space + token
+        opens = OPENING.fullmatch(token) or opened.get(token, False)
+        space, last = "" if opens else " ", token
+    return joined
+
+
+def _systems_of_2017(published: Published, part: Part) -> Iterator[Row]:
+    """WMT17: ratings name systems and line numbers; ``A+B`` are systems with the same output."""
+    ratings, *texts = part.options["files"]
+    renamed: Mapping[str, str] = part.options.get("renamed", {})
+    rated: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
+    for line in _lines(published, ratings)[1:]:
+        cells = line.split()
+        if len(cells) != len(("LP", "DATA", "SYSTEM", "SID", "HUMAN")) or not cells[3].isdigit():
+            raise LayoutError(f"Expected {ratings} to have the columns LP DATA SYSTEM SID HUMAN, but got {line[:60]!r}")
+        pair, _, systems, number, score = cells
+        first = systems.split("+")[0]
+        rated.setdefault((pair, renamed.get(first, first)), []).append((systems, int(number), score))
+    for values in part.each:
+        names = [_fill(text, values) for text in texts]
+        source, reference, hypothesis = (_lines(published, name) for name in names)
+        for systems, number, score in rated.get((values["lp"], values["system"]), []):
+            if not 0 < number <= min(map(len, (source, reference, hypothesis))):
+                raise LayoutError(f"Expected {' and '.join(names)} to have a line {number}, but they are shorter")
+            found = [one[number - 1].strip() for one in (source, reference, hypothesis)]
+            about = {"year": "2017", "lp": values["lp"], "system": systems, "seg_id": number}
+            yield {**about, **dict(zip(("source", "reference", "hypothesis"), found, strict=True)), "score": score}
+
+
+class _PlainPickle(pickle.Unpickler):
+    """Numbers, texts, lists and dictionaries alone: anything else could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse every class and function."""
+        raise LayoutError(f"Expected plain values in a pickle, but got {module}.{name}")
+
+
+ASPECTS = ("informativeness", "naturalness", "quality")
+
+
+def _data_to_text(published: Published, part: Part) -> Iterator[Row]:
+    """BAGEL, SFHOTEL and SFREST: texts in a pickle each, and the names of the systems in a table in the same order."""
+    texts, systems = part.options["files"]
+    named: dict[str, list[dict[str, str]]] = {}
+    for record in _records(published, systems, {"format": "csv"}):
+        named.setdefault(record.get("dataset", ""), []).append(record)
+    for values in part.each:
+        path, beside = _fill(texts, values), named.get(values["dataset"], [])
+        with _open(published, path) as stream:
+            try:
+                items = list(_PlainPickle(stream).load().values())
+                rows = [(item["src"], item["sys_summ"], item["ref_summs"], item["scores"]) for item in items]
+                rated = [[float(item["scores"][key]) for key in ASPECTS] for item in items]
+                known = [[float(record[key]) for key in ASPECTS] for record in beside]
+            except (pickle.UnpicklingError, EOFError, AttributeError, KeyError, TypeError, ValueError) as error:
+                raise LayoutError(
+                    f"Expected {path} and {systems} to hold texts and ratings, but got: {error!r}"
+                ) from error
+        if rated != known:
+            raise LayoutError(
+                f"Expected {path} and {systems} to hold the same ratings in the same order, but they differ"
+            )
+        for number, ((meaning, hypothesis, references, _), record, scores) in enumerate(
+            zip(rows, beside, rated, strict=True)
+        ):
+            about = {"dataset": values["dataset"], "id": str(number), "system": record["system"], "mr": meaning}
+            unique = list(dict.fromkeys(references))
+            yield {**about, "hypothesis": hypothesis, "references": unique, **dict(zip(ASPECTS, scores, strict=True))}
+
+
+READERS: Mapping[str, Callable[[Published, Part], Iterator[Row]]] = {
+    "table": _table,
+    "side-by-side": _side_by_side,
+    "lines": _plain,
+    "mlqe-pe": _quality_estimation,
+    "wmt17": _systems_of_2017,
+    "data-to-text": _data_to_text,
+}
+"""Readers of published files by layout."""
+
+
+def converted(layout: str, published: Published, part: Part) -> Iterator[Row]:
+    """The rows of a part; of those with the same values in the columns that ``distinct`` names, the first.
+
+    Raises:
+        LayoutError: If the published files are not as they were.
+    """
+    keys, seen = part.options.get("distinct", ()), set[tuple[Any, ...]]()
+    try:
+        for row in READERS[layout](published, part):
+            key = tuple(row[one] for one in keys)
+            if not keys or key not in seen:
+                seen.add(key)
+                yield row
+    except InputError:
+        raise
+    except (ValueError, KeyError, EOFError, csv.Error, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise LayoutError(f"Expected published files that can be read, but got: {error!r}") from error
