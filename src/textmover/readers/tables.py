@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
-<<<<<<< HEAD
 from textmover.readers.memory_tables import MemoryTable
-=======
 from textmover.readers.named import located
 from textmover.readers.named.catalogue import place_of
->>>>>>> 57f8b2a (Public data by name: table of 27 sets, resumable downloads, layouts, textmover data list|get, data:NAME in readers (src +720 with 383 lines of YAML, tests +740))
 from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
 from textmover.reading import is_pipe, unreadable
 from textmover.types import InputError
@@ -51,16 +48,11 @@ def open_tables(
     wanted: Collection[str] | None = None,
     position: Position | None = None,
 ) -> Generator[Table, None, None]:
-<<<<<<< HEAD
-    """Open a file, the Parquet files of a folder, a saved data set, a hub data set or a table in memory."""
+    """Open a file, the Parquet files of a folder, a saved data set, a set of the hub or by name, or one in memory."""
     if isinstance(path, MemoryTable):
         yield path.open()
         return
-    name = str(path)
-=======
-    """Open a file, the Parquet files of a folder, a saved data set, a hub data set or a named set."""
     name = located(path)
->>>>>>> 57f8b2a (Public data by name: table of 27 sets, resumable downloads, layouts, textmover data list|get, data:NAME in readers (src +720 with 383 lines of YAML, tests +740))
     try:
         format = format or _format_of(name)
     except OSError as error:

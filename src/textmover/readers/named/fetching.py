@@ -72,7 +72,7 @@ def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tel
                     used |= _make(one, part, folder, tell)
             for path in used:  # several sets may be made of one file
                 path.unlink(missing_ok=True)
-    except PermissionError as error:
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
         raise InputError(
             f"Expected to be able to write into {folder}, but got: {error.strerror}. Name another folder with {FOLDER}."
         ) from error

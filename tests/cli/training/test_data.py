@@ -1,0 +1,56 @@
+"""`textmover data`: what it prints, and what it refuses."""
+
+import pytest
+
+from textmover.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The folder of the sets, which has one of three parts of CoLA and STS-B."""
+    monkeypatch.setenv("TEXTMOVER_DATA", str(tmp_path))
+    for name in ("cola/in_domain_train.tsv", "sts/stsb_en.tsv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_the_list_says_what_is_here(capsys):
+    assert main(["data", "list"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    for name, expected in {
+        "stsb": "stsb  yes",
+        "cola": "cola-out-of-domain-dev  train",
+        "rte": "rte-train, rte-dev  no",
+    }.items():
+        assert " ".join(expected.split()) in " ".join(rows[name].split())
+    assert "CC BY-NC-SA 3.0" in rows["sick"]
+
+
+def test_what_is_there_is_not_fetched(folder, capsys):
+    assert main(["data", "get", "stsb", "cola-train"]) == 0
+    said = [
+        f"{name} is there already: {folder / file}"
+        for name, file in (("stsb", "sts/stsb_en.tsv"), ("cola", "cola/in_domain_train.tsv"))
+    ]
+    assert capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["get"], "Expected `data list` alone or `data get` with names"),
+        (["list", "stsb"], "Expected `data list` alone or `data get` with names"),
+        (["get", "stbs"], "did you mean stsb?"),
+        (["get", "rte"], "HF_HUB_OFFLINE is set: unset it, or put nli_paraphrase/rte_train.tsv into"),
+        (
+            ["get", "rte", "--folder", "/dev/null/sets"],
+            "Expected to be able to write into /dev/null/sets, but got: Not a directory",
+        ),
+    ],
+)
+def test_what_cannot_be_fetched_is_one_sentence(arguments, message, capsys):
+    assert main(["data", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
