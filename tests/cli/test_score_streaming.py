@@ -143,7 +143,7 @@ def test_files_of_every_format_and_the_mean_of_all_shards(score, corpus, tmp_pat
     for name in ("s.jsonl", "s.tsv", "s.csv", "s.parquet", "s.json", "folder/"):
         score("-i", first, references, "--output", name)
     rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
-    assert list(rows[0]) == ["score", "precision", "recall", "f"]
+    assert list(rows[0]) == ["score", "precision", "recall", "f", "flags"]
     np.testing.assert_allclose([row["score"] for row in rows], scores, atol=1e-9)
     np.testing.assert_allclose(json.loads((tmp_path / "s.json").read_text())["scores"], scores, atol=1e-9)
     for name in ("s.parquet", "folder"):
@@ -151,13 +151,13 @@ def test_files_of_every_format_and_the_mean_of_all_shards(score, corpus, tmp_pat
     assert len(list((tmp_path / "folder").glob("*.parquet"))) == 7
     assert json.loads((tmp_path / "folder" / "_summary.json").read_text())["mean"] == pytest.approx(scores.mean())
     lines = (tmp_path / "s.tsv").read_text().splitlines()
-    assert lines[0] == "score\tprecision\trecall\tf"
+    assert lines[0] == "score\tprecision\trecall\tf\tflags"
     assert [line.split("\t")[0] for line in lines[1:]] == expected.splitlines()
     assert (tmp_path / "s.csv").read_text().replace(",", "\t").splitlines() == lines
     assert not list(tmp_path.glob("*.parts"))
 
     score("--hypotheses", first, second, "--references", references, "--output", "two.parquet")
-    assert parquet.read_table(tmp_path / "two.parquet").column_names == [str(first), str(second)]
+    assert parquet.read_table(tmp_path / "two.parquet").column_names == [str(first), str(second), "flags"]
 
     told = json.loads(score("-i", first, references, "--only-mean", "--format", "json").out)
     assert (told["mean"], told["n"]) == (pytest.approx(scores.mean(), abs=1e-9), 100)

@@ -21,7 +21,7 @@ def written(folder, format, systems=("ours.txt", "theirs.txt")):
     columns = SCORES[:, : len(systems)]
     values = {"score": columns, "precision": columns / 2}
     part = folder / "part"
-    part.write_bytes(layout.encode(values))
+    part.write_bytes(layout.encode(values, np.full(columns.shape, "unknown", dtype=object)))
     return path, layout, part
 
 

@@ -14,6 +14,7 @@ from textmover.functional import normalize_by_self, pairwise_similarity, unit_ve
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.known_encoders import languages_of
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
@@ -66,8 +67,8 @@ class MetricModel(ConfiguredMetric):
 
     A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. Tokens that
     the vocabulary lacks match those that are written alike, fully, and nothing else (``unknown_tokens="apart"``). A
-    text of nothing else is a text without tokens, unless the other one is the same. Where a
-    self-similarity is not positive (possible after centring) the value is 0 and the flag ``"undefined"`` is set.
+    text of nothing else is a text without tokens. Where a self-similarity is not positive (possible after centring) the
+    value is 0 and the flag ``"undefined"`` is set.
 
     Args:
         config: What the metric is made of.
@@ -95,7 +96,8 @@ class MetricModel(ConfiguredMetric):
         self.layers = build_layers(config, parts.encoder.layers)
         self.matching = build_matching(config)
         self.centering = Centering(config.centering, parts.encoder.dimension * self.layers.width_factor)
-        self.weighting = TokenWeighting(config, parts.tokenizer.vocabulary_size, unit=self.matching.unit_vectors)
+        tokenizer, unit = parts.tokenizer, self.matching.unit_vectors
+        self.weighting = TokenWeighting(config, tokenizer.vocabulary_size, unit=unit, lacking=tokenizer.lacking_id)
         self.baseline = Baseline() if config.rescale else None
         self.calibration = (
             Calibration(falling=config.matching in COSTS and config.output == "distance") if config.calibrate else None
@@ -119,8 +121,8 @@ class MetricModel(ConfiguredMetric):
     def range(self) -> tuple[float, float]:
         """Nominal range of the score; unbounded behind a calibration head, and above after rescaling.
 
-        Identical texts score its better end, to the rounding of float32, wherever both are treated alike: idf tables of
-        each side can weigh them differently.
+        Identical texts of known tokens score its better end, to the rounding of float32, wherever both are treated
+        alike: idf tables of each side can weigh them differently.
         """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
@@ -130,6 +132,11 @@ class MetricModel(ConfiguredMetric):
             bounds = self.baseline(bounds[:, None].expand(2, 3))[:, column]
         low, high = bounds.tolist()
         return (low, high)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that the metric was made for, those of its encoder; none where that is not known."""
+        return languages_of(self.encoder_identity)
 
     @property
     def is_relative(self) -> bool:

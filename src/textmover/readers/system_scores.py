@@ -22,8 +22,8 @@ from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named
 from textmover.types import InputError
 
-SCORE, SCORES, SYSTEMS = "score", "scores", "systems"
-"""Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, and the systems there."""
+SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
+"""Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, the systems there, flags."""
 
 READY = "scores of a file"
 """Beginning of the signature of scores that were computed elsewhere."""
@@ -106,7 +106,7 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
             "of the right ones."
         )
     lines = tuple(row.number for row in table.rows)
-    names = tuple(columns or ([SCORE] if SCORE in table.columns else table.columns))
+    names = tuple(columns or ([SCORE] if SCORE in table.columns else [one for one in table.columns if one != FLAGS]))
     cells = table.rows[0].cells.get(names[0])
     if len(names) == 1 and isinstance(cells, list):  # JSON Lines of several systems
         return SystemScores(_listed(table.rows, names[0], len(cells)), lines)

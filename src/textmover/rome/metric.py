@@ -127,6 +127,11 @@ class RomeMetric(ConfiguredMetric):
         return self.reader.metric.encoder
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that the word vectors were made for; none where that is not known."""
+        return self.reader.metric.languages
+
+    @property
     def encoder_identity(self) -> str:
         """Name and hash of the encoder of the word vectors."""
         return self.reader.metric.encoder_identity

@@ -123,7 +123,7 @@ class Sink:
             return
         assert done.scores is not None
         layout = self._target.layout
-        encoded = layout.encode(done.scores.values)
+        encoded = layout.encode(done.scores.values, done.scores.flags)
         if layout.format == "json":
             self._encoded.append(encoded)
             return

@@ -41,6 +41,12 @@ class Summary(Tally):
         scored = self.rows - self.skipped
         return tuple(total / scored if scored else math.nan for total in self.sums)
 
+    def said(self, *, signature: bool) -> list[str]:
+        """Lines that close a run: how many segments are flagged, and the signature where it is asked for."""
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
+        found = [f"Flagged: {kinds} (of {(self.rows - self.skipped) * len(self.systems):,} segments)"] if kinds else []
+        return [*found, *([f"Signature: {self.signature}"] if signature else [])]
+
     def entries(self) -> dict[str, Any]:
         """The summary for JSON: the mean of a single system, or the means of several by name."""
         means = [None if math.isnan(mean) else mean for mean in self.means]

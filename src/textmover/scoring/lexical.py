@@ -194,7 +194,7 @@ def _part(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[st
     return [score(hypothesis, texts) for hypothesis, texts in zip(hypotheses, references, strict=True)]
 
 
-def _empty(hypotheses: Sequence[str]) -> dict[str, int]:
-    """Number of hypotheses without a word."""
-    number = sum(not text.strip() for text in hypotheses)
-    return {"empty": number} if number else {}
+def _empty(hypotheses: Sequence[str]) -> dict[str, np.ndarray]:
+    """Flag of hypotheses without a word."""
+    empty = np.array([not text.strip() for text in hypotheses], dtype=bool)
+    return {"empty": empty} if empty.any() else {}

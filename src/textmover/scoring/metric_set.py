@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -63,9 +62,14 @@ def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
 
 def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:
     """Scores of consecutive segments as one."""
-    counts = sum((Counter(part.counts) for part in parts), Counter[str]())
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
-    return SegmentScores.from_values(values, parts[0].signature, dict(counts))
+    names = dict.fromkeys(name for part in parts for name in part.flags)
+    none = [np.zeros(len(part), dtype=bool) for part in parts]
+    flags = {
+        name: np.concatenate([part.flags.get(name, clear) for part, clear in zip(parts, none, strict=True)])
+        for name in names
+    }
+    return SegmentScores.from_values(values, parts[0].signature, flags)
 
 
 STATES_BYTES = 1 << 30

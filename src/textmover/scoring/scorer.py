@@ -237,7 +237,7 @@ class Scorer(ScorerStatistics):
         scorer = self.frozen()
         with scorer.engine() as engine:
             raw = engine.score(hypotheses, references, on_progress, warn=warn)
-            return SegmentScores.from_values(raw.values, scorer.signature, dict(raw.counts))
+            return SegmentScores.from_values(raw.values, scorer.signature, raw.flags)
 
     def explain(self, hypothesis: str, reference: str | Sequence[str]) -> Explanation:
         """Say why a hypothesis gets its score: words, plan, what each word adds; it draws and saves itself.

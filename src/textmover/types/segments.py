@@ -81,7 +81,8 @@ class SegmentScores:
         f: float64 ``[n]`` or ``None``.
         components: Further named values, float64 ``[n]`` each.
         signature: What the numbers depend on.
-        counts: How many segments or texts were out of the ordinary: ``"empty"``, ``"truncated"``, …
+        counts: Number of segments out of the ordinary, by kind: ``"empty"``, ``"truncated"``, ``"unknown"``, …
+        flags: Those segments, bool ``[n]`` by kind.
     """
 
     scores: np.ndarray
@@ -91,6 +92,7 @@ class SegmentScores:
     signature: Signature
     components: Mapping[str, np.ndarray] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    flags: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -100,13 +102,14 @@ class SegmentScores:
 
     @classmethod
     def from_values(
-        cls, values: Mapping[str, np.ndarray], signature: Signature, counts: Mapping[str, int]
+        cls, values: Mapping[str, np.ndarray], signature: Signature, flags: Mapping[str, np.ndarray]
     ) -> SegmentScores:
-        """Scores from all values by name, as :attr:`values` gives them."""
+        """Scores from all values by name, as :attr:`values` gives them, and flags."""
         rest = dict(values)
         scores = rest.pop("score")
         precision, recall, f = (rest.pop(name, None) for name in ("precision", "recall", "f"))
-        return cls(scores, precision, recall, f, signature, rest, counts)
+        counts = {name: int(marked.sum()) for name, marked in flags.items()}
+        return cls(scores, precision, recall, f, signature, rest, counts, flags)
 
     @property
     def values(self) -> dict[str, np.ndarray]:

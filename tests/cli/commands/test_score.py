@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import shutil
 import sys
 
@@ -12,6 +13,16 @@ from textmover import Scorer
 @pytest.fixture
 def expected(tiny_encoder, pairs):
     return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder)).score(*zip(*pairs, strict=True))
+
+
+def test_flags_are_a_column_of_tables_and_counted_in_the_closing_line(run, write, tiny_encoder, tmp_path):
+    texts = write("h.txt", ["tea 😀", "", "a dog"]), write("r.txt", ["tea", "tea", "a dog"])
+    for name in ("s.tsv", "s.csv", "s.jsonl"):
+        ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", tmp_path / name)
+        assert "\nFlagged: 1 empty, 1 unknown (of 3 segments)\nSignature: " in ended.err
+        lines = (tmp_path / name).read_text().splitlines()
+        assert [re.search(r'[,\t "](\w*)"?}?$', line)[1] for line in lines[-3:]] == ["unknown", "empty", ""]
+    assert lines[-1].endswith('"flags": ""}')
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------
@@ -32,10 +43,10 @@ def test_json_holds_everything_and_the_mean_may_stand_alone(run, texts, tiny_enc
         assert told[name] == getattr(expected, name).tolist()
     assert told["mean"] == expected.mean
     assert told["n"] == 4
-    assert told["counts"] == {}
+    assert (told["counts"], told["flags"]) == ({}, [""] * 4)
     assert told["signature"] == str(expected.signature)
     told = json.loads(run(*common, "--model", "sbert", "--format", "json").out)
-    assert set(told) == {"scores", "mean", "n", "counts", "signature"}
+    assert set(told) == {"scores", "flags", "mean", "n", "counts", "signature"}
     assert float(run(*common, "--only-mean", "--quiet").silent().out) == pytest.approx(expected.mean, rel=1e-8)
     told = json.loads(run(*common, "--only-mean", "--format", "json").out)
     assert set(told) == {"mean", "n", "counts", "signature"}
@@ -124,20 +135,24 @@ def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encode
     told = json.loads(ended.out)
     assert told["scores"][::2] == [0, 0]
     assert told["counts"] == {"empty": 2}
-    assert ended.err == "2 segments had an empty side: their values are those of unrelated texts.\n"
+    said = [
+        "2 segments had an empty side: their values are those of unrelated texts.",
+        "Flagged: 2 empty (of 3 segments)",
+    ]
+    assert ended.err.splitlines() == said
 
 
 def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, write):
-    hypotheses = write("h.txt", ["a dog", "the cat " * 100])
+    hypotheses = write("h.txt", ["a dog", "the cat sat on a small red " + " ".join(map(str, range(200)))])
     references = write("r.txt", ["the dog", "the cat"])
     command = ("score", "-i", hypotheses, references, "--encoder", tiny_encoder, "--format", "json")
     ended = run(*command)
     assert json.loads(ended.out)["counts"] == {"truncated": 1}
-    assert ended.err.count("\n") == 1
+    assert ended.err.count("\n") == 2
     assert "was cut" in ended.err
     said = refused(*command, "--long-texts", "error")
     assert "128 tokens" in said
-    assert "the cat the cat" in said
+    assert "the cat sat on" in said
     assert "long_texts" in said
 
 

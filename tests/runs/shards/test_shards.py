@@ -42,7 +42,10 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
         for array in values.values():
             array[1] = math.nan
     sums = tuple(float(np.nansum(column)) for column in values["score"].T)
-    return ShardScores(values, Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values)))
+    flags = np.full(table.shape, "", dtype=object)
+    flags[0, 0], flags[0, -1] = "empty", "empty;unknown"
+    tally = Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values))
+    return ShardScores(values, tally, flags)
 
 
 def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> Parts:
@@ -96,9 +99,11 @@ def test_rows_to_a_shard():
 # --- formats ----------------------------------------------------------------------------------------------------------
 
 TABLE = (
-    "score\trecall\n0\t0\n0.333333333\t0.142857143\n0.666666667\t0.285714286\n1\t0\nnan\tnan\n1.66666667\t0.285714286\n"
+    "score\trecall\tflags\n0\t0\tempty;unknown\n0.333333333\t0.142857143\t\n0.666666667\t0.285714286\t\n"
+    "1\t0\tempty;unknown\nnan\tnan\t\n1.66666667\t0.285714286\t\n"
 )
-COLUMNS = "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"
+COLUMNS = "a\tb\tflags\n0\t0.333333333\tempty;unknown\n0.666666667\t1\t\n1.33333333\t1.66666667\t\n"
+TEXT = "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ COLUMNS = "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"
         ("text", ONE, "0\n0.333333333\n0.666666667\n1\nnan\n1.66666667\n"),
         ("tsv", ONE, TABLE),
         ("csv", ONE, TABLE.replace("\t", ",")),
-        ("text", TWO, COLUMNS),
+        ("text", TWO, TEXT),
         ("tsv", TWO, COLUMNS),
         ("csv", TWO, COLUMNS.replace("\t", ",")),
     ],
@@ -132,7 +137,11 @@ def test_json_compressed_and_plain(tmp_path, suffix):
         read = {".gz": gzip.decompress, ".zst": lambda raw: zstandard.ZstdDecompressor().stream_reader(raw).read()}
         told[format] = read.get(suffix, bytes)(path.read_bytes())
     rows = [json.loads(line) for line in told["jsonl"].splitlines()]
-    assert (rows[1], rows[4]) == ({"score": 1 / 3, "recall": 1 / 7}, {"score": None, "recall": None})
+    assert [one["flags"] for one in rows] == ["empty;unknown", "", ""] * 2
+    assert (rows[1], rows[4]) == (
+        {"score": 1 / 3, "recall": 1 / 7, "flags": ""},
+        {"score": None, "recall": None, "flags": ""},
+    )
     whole = json.loads(told["json"])
     assert whole["scores"] == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
     assert whole["mean"] == pytest.approx(11 / 15)
@@ -147,17 +156,19 @@ def test_parquet_has_a_row_group_for_each_shard(tmp_path):
         assert file.schema_arrow.field("score").type == pyarrow.float64()
         table = file.read()
     assert table.column("score").to_pylist() == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
-    assert table.column_names == ["score", "recall"]
+    assert table.column_names == ["score", "recall", "flags"]
+    assert table.column("flags").to_pylist() == ["empty;unknown", "", ""] * 2
 
 
 def test_several_systems_in_json():
     one = scores(0, 2)
     whole = summary(TWO, one.tally)
     layout = Layout("json", TWO)
-    told = json.loads(layout.whole([layout.encode(one.values)], whole))
-    assert told["systems"]["b"] == {"scores": [1 / 3, 1, 5 / 3], "recall": [1 / 7, 3 / 7, 5 / 7]}
+    told = json.loads(layout.whole([layout.encode(one.values, one.flags)], whole))
+    flags = ["empty;unknown", "", ""]
+    assert told["systems"]["b"] == {"scores": [1 / 3, 1, 5 / 3], "recall": [1 / 7, 3 / 7, 5 / 7], "flags": flags}
     assert told["mean"] == pytest.approx({"a": 2 / 3, "b": 1})
-    assert json.loads(Layout("jsonl", TWO).encode(one.values).splitlines()[1])["score"] == [2 / 3, 1]
+    assert json.loads(Layout("jsonl", TWO).encode(one.values, one.flags).splitlines()[1])["score"] == [2 / 3, 1]
     assert Layout("text", TWO).means(whole) == "a\tb\n0.666666667\t1\n"
     assert json.loads(layout.means(whole))["n"] == 3
 

@@ -81,8 +81,7 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
             logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
         if kept:
             said.append(f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
-        if target.layout.format != "json":
-            said.append(f"Signature: {summary.signature}")
+        said += summary.said(signature=target.layout.format != "json")
         if target.path is not None:
             said.append(f"Scores: {target.path}")
     if not options.quiet:

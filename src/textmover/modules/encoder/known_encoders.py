@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 POST_NORM_TYPES = (
@@ -34,6 +35,28 @@ LAYERS = {
 """Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
 greedy matching, where bert-score tuned them on WMT16."""
 
+LANGUAGES = {
+    "all-MiniLM-L6-v2": "en",
+    "all-MiniLM-L12-v2": "en",
+    "all-mpnet-base-v2": "en",
+    "albert-large-v2": "en",
+    "bert-base-cased": "en",
+    "bert-base-chinese": "zh",
+    "bert-base-uncased": "en",
+    "bert-large-cased": "en",
+    "bert-large-uncased": "en",
+    "camembert-base": "fr",
+    "deberta-base-mnli": "en",
+    "deberta-large-mnli": "en",
+    "deberta-xlarge-mnli": "en",
+    "distilbert-base-uncased": "en",
+    "distilroberta-base": "en",
+    "roberta-base": "en",
+    "roberta-large": "en",
+    "roberta-large-mnli": "en",
+}
+"""Language of encoders that were made for one alone, and so of the metrics over them."""
+
 POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
 
@@ -43,6 +66,12 @@ FIRST_POSITION = {"albert": 0, "bert": 0, "distilbert": 0, "electra": 0}
 
 FROM_PADDING = ("roberta", "xlm-roberta", "camembert")
 """More of them, which count positions from the padding index on."""
+
+
+def languages_of(identity: str) -> tuple[str, ...]:
+    """Languages of the encoder that a signature names, such as ``roberta-base@1a2b3c4d``; none where not known."""
+    name = re.split("[+@]", identity)[0].rsplit("/", 1)[-1]
+    return (LANGUAGES[name],) if name in LANGUAGES else ()
 
 
 def first_position(config: Any) -> int | None:

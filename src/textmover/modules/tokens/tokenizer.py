@@ -95,6 +95,8 @@ class Tokenizer:
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
 
+    lacking_id = None  # unknown tokens are told apart by their spelling
+
     @property
     def vocabulary_size(self) -> int:
         """Number of tokens that there are; all ids lie below it."""

@@ -54,15 +54,3 @@ def token_keys(tokens: TokenEmbeddings) -> Tensor:
     """Keys that tell tokens apart: their ids, and numbers below -1 for unknown ones, int64 ``[B, L]``."""
     ids = tokens.input_ids
     return ids if tokens.unknown is None else ids.where(tokens.unknown == 0, -1 - tokens.unknown)
-
-
-def same_tokens(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> Tensor:
-    """Return whether both texts of a pair are the same tokens, unknown ones among them, bool ``[B]``."""
-    width = max(side.mask.shape[1] for side in (references, hypotheses))
-
-    def padded(side: TokenEmbeddings) -> Tensor:
-        keys = (token_keys(side) + 1).where(side.mask, 0)  # 0 is padding
-        return torch.nn.functional.pad(keys, (0, width - keys.shape[1]))
-
-    one, other = padded(references), padded(hypotheses)
-    return (one == other).all(dim=1) & (one < 0).any(dim=1)

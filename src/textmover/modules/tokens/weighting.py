@@ -11,7 +11,7 @@ from textmover.functional.cost import unit_vectors
 from textmover.functional.ngrams import Units, compact, ngrams, words
 from textmover.modules.config import MetricConfig, SpecialTokens
 from textmover.modules.tokens.statistics import IdfTable
-from textmover.modules.tokens.unknown_tokens import apart, same_tokens, token_keys
+from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
 Role = Literal["reference", "hypothesis"]
@@ -48,9 +48,10 @@ class TokenWeighting(nn.Module):
     come as the encoder made them, and the means are scaled to unit length, as in MoverScore's code.
     """
 
-    def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True) -> None:
+    def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True, lacking: int | None = None) -> None:
         super().__init__()
         self.unit = unit
+        self.lacking = lacking  # id of words that static vectors lack
         self.pools = config.ngram != 1 or config.subwords == "mean"
         self.special_tokens: dict[str, SpecialTokens] = {
             "reference": config.reference_special_tokens,
@@ -107,14 +108,10 @@ class TokenWeighting(nn.Module):
     def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
         """Units of pairs of texts, the references first; unknown tokens match only their like.
 
-        Texts without a token that is known are empty, unless both texts of the pair are the same.
+        Texts without a token that is known are empty.
         """
-        if references.unknown is None and hypotheses.unknown is None:
-            return self(references, "reference"), self(hypotheses, "hypothesis")
         references, hypotheses = apart(references, hypotheses)
-        reference, hypothesis = self(references, "reference"), self(hypotheses, "hypothesis")
-        other = ~same_tokens(references, hypotheses)
-        return reference._replace(empty=reference.empty & other), hypothesis._replace(empty=hypothesis.empty & other)
+        return self(references, "reference"), self(hypotheses, "hypothesis")
 
     def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
         """Units of texts in a role; token vectors are unit vectors unless they are pooled."""
@@ -133,7 +130,9 @@ class TokenWeighting(nn.Module):
         weights, unweighted = weighted.to(tokens.vectors.dtype), weighted.new_zeros(len(weighted))
         if self.tables:
             weights, unweighted = self._weights(tokens, role, weighted, weights)
-        empty = ~(weighted & (ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0))).any(dim=1)
+        known = ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0)
+        known = known if self.lacking is None else known & (tokens.input_ids != self.lacking)
+        empty = ~(weighted & known).any(dim=1)
         units = Units(tokens.vectors, matchable, weights)
         units = _at_least_one(self._units(units, tokens) if self.pools else units)
         total = units.weights.sum(dim=1, keepdim=True)

@@ -63,6 +63,11 @@ class WordTokenizer:
         """Number of words, and one more for those without a vector; all ids lie below it."""
         return len(self.vectors) + 1
 
+    @property
+    def lacking_id(self) -> int:
+        """Id of words without a vector."""
+        return len(self.vectors)
+
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts."""
         for position, text in enumerate(texts):

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 FLAGS = {
     "empty": "a side has nothing to match",
     "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not read",
-    "unknown": "the encoder does not know some words or symbols: each matches only what is written the same",
+    "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
+    "script": "a text is in another script than the metric was made for: the score means little",
+    "repetition": "the hypothesis repeats one phrase, which can score high",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",
     "long": "a text has so many words that the trees were compared in stretches",
@@ -24,10 +26,10 @@ FLAGS = {
 
 def flag_notes(found: Explanation) -> list[str]:
     """Sentences about what is out of the ordinary."""
-    notes = {flag: FLAGS.get(flag, flag) for flag in found.flags}
-    if "unknown" in notes and found.unknown_words:
-        notes["unknown"] += f" ({', '.join(found.unknown_words)})"
-    return list(notes.values())
+    notes = [FLAGS.get(flag, flag) for flag in found.flags]
+    if found.unknown_words:
+        notes.append(f"unknown to the encoder, matched only with the same spelling: {', '.join(found.unknown_words)}")
+    return notes
 
 
 def signed_terms(found: Explanation) -> list[tuple[str, float]]:

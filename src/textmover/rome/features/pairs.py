@@ -68,11 +68,8 @@ def pair_features(
     found = {"semantic": semantic.value}
     empty, long = semantic.empty, torch.zeros_like(semantic.empty)
     if hypotheses.unknown is not None and references.unknown is not None:
-        sides = (own.mask, references.unknown), (other.mask, hypotheses.unknown)
-        known = [(mask & (numbers[:, : mask.shape[1]] == 0)).any(dim=1) for mask, numbers in sides]
-        pairs = zip(hypotheses.texts, references.texts, strict=True)
-        same = torch.tensor([one.words == other.words for one, other in pairs], device=device)
-        empty = empty | ~(same | (known[0] & known[1]))
+        for mask, numbers in (own.mask, references.unknown), (other.mask, hypotheses.unknown):
+            empty = empty | ~(mask & (numbers[:, : mask.shape[1]] == 0)).any(dim=1)
     if "syntactic" in config.features:
         trees = compare_trees(config, hypotheses, references)
         found["syntactic"] = trees.similarity.to(device)

@@ -16,6 +16,7 @@ import numpy as np
 
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes
+from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError
 
@@ -33,10 +34,16 @@ PLURAL = {"score": "scores"}
 Values = Mapping[str, np.ndarray]
 """Values by name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
 
+Flags = np.ndarray
+"""Flags of segments, text ``[rows, systems]`` such as ``"truncated;unknown"``; empty without one."""
+
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of written scores: text and tables have a column a system where there are several, JSON has all values."""
+    """Layout of written scores: text and tables have a column a system where there are several, JSON has all values.
+
+    Behind the values, tables and JSON have the flags of the segment.
+    """
 
     format: str
     systems: tuple[str, ...]
@@ -54,7 +61,8 @@ class Layout:
         return len(self.systems) > 1
 
     def _columns(self, names: Iterable[str]) -> tuple[str, ...]:
-        return self.systems if self.several else tuple(names)
+        columns = self.systems if self.several else tuple(names)
+        return columns if self.format == "text" else (*columns, FLAGS)
 
     def header(self, names: Iterable[str]) -> str:
         """Header above all rows, if there is one; ``names`` are the values of each row."""
@@ -65,19 +73,24 @@ class Layout:
             text.write("\t".join(self._columns(names)) + "\n")
         return text.getvalue()
 
-    def encode(self, values: Values) -> bytes:
+    def encode(self, values: Values, flags: Flags) -> bytes:
         """The bytes of a shard, without a header."""
-        if self.format == "parquet":
-            return _parquet_bytes(self._columns(values), _table(values))
         if self.format == "json":
-            return json.dumps({name: _nulls(array.T) for name, array in values.items()}).encode()
+            lists = {name: _nulls(array.T) for name, array in values.items()}
+            return json.dumps({**lists, FLAGS: flags.T.tolist()}).encode()
         if self.format == "jsonl":
             lists = {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
+            lists[FLAGS] = (flags if self.several else flags[:, 0]).tolist()
             rows = (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
             return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        of_rows = [";".join(dict.fromkeys(filter(None, ";".join(row).split(";")))) for row in flags.tolist()]
+        if self.format == "parquet":
+            return _parquet_bytes(self._columns(values), _table(values), of_rows)
         between = "," if self.format == "csv" else "\t"
         table = values["score"] if self.format == "text" else _table(values)
-        return "".join(between.join(f"{value:.9g}" for value in row) + "\n" for row in table.tolist()).encode()
+        ends = [""] * len(table) if self.format == "text" else [f"{between}{one}" for one in of_rows]
+        lines = (between.join(f"{value:.9g}" for value in row) for row in table.tolist())
+        return "".join(f"{line}{end}\n" for line, end in zip(lines, ends, strict=True)).encode()
 
     def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
         """Make one file of those of the shards in order; it appears under its name only when it is complete."""
@@ -168,11 +181,12 @@ def _table(values: Values) -> np.ndarray:
     return scores if scores.shape[1] > 1 else np.concatenate(list(values.values()), axis=1)
 
 
-def _parquet_bytes(columns: tuple[str, ...], table: np.ndarray) -> bytes:
+def _parquet_bytes(columns: tuple[str, ...], table: np.ndarray, flags: list[str]) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
     arrays = [pyarrow.array(column, from_pandas=True) for column in np.ascontiguousarray(table.T)]  # NaN is null
+    arrays.append(pyarrow.array(flags, pyarrow.string()))
     stream = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.table(arrays, names=list(columns)), stream)
     return stream.getvalue().to_pybytes()

@@ -69,6 +69,8 @@ class ShardScores(NamedTuple):
     values: Mapping[str, np.ndarray]
     """By name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
     tally: Tally
+    flags: np.ndarray
+    """Flags of the segments, text ``[rows, systems]``."""
 
 
 def rows_per_shard(pairs: int, systems: int) -> int:
@@ -108,6 +110,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
         "textmover": __version__,
         "torch": torch.__version__,
         "format": layout.format,
+        **({} if layout.format == "text" else {"columns": "values, flags"}),
         "systems": ", ".join(layout.systems) if layout.several else "one",
         **{name.replace("_", " "): str(value) for name, value in settings.items()},
         **{f"signature entry {name}": value for name, value in signature.entries.items() if name != "textmover"},
@@ -179,7 +182,7 @@ class Parts:
 
     def write(self, shard: Shard, scores: ShardScores) -> None:
         """Write a shard: first its file, then the record that makes it count."""
-        content = self.layout.encode(scores.values)
+        content = self.layout.encode(scores.values, scores.flags)
         texts, rows = digest_texts(shard.rows)
         known = self._manifest_digest, self.machine, shard.first, texts, rows
         record = Record(*known, digest(content), scores.tally)

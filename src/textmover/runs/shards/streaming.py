@@ -53,6 +53,7 @@ def score_shard(
     calls = [[system] for system in range(len(systems))] if alone else [list(range(len(systems)))]
     values: dict[str, np.ndarray] = {}
     counts: dict[str, int] = {}
+    flags = np.full((len(shard.rows), len(systems)), "", dtype=object)
     try:
         for call in calls:
             hypotheses = [row.hypotheses[system] for system in call for row in given]
@@ -63,6 +64,10 @@ def score_shard(
                 values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(given)).T
             for name, found in result.counts.items():
                 counts[name] = counts.get(name, 0) + found
+            for name, marked in result.flags.items():
+                for system, row in zip(*np.nonzero(marked.reshape(len(call), len(given))), strict=True):
+                    cell = rows[row], call[system]
+                    flags[cell] += f";{name}" if flags[cell] else name
     except InputError as error:
         if shard.index == 0 and len(systems) == 1:
             raise
@@ -76,7 +81,7 @@ def score_shard(
         counts=counts,
         names=tuple(values),
     )
-    return ShardScores(values, tally)
+    return ShardScores(values, tally, flags)
 
 
 def _reads_together(metric: SegmentMetric) -> bool:

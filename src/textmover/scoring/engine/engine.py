@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from textmover.modules.devices import new_lock, scoring_mode
+from textmover.modules.tokens.text_flags import same_outputs
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
-from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, unusual
+from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric
@@ -45,10 +46,16 @@ STRETCH = 1 << 18
 
 @dataclass
 class RawScores:
-    """Values by name, float64 ``[n]`` in input order, and how many segments were out of the ordinary."""
+    """Values by name, float64 ``[n]`` in input order, and flags of segments."""
 
     values: dict[str, np.ndarray]
-    counts: Counter[str] = field(default_factory=Counter)
+    flags: dict[str, np.ndarray] = field(default_factory=dict)
+    """Segments that are out of the ordinary by kind, bool ``[n]``; kinds without one are left out."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Number of flagged segments by kind."""
+        return Counter({name: int(marked.sum()) for name, marked in self.flags.items()})
 
 
 @dataclass(frozen=True)
@@ -126,14 +133,19 @@ class Engine(TextWork):
                 if len(waiting) > self._ahead:
                     parts.append(self._finished(waiting.popleft(), by_pair))
             parts += [self._finished(window, by_pair) for window in waiting]
-        counts = sum((part.counts for part in parts), Counter())
-        if warn:
-            self.warn(counts)
+        flags = {
+            name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
+        }
+        flags["same output"] = same_outputs(hypotheses, references)
+        for row in np.flatnonzero(flags["same output"]):
+            self._remember("same output", hypotheses[row])
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)
-        return RawScores(
-            {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}, counts
-        )
+        values = {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}
+        found = RawScores(values, {name: marked for name, marked in flags.items() if marked.any()})
+        if warn:
+            self.warn(found.counts)
+        return found
 
     def _window(
         self,
@@ -178,7 +190,7 @@ class Engine(TextWork):
         if not by_pair:
             values = {name: self._combine(array, owners) for name, array in values.items()}
         window.progress.reach(1.0)
-        return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
+        return RawScores(values, flags)
 
     def score_within(
         self,
@@ -263,7 +275,7 @@ class Engine(TextWork):
     ) -> PairTable:
         """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
         scored = PairTable(len(where))
-        batches = pair_batches(table.column("lengths")[where], PAIR_TOKENS * self.batch_tokens, self._block)
+        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
         match = functools.partial(self._match, table, where)
         matched, total = before, total or len(where)
         for found in spread(match, batches, worker_count(self.metric.device)):
@@ -271,8 +283,8 @@ class Engine(TextWork):
                 scored.put(rows, scores)
                 matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
-        scored.put_flag("truncated", table.column("truncated")[where].any(axis=1))
-        scored.put_flag("unknown", (table.column("unknown")[where] > 0).any(axis=1))
+        for name, marked in pair_flags(*(table.flags(where[:, side]) for side in (0, 1))).items():
+            scored.put_flag(name, marked)
         return scored
 
     def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
@@ -303,9 +315,7 @@ class Engine(TextWork):
                     f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
                     "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
-            cut = [one or other for one, other in zip(*(side.truncated for side in sides), strict=True)]
-            unknown = np.add(*(self._unknown(side.unknown_words or ((),) * len(rows)) for side in sides)) > 0
-            table.put(rows, scores, {"truncated": np.array(cut), "unknown": unknown})
+            table.put(rows, scores, pair_flags(*map(self._flags, sides)))
             progress.reach(rows[-1] / len(pairs))
         return table
 
@@ -314,4 +324,4 @@ class Engine(TextWork):
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                logger.warning("%s.", unusual(name, number, list(self._examples)))
+                logger.warning("%s.", unusual(name, number, list(self._examples.get(name, ()))))

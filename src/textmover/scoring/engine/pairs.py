@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.tokens.text_flags import MANY
 from textmover.types import InputError, PairScores
 
 VALUES = ("score", "precision", "recall", "f")
@@ -64,15 +65,29 @@ WARNINGS = {
     "empty": "had an empty side: their values are those of unrelated texts",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
-    "unknown": "had words or symbols that the encoder does not know",
+    "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
+    "script": "had a text in another script than the metric was made for",
+    "repetition": "had a hypothesis that repeats one phrase",
+    "same output": f"had a hypothesis that stands for {MANY} or more different references",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
 
-READS_THEM = "take an encoder that does, such as xlm-roberta-base for other scripts or roberta-base for symbols"
-"""The way out where an encoder does not know tokens."""
+READS = "take `twmd` with an encoder that reads it, such as xlm-roberta-base"
+WAYS_OUT = {
+    "unknown": f"their scores mean little; {READS} for other scripts or roberta-base for symbols",
+    "script": f"their scores mean little; {READS}",
+    "repetition": "look at what made them, for such loops can score high",
+    "same output": "look at what made them",
+}
+"""The way out by flag."""
+
+
+def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Flags of pairs from those of their texts: references may repeat what they like."""
+    return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
 
 
 def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
@@ -83,9 +98,8 @@ def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
         '2 segments had a text that is longer than the encoder allows and was cut'
     """
     found = f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
-    if kind != "unknown":
-        return found
-    return f"{found}{', such as ' if examples else ''}{', '.join(map(repr, examples))}: {READS_THEM}"
+    shown = f", such as {', '.join(examples)}" if examples else ""
+    return f"{found}{shown}{': ' if kind in WAYS_OUT else ''}{WAYS_OUT.get(kind, '')}"
 
 
 class Progress:

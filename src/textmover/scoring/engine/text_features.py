@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from textmover.modules.tokens.text_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
 from textmover.scoring.engine.out_of_memory import Attempt, NoRoomError, attempts
@@ -27,10 +27,8 @@ class TextChunk:
     features: PackedFeatures
     lengths: np.ndarray
     """Tokens of each, int64 ``[N]``."""
-    truncated: np.ndarray
-    """True for texts that were cut, bool ``[N]``."""
-    unknown: np.ndarray
-    """Tokens of each that the encoder does not know, int64 ``[N]``."""
+    flags: Mapping[str, np.ndarray]
+    """Flags of the texts by name, bool ``[N]``, as :func:`text_flags` gives them."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -42,7 +40,8 @@ class TextChunk:
 
     def select(self, rows: Sequence[int]) -> TextChunk:
         """The texts of the given rows."""
-        return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows], self.unknown[rows])
+        flags = {name: marked[rows] for name, marked in self.flags.items()}
+        return TextChunk(self.features.select(rows), self.lengths[rows], flags)
 
 
 Reference = str | tuple[str, ...]
@@ -69,9 +68,19 @@ class TextTable:
         features = [chunk.features for chunk in self._chunks]
         return type(features[0]).pad(features, [self._places[row] for row in rows])
 
-    def column(self, name: str) -> np.ndarray:
-        """``lengths``, ``truncated`` or ``unknown`` of all texts."""
-        return np.concatenate([getattr(chunk, name) for chunk in self._chunks])
+    def held(self, rows: Sequence[int]) -> list[tuple[TextChunk, int]]:
+        """Chunk of each of the given rows, and its place there."""
+        return [(self._chunks[chunk], place) for chunk, place in (self._places[row] for row in rows)]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of all texts, int64 ``[N]``."""
+        return np.concatenate([chunk.lengths for chunk in self._chunks])
+
+    def flags(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Flags by name of the texts of the given rows."""
+        names = self._chunks[0].flags
+        return {name: np.concatenate([chunk.flags[name] for chunk in self._chunks])[rows] for name in names}
 
 
 logger = logging.getLogger(__name__)
@@ -79,8 +88,8 @@ logger = logging.getLogger(__name__)
 AHEAD = 4
 """Batches of tokens that wait for the encoder."""
 
-EXAMPLES = 3
-"""Unknown tokens that a warning names."""
+EXAMPLES, SHOWN = 3, 40
+"""Examples that a warning gives, and characters of a text that it shows."""
 
 ROW_GROUPS = 1
 """Groups of tokens that wait for an encoder that reads texts side by side."""
@@ -107,7 +116,7 @@ class TextWork:
         self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
         self._told = False
-        self._examples: dict[str, None] = {}
+        self._examples: dict[str, dict[str, None]] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
@@ -187,16 +196,25 @@ class TextWork:
         if features is None:
             return None
         lengths = batch.lengths.numpy()
-        unknown = self._unknown(batch.unknown_words or ((),) * len(batch))
-        return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), unknown)
+        return TextChunk(features.pack(lengths), lengths, self._flags(batch))
 
-    def _unknown(self, words: Sequence[Sequence[str]]) -> np.ndarray:
-        """Count the unknown words of each text, of which a few are remembered as examples."""
-        for word in itertools.chain.from_iterable(words):
-            if len(self._examples) >= EXAMPLES:
-                break
-            self._examples[word] = None
-        return np.array([len(of_text) for of_text in words], dtype=np.int64)
+    def _flags(self, batch: TokenBatch) -> dict[str, np.ndarray]:
+        """Flags of texts, of which a few are remembered as examples."""
+        languages = getattr(self.metric, "languages", ())
+        flags = text_flags(batch, languages)
+        for name, marked in flags.items():
+            for row in np.flatnonzero(marked)[: EXAMPLES if name != "truncated" else 0]:
+                words = batch.unknown_words[row] if name == "unknown" and batch.unknown_words else ()
+                script = f" ({other_script(batch.texts[row], languages)})" if name == "script" else ""
+                for one in words or (batch.texts[row],):
+                    self._remember(name, one, script)
+        return flags
+
+    def _remember(self, kind: str, text: str, more: str = "") -> None:
+        """Keep an example for the warning, unless there are enough."""
+        examples = self._examples.setdefault(kind, {})
+        if len(examples) < EXAMPLES:
+            examples[f"{text if len(text) <= SHOWN else f'{text[:SHOWN]}…'!r}{more}"] = None
 
     def _halves(self, size: int, error: NoRoomError) -> tuple[range, range]:
         """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
@@ -214,8 +232,9 @@ class TextWork:
             if len(group) == 1:
                 table.rows[group] = rows[0]
                 continue
-            lengths, truncated, unknown = (table.column(name)[rows] for name in ("lengths", "truncated", "unknown"))
-            total = lengths.sum(keepdims=True)
+            held = table.held(rows)
+            total = np.array([sum(int(chunk.lengths[place]) for chunk, place in held)])
+            flags = {name: np.array([any(one.flags[name][at] for one, at in held)]) for name in held[0][0].flags}
             try:
                 for attempt in self._attempts(last=True):
                     with attempt:
@@ -226,5 +245,4 @@ class TextWork:
                     "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
                     "score on the CPU with --device cpu."
                 ) from error
-            chunk = TextChunk(packed, total, np.array([truncated.any()]), unknown.sum(keepdims=True))
-            table.add([group], chunk)
+            table.add([group], TextChunk(packed, total, flags))

@@ -1,0 +1,145 @@
+"""Texts that a metric reads badly are flagged, counted, told of once and written; plain English is not."""
+
+import csv
+import logging
+
+import numpy as np
+import pytest
+
+from textmover.modules.encoder.known_encoders import languages_of
+from textmover.modules.tokens.text_flags import FEWEST, MANY, other_script, repeats_phrase, same_outputs, text_flags
+from textmover.presets import build_metric, preset_config
+from textmover.report.explanation.wording import FLAGS, flag_notes
+from textmover.scoring import Scorer
+from textmover.scoring.engine.pairs import WARNINGS
+
+UNKNOWN, SCRIPT, REPETITION = "unknown", "script", "repetition"
+TEXTS = {
+    "Доброе утро, как дела?": {SCRIPT},
+    "Сегодня хорошая погода.": {SCRIPT},
+    "今天天气很好。": {UNKNOWN, SCRIPT},
+    "我喜欢喝茶": {UNKNOWN, SCRIPT},
+    "今日はいい天気です。": {UNKNOWN, SCRIPT},
+    "オレンジとリンゴ": {SCRIPT},
+    "오늘 날씨가 좋아요": {SCRIPT},
+    "저는 차를 좋아해요": {SCRIPT},
+    "الطقس جميل اليوم": {SCRIPT},
+    "أحب الشاي": {SCRIPT},
+    "מזג האוויר יפה היום": {SCRIPT},
+    "आज मौसम अच्छा है": {UNKNOWN, SCRIPT},
+    "मुझे चाय पसंद है": {UNKNOWN, SCRIPT},
+    "วันนี้อากาศดี": {UNKNOWN, SCRIPT},
+    "ฉันชอบชา": {UNKNOWN, SCRIPT},
+    "Ο καιρός είναι καλός σήμερα": {SCRIPT},
+    "დღეს კარგი ამინდია": {SCRIPT},
+    "այսօր լավ եղանակ է": {UNKNOWN, SCRIPT},
+    "ዛሬ አየሩ ጥሩ ነው": {UNKNOWN, SCRIPT},
+    "😀": {UNKNOWN},
+    "🎉 🎂": {UNKNOWN},
+    "Great job 🎉": {UNKNOWN},
+    "We met at the station, had tea and went home 🎉": set(),
+    "I love 北京烤鸭 and 饺子 very much": {UNKNOWN, SCRIPT},
+    "The old teacher wrote the word чай on the board.": set(),
+    "def area(x): return 3.14 * x ** 2": set(),
+    '<p class="a">Tea &amp; cake</p>': set(),
+    "Zoë's café serves crème brûlée für Größen, 25 m²": set(),
+    "It costs 5 € - or £4.50 … “cheap”": set(),
+    "I do not know. I do not know. I do not know. I do not know.": {REPETITION},
+    "我不知道。我不知道。我不知道。我不知道。": {UNKNOWN, SCRIPT, REPETITION},
+    "Thank you so much!!!!!!!!!!!!!!!!!!!!": set(),
+    "": set(),
+}
+"""Flags of texts with the embedded encoder, which was made for English: 13 scripts, emoji, code, mixed texts, loops."""
+
+
+@pytest.fixture(scope="module")
+def metric(embedded):
+    return build_metric(preset_config("twmd")).eval()
+
+
+def flags_of(metric, texts):
+    found = text_flags(metric.tokenize(texts), metric.languages)
+    return [{name for name, marked in found.items() if marked[row]} for row in range(len(texts))]
+
+
+def test_texts_in_many_scripts(metric):
+    assert len(TEXTS) > 30
+    assert dict(zip(TEXTS, flags_of(metric, list(TEXTS)), strict=True)) == TEXTS
+
+
+def test_plain_english_is_not_flagged(metric, shared_folder):
+    folder = shared_folder / "data" / "english_sentences"
+    with (folder / "wmt_newstest_english.tsv").open(encoding="utf-8") as stream:
+        texts = [row[-1] for row in csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+    texts += (folder / "ud_ewt_sentences.txt").read_text(encoding="utf-8").splitlines()[: 10_000 - len(texts)]
+    flagged = sum(
+        text_flags(metric.tokenize(texts[start : start + 64]), metric.languages)[name].sum()
+        for start in range(0, len(texts), 64)
+        for name in (UNKNOWN, SCRIPT, REPETITION)
+    )
+    assert len(texts) == 10_000
+    assert flagged < 0.001 * len(texts)
+
+
+def test_languages_are_those_of_the_encoder(tiny_metric):
+    assert languages_of("all-MiniLM-L6-v2+9b0a8fc4@53aa5117") == languages_of("org/roberta-large@1") == ("en",)
+    assert languages_of("xlm-roberta-base@1") == tiny_metric().languages == ()
+    assert (other_script("Доброе утро", ()), other_script("Доброе утро", ("en", "ru"))) == ("", "")
+    assert (other_script("Good morning", ("zh",)), other_script("早上好 OK", ("zh",))) == ("Latin", "Latin")
+    assert other_script("გამარჯობა", ("en",)) == "Georgian"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the " * FEWEST, True),
+        ("the " * 3, False),
+        ("He said that " + "the the " * 6, True),
+        ("one two three four five six seven eight nine ten eleven twelve", False),
+        ("the cat sat on the mat " * 2, False),
+        ("the cat sat on the mat " * 3, True),
+        ("=" * 80, False),
+    ],
+)
+def test_loops(text, expected):
+    assert repeats_phrase(text) is expected
+
+
+def test_a_reference_may_repeat_what_it_likes_and_a_hypothesis_stand_for_the_same_reference(metric):
+    loop, plain = "I do not know. " * 4, "What shall we do?"
+    found = Scorer(metric).score([plain, loop], [loop, plain])
+    assert found.flags[REPETITION].tolist() == [False, True]
+    assert found.counts == {REPETITION: 1}
+    assert not same_outputs(["yes"] * 9, [["a", "b"]] * 9).any()
+    assert not same_outputs([""] * 9, [[str(number)] for number in range(9)]).any()
+
+
+def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric, caplog):
+    hypotheses = ["Привет, мир", "😀", *["yes"] * MANY, "yes yes " * 6, "A cat sat."]
+    references = ["Доброе утро", "🎉", *"abcde", "no", "A cat sat."]
+    scorer = Scorer(metric)
+    with caplog.at_level(logging.WARNING):
+        found = scorer.score(hypotheses, references)
+        scorer.score(hypotheses, references)
+    assert found.counts == {"empty": 1, UNKNOWN: 1, SCRIPT: 1, REPETITION: 1, "same output": MANY}
+    assert {name: int(marked.sum()) for name, marked in found.flags.items()} == found.counts
+    assert np.flatnonzero(found.flags["same output"]).tolist() == [2, 3, 4, 5, 6]
+    assert set(found.counts) <= set(WARNINGS)
+    told = {kind: [one.message for one in caplog.records if WARNINGS[kind] in one.message] for kind in found.counts}
+    assert {kind: len(messages) for kind, messages in told.items()} == dict.fromkeys(found.counts, 1)
+    for kind, example in (
+        (UNKNOWN, "'😀', '🎉'"),
+        (SCRIPT, "(Cyrillic)"),
+        (REPETITION, "'yes yes"),
+        ("same output", "'yes'"),
+    ):
+        assert f", such as {example}" in told[kind][0] or example in told[kind][0]
+    for kind in (UNKNOWN, SCRIPT):
+        assert "`twmd` with an encoder that reads it, such as xlm-roberta-base" in told[kind][0]
+
+
+def test_an_explanation_shows_them(metric):
+    found = Scorer(metric).explain("Привет, мир", "утро 🎉")
+    assert set(found.flags) == {UNKNOWN, SCRIPT}
+    assert set(flag_notes(found)[:2]) == {FLAGS[UNKNOWN], FLAGS[SCRIPT]}
+    assert flag_notes(found)[-1].endswith(": 🎉")
