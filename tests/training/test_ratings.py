@@ -1,6 +1,7 @@
 import json
 import logging
 import random
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,9 @@ def test_a_data_frame_trains_in_plain_python(tiny_encoder, ratings, tmp_path):
         pl.Trainer(**once).fit(trained)
     pl.Trainer(**once).fit(trained, data)
     trained.finish()
-    card = judge(trained, data, samples=10).card()
+    report = judge(trained, data, samples=10)
+    assert re.match(r"Agreement on parts kept .*\npart .*\nheld-back +\d+ +pearson ", repr(report))
+    card = report.card()
     assert "the data frame" in card
     assert "yaml" not in card
     folder = save_checkpoint(trained.metric, tmp_path / "metric", card=card)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.agreement.group_agreement import Exclusion
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.statistics.scores import Vector
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, Shown, View
 
 
-@dataclass(frozen=True, eq=False)
-class MetricScores:
+@dataclass(frozen=True, eq=False, repr=False)
+class MetricScores(Shown):
     """Scores that one metric gives to the texts of a judgement set.
 
     Attributes:
@@ -52,9 +52,14 @@ class MetricScores:
             )
         object.__setattr__(self, "scores", scores)
 
+    def view(self) -> View:
+        """Show number and mean."""
+        known = self.scores[~np.isnan(self.scores)]
+        return View(f"{self.name}: {len(known):,} scores" + (f", mean {known.mean():.4f}" if len(known) else ""))
 
-@dataclass(frozen=True, eq=False)
-class MetricAgreement:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MetricAgreement(Shown):
     """Agreement of one metric with people.
 
     Attributes:
@@ -88,14 +93,19 @@ class MetricAgreement:
     epsilons: Mapping[str, float]
     signature: str
 
+    def view(self) -> View:
+        """Show the value, and that of each group."""
+        interval = "" if math.isnan(self.low) else f" ({self.low:.4f} to {self.high:.4f})"
+        return View(f"{self.name}: {self.value:.4f}{interval}", ("group", "value"), list(self.by_group.items()))
+
     @property
     def better(self) -> bool | None:
         """Return whether it agrees better than the baseline; ``None`` without one, or where both agree alike."""
         return None if math.isnan(self.gain) or self.gain == 0 else self.gain > 0
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Shown):
     """Agreement of several metrics with the people of one judgement set.
 
     Attributes:
@@ -138,6 +148,12 @@ class Evaluation:
     seed: int
     level: float
     notes: tuple[str, ...] = field(default=())
+
+    def view(self) -> View:
+        """Show the agreement of each metric, the best first."""
+        rows = [(one.name, one.value, one.low, one.high, "" if one.rank is None else one.rank) for one in self.ranked()]
+        headline = f"{self.name}{f', {self.dimension}' if self.dimension else ''}: {self.protocol}, {self.n:,} segments"
+        return View(headline, ("metric", "agreement", "low", "high", "rank"), rows)
 
     def metric(self, name: str) -> MetricAgreement:
         """The metric of that name.

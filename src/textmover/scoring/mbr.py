@@ -13,7 +13,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted
-from textmover.types import InputError, SegmentMetric, Signature
+from textmover.types import InputError, SegmentMetric, Shown, Signature, View
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -31,8 +31,8 @@ MIRRORED = frozenset({"twmd", "trwmd", "bertscore"})
 """Matchings whose precision and recall change places where the texts are swapped, so that F1 stays as it is."""
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(Shown):
     """Choice for a segment.
 
     Attributes:
@@ -50,9 +50,13 @@ class Choice:
     utilities: np.ndarray
     matrix: np.ndarray | None
 
+    def view(self) -> View:
+        """Show the chosen candidate."""
+        return View(f"candidate {self.index + 1} of {len(self.utilities)}, utility {self.utility:.4f}: {self.text}")
 
-@dataclass(frozen=True)
-class MbrResult:
+
+@dataclass(frozen=True, repr=False)
+class MbrResult(Shown):
     """Choices for ``n`` segments.
 
     Attributes:
@@ -67,6 +71,11 @@ class MbrResult:
 
     def __len__(self) -> int:
         return len(self.choices)
+
+    def view(self) -> View:
+        """Show the first choices."""
+        rows = [(n, one.index + 1, one.utility, one.text) for n, one in enumerate(self.choices, start=1)]
+        return View(f"{len(self):,} choices", ("segment", "candidate", "utility", "text"), rows)
 
     @property
     def texts(self) -> list[str]:

@@ -16,7 +16,10 @@ from textmover.checkpoints.statistics_files import load_statistics, save_statist
 from textmover.modules.metric_model import MetricModel
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
-from textmover.types import InputError, SegmentMetric, Signature
+from textmover.types import InputError, SegmentMetric, Shown, Signature, View
+
+SHOWN = ("metric", "encoder", "backend", "precision")
+"""Entries of the signature by which a scorer is shown."""
 
 CallStatistics = Mapping[str, nn.Module]
 """Fitted idf tables by the names of the statistics that they stand in for."""
@@ -57,7 +60,7 @@ def _replaced(module: nn.Module, by: Mapping[int, nn.Module]) -> nn.Module:
     return changed
 
 
-class ScorerStatistics:
+class ScorerStatistics(Shown):
     """A metric with its statistics, and the engine that scores with it."""
 
     def __init__(self, metric: SegmentMetric, engine: Engine, *, progress: bool) -> None:
@@ -71,6 +74,14 @@ class ScorerStatistics:
     def signature(self) -> Signature:
         """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
         return Signature({"textmover": __version__, **self.fitted_metric.signature.entries})
+
+    def __repr__(self) -> str:
+        entries = self.signature.entries
+        return f"Scorer({', '.join(entries[name] for name in SHOWN if name in entries)})"
+
+    def view(self) -> View:
+        """Show the signature."""
+        return self.signature.view()._replace(headline=repr(self))
 
     @property
     def fitted_metric(self) -> SegmentMetric:

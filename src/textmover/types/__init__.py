@@ -20,6 +20,7 @@ from textmover.types.metric import (
 )
 from textmover.types.parsed import ParsedText, Parser
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
+from textmover.types.shown import Shown, View
 from textmover.types.tokens import (
     PackedEmbeddings,
     PackedFeatures,
@@ -48,6 +49,7 @@ __all__ = [
     "Segment",
     "SegmentMetric",
     "SegmentScores",
+    "Shown",
     "Signature",
     "SpecialToken",
     "Statistic",
@@ -56,5 +58,6 @@ __all__ = [
     "TokenEmbeddings",
     "TokenTrait",
     "TrainableMetric",
+    "View",
     "check_whole",
 ]

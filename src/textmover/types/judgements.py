@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from textmover.types.shown import Shown, View
+
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, eq=False)
-class Judgements:
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgements(Shown):
     """Texts that people have judged; row ``i`` of every field is about text ``i``.
 
     Attributes:
@@ -46,6 +48,16 @@ class Judgements:
 
     def __len__(self) -> int:
         return len(self.hypotheses)
+
+    def view(self) -> View:
+        """Show how many texts were judged, and the ratings."""
+        pairs = "" if self.preferences is None else f", {len(self.preferences):,} preferences"
+        rated = {name: one[~np.isnan(one)] for name, one in self.ratings.items()}
+        rows = [
+            (name, len(one), float(one.min(initial=np.inf)), float(one.max(initial=-np.inf)))
+            for name, one in rated.items()
+        ]
+        return View(f"{self.name}: {len(self):,} texts{pairs}", ("ratings", "number", "lowest", "highest"), rows)
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Judgements:
         """The given rows; preferences that lose a side are left out."""

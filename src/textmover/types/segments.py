@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import numpy as np
+
+from textmover.types.shown import MOST_ROWS, Shown, View
 
 
 class InputError(ValueError):
@@ -36,8 +39,8 @@ class Segment:
     groups: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+@dataclass(frozen=True, slots=True, repr=False)
+class Signature(Shown):
     """Everything that a number depends on, as ordered key-value pairs in the manner of sacrebleu.
 
     Names of files and words may hold any character: those that divide entries are written as in addresses (``%7C``).
@@ -56,6 +59,13 @@ class Signature:
     def __str__(self) -> str:
         return "|".join(f"{key}:{value}" for key, value in self.entries.items())
 
+    def __repr__(self) -> str:
+        return f"Signature({self})"
+
+    def view(self) -> View:
+        """Show an entry a row."""
+        return View("signature", ("entry", "value"), list(self.entries.items()))
+
     def extended(self, **entries: str) -> Signature:
         """The same signature with further entries at its end (or with new values in their old places)."""
         return Signature({**self.entries, **entries})
@@ -70,8 +80,8 @@ def _plain(text: str, dividing: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class SegmentScores:
+@dataclass(frozen=True, repr=False)
+class SegmentScores(Shown):
     """Scores of a list of segments, in input order.
 
     Attributes:
@@ -99,6 +109,13 @@ class SegmentScores:
 
     def __iter__(self) -> Iterator[float]:
         return iter(self.scores.tolist())
+
+    def view(self) -> View:
+        """Show number, mean and what was out of the ordinary, and the values of the first segments."""
+        counts = "".join(f", {count:,} {name}" for name, count in self.counts.items() if count)
+        values = self.values
+        rows = list(zip(itertools.count(1), *(one[:MOST_ROWS].tolist() for one in values.values()), strict=False))
+        return View(f"{len(self):,} scores, mean {self.mean:.4f}{counts}", ("segment", *values), rows, len(self))
 
     @classmethod
     def from_values(

@@ -19,7 +19,7 @@ from textmover.meta_evaluation.systems.paired_tests import (
     mean_intervals,
     randomise_pairs,
 )
-from textmover.types import InputError
+from textmover.types import InputError, Shown, View
 
 
 class SystemPair(NamedTuple):
@@ -63,8 +63,8 @@ class Decision(NamedTuple):
     agreed: bool
 
 
-@dataclass(frozen=True, eq=False)
-class ComparedSystems:
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedSystems(Shown):
     """Comparison of systems on the same segments.
 
     Attributes:
@@ -88,6 +88,15 @@ class ComparedSystems:
     pairs: tuple[SystemPair, ...]
     higher_is_better: bool
     significant: float
+
+    def view(self) -> View:
+        """Show the systems, the best first."""
+        bounds = [f"{low:.4f} to {high:.4f}" for low, high in zip(self.low, self.high, strict=True)]
+        rows = [(self.systems[one], str(self.ranks[one]), f"{self.means[one]:.4f}", bounds[one]) for one in self.order]
+        apart = sum(self.decision(pair).winner is not None for pair in self.pairs)
+        size = f"{len(self.systems)} systems on {self.scores.shape[1]:,} segments"
+        headline = f"{size}; both tests tell {apart} of {len(self.pairs)} pairs apart"
+        return View(headline, ("system", "rank", "mean", "95 % interval"), rows)
 
     @property
     def order(self) -> list[int]:

@@ -14,7 +14,7 @@ from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwis
 from textmover.meta_evaluation.significance.permutation import significance_clusters
 from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, paired_scores
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
-from textmover.types import InputError
+from textmover.types import InputError, Shown, View
 
 RankTest = Literal["randomisation", "bootstrap"]
 """Tests that set two systems apart."""
@@ -23,8 +23,8 @@ STATISTICS = ("pearson", "kendall", "accuracy")
 """Agreement of the means of systems."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankedSystems:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedSystems(Shown):
     """The systems of a group, in the order in which they appear.
 
     Attributes:
@@ -54,6 +54,13 @@ class RankedSystems:
     p_values: NDArray[np.float64]
     shared: NDArray[np.int64]
     higher_is_better: bool
+
+    def view(self) -> View:
+        """Show the systems, the best first."""
+        columns = (self.means.tolist(), self.low.tolist(), self.high.tolist(), self.segments.tolist())
+        rows = [(self.systems[one], self.ranks[one], *(column[one] for column in columns)) for one in self.order]
+        headline = f"{self.group + ': ' if self.group else ''}{len(self.systems)} systems"
+        return View(headline, ("system", "rank", "mean", "low", "high", "segments"), rows)
 
     @property
     def order(self) -> list[int]:

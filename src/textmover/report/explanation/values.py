@@ -12,7 +12,7 @@ import numpy as np
 
 from textmover.files import atomic_file
 from textmover.report.document import pick, plain
-from textmover.types import InputError, ParsedText, Signature
+from textmover.types import InputError, ParsedText, Shown, Signature, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,8 +50,8 @@ class NodeEdit(NamedTuple):
     cost: float  # what it costs
 
 
-@dataclass(frozen=True, eq=False)
-class ExplainedText:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedText(Shown):
     """One side of a pair as the metric read it."""
 
     text: str  # the text as it was given
@@ -65,9 +65,13 @@ class ExplainedText:
     def __len__(self) -> int:
         return len(self.words)
 
+    def view(self) -> View:
+        """Show the words and their weights."""
+        return View(self.text, ("word", "weight"), list(zip(self.words, self.weights.tolist(), strict=True)))
 
-@dataclass(frozen=True, eq=False)
-class ExplainedMatch:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedMatch(Shown):
     r"""A value of a matching and the plan that it comes from: :math:`\sum_{ij} P_{ij} r_{ij} + \sum_k e_k`."""
 
     name: str  # the value: ``"recall"``, ``"precision"``, or ``"similarity"`` or ``"cost"`` where there is but one
@@ -78,6 +82,10 @@ class ExplainedMatch:
     measure: Literal["similarity", "cost"]  # whether rates are similarities (higher is better) or costs
     # what the value has beside: ``"entropy"`` of a regularised value, ``"order"`` of an order penalty
     extras: Mapping[str, float] = field(default_factory=dict)
+
+    def view(self) -> View:
+        """Show the value and the size of its plan."""
+        return View(f"{self.name} {self.value:.4f} from a plan of {' × '.join(map(str, self.plan.shape))} words")
 
     @property
     def contributions(self) -> np.ndarray:
@@ -110,8 +118,8 @@ class ExplainedTrees:
         return 1 - self.distance / self.largest if self.largest else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Shown):
     """Why a hypothesis got its score against a reference, as numbers and to look at.
 
     Attributes:
@@ -160,6 +168,18 @@ class Explanation:
     reference_scores: tuple[float, ...] = ()
     segment_score: float | None = None
     unknown_words: tuple[str, ...] = ()
+
+    def view(self) -> View:
+        """Show the score, and for each word its best match and what it adds."""
+        best: dict[int, WordPair] = {}
+        for one in self.pairs:
+            best[one.hypothesis] = max(best.get(one.hypothesis, one), one, key=lambda pair: pair.mass)
+        adds, words = self.adds("hypothesis").tolist(), self.hypothesis.words
+        rows = [
+            (words[place], self.reference.words[one.reference], f"{one.similarity:.2f}", adds[place])
+            for place, one in best.items()
+        ]
+        return View(f"score {self.score:.4f}  ({self.steps[-1].how})", ("word", "matched with", "cosine", "adds"), rows)
 
     @property
     def plan(self) -> np.ndarray | None:
@@ -257,13 +277,13 @@ class Explanation:
             )
         return path
 
-    def _repr_html_(self) -> str | None:
+    def _repr_html_(self) -> str:
         from textmover.report.explanation.page import frame
 
         try:
             return frame(self)
         except InputError:
-            return None
+            return super()._repr_html_()
 
 
 class ExplainedLine(NamedTuple):

@@ -152,11 +152,8 @@ def p_value(value: float, least: float = 0.0) -> str:
 
 
 def _system_table(found: ComparedSystems) -> Table:
-    rows = []
-    for one in found.order:
-        bounds = f"{found.low[one]:.4f} to {found.high[one]:.4f}"
-        rows.append((found.systems[one], str(found.ranks[one]), f"{found.means[one]:.4f}", bounds))
-    return Table(("system", "rank", "mean", "95 % interval"), rows, best={(0, 2)})
+    view = found.view()
+    return Table(view.headers, [list(map(str, row)) for row in view.rows], best={(0, 2)})
 
 
 def _pair_table(found: ComparedSystems) -> Table:

@@ -30,7 +30,7 @@ from textmover.training.stage import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Signature
+from textmover.types import Shown, Signature, View
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class PartReport:
     gains: dict[str, Gain]
 
 
-@dataclass(frozen=True)
-class FitReport:
+@dataclass(frozen=True, repr=False)
+class FitReport(Shown):
     """Gains on all parts that were kept from training, and what they were measured with."""
 
     parts: list[PartReport]
@@ -169,6 +169,15 @@ class FitReport:
     data: dict[str, str]
     notices: list[str]
     tasks: list[TaskReport] = field(default_factory=list)
+
+    def view(self) -> View:
+        """Show the gains on rated parts, and the statistics of other tasks."""
+        gains = [
+            (part.name, part.segments, name, *_cells(gain)) for part in self.parts for name, gain in part.gains.items()
+        ]
+        tasks = [(*one.cells, "", "") for task in self.tasks for one in task.rows]
+        headers = ("part", "segments", "statistic", *HEADERS)
+        return View("Agreement on parts kept from training (95 % intervals)", headers, [*gains, *tasks])
 
     def tables(self) -> list[Table]:
         """The report for the terminal: that of the ratings, and those of other tasks."""

@@ -1,0 +1,68 @@
+"""Results that show themselves: a few lines of text, and a table in notebooks."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MOST_ROWS = 12
+"""Rows that are shown; attributes hold all of them."""
+
+LONGEST_CELL = 60
+"""Characters of a cell that are shown."""
+
+
+class View(NamedTuple):
+    """A headline and a table."""
+
+    headline: str
+    headers: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    total: int | None = None  # number of rows, where only the first are given
+
+    @property
+    def lines(self) -> list[list[str]]:
+        """Cells as text: the headers and the first rows."""
+        return [[_cell(one) for one in row] for row in (self.headers, *self.rows[:MOST_ROWS])] if self.rows else []
+
+    @property
+    def more(self) -> str:
+        """Number of rows that are not shown."""
+        left = (len(self.rows) if self.total is None else self.total) - MOST_ROWS
+        return f"… {left:,} more" if left > 0 else ""
+
+
+class Shown:
+    """Base of results; a subclass says what is shown."""
+
+    __slots__ = ()
+
+    def view(self) -> View:
+        """Headline and table of the result."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        view = self.view()
+        widths = [max(map(len, column)) for column in zip(*view.lines, strict=True)]
+        rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in view.lines]
+        return "\n".join(filter(None, (view.headline, *rows, view.more)))
+
+    def _repr_html_(self) -> str:
+        view = self.view()
+        parts = [f"<p>{html.escape(view.headline)}</p>"]
+        for place, row in enumerate(view.lines):
+            tag = "td" if place else "th"
+            parts.append(f"<tr>{''.join(f'<{tag}>{html.escape(one)}</{tag}>' for one in row)}</tr>")
+        table = f"<table>{''.join(parts[1:])}</table>" if view.rows else ""
+        return f"{parts[0]}{table}{f'<p>{view.more}</p>' if view.more else ''}"
+
+
+def _cell(value: object) -> str:
+    """A value on one line: four digits of a fraction, and no control characters."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "-"
+    text = f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())
+    text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"

@@ -1,0 +1,92 @@
+"""Results show themselves in a few lines: no matrices, no markup of others, no more rows than fit a screen."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from textmover.meta_evaluation import MetricScores, Protocol, compare_systems, evaluate, rank_systems
+from textmover.scoring import Scorer
+from textmover.types import Judgements, SegmentScores, Shown, Signature, View
+
+VALUES = np.arange(40.0) / 40
+
+
+def judged() -> Judgements:
+    return Judgements("a <set>", ("h",) * 40, (("r",),) * 40, {"score": VALUES}, ("all",) * 40)
+
+
+@pytest.fixture(scope="module")
+def results(tiny_metric) -> dict[str, object]:
+    scorer = Scorer(tiny_metric(temperature=0.1))
+    explanation = scorer.explain("the small dog ran to the old house <b>", "a little dog runs home at night")
+    choices = scorer.mbr([["a cat", "the <b>cat"]] * 30)
+    evaluation = evaluate(judged(), [MetricScores("m", VALUES[::-1])], Protocol())
+    return {
+        "scorer": scorer,
+        "scores": scorer.score(["the small dog"] * 30, ["a dog"] * 30),
+        "signature": scorer.signature,
+        "explanation": explanation,
+        "side": explanation.hypothesis,
+        "match": explanation.matches[0],
+        "choices": choices,
+        "choice": choices.choices[0],
+        "compared": compare_systems({"A": VALUES, "<B>": VALUES + 0.3}, samples=50, trials=50),
+        "ranked": rank_systems(VALUES, ["a", "b"] * 20, [str(n // 2) for n in range(40)])[0],
+        "judgements": judged(),
+        "evaluation": evaluation,
+        "agreement": evaluation.metrics[0],
+        "metric scores": MetricScores("m", VALUES),
+    }
+
+
+EXPECTED = {
+    "scorer": r"Scorer\(twmd, tiny@\w{8}, torch, exact\)",
+    "scores": r"(?s)30 scores, mean 0\.\d{4}\nsegment +score +precision +recall +f\n1 .*\n12 .*\n… 18 more",
+    "signature": r"Signature\(textmover:.*\|precision:exact\)",
+    "explanation": r"(?s)score 0\.\d{4}  \(.*\)\nword +matched with +cosine +adds\n.*dog  ",
+    "side": r"(?s)the small dog ran to the old house <b>\nword +weight\n",
+    "match": r"recall \d\.\d{4} from a plan of \d+ × \d+ words",
+    "choices": r"(?s)30 choices\nsegment .*… 18 more",
+    "choice": r"candidate 1 of 2, utility \d\.\d{4}: a cat",
+    "compared": r"(?s)2 systems on 40 segments; both tests tell 1 of 1 pairs apart\nsystem .*\n<B> +1 +0\.7875 ",
+    "ranked": r"(?s)2 systems\nsystem +rank +mean +low +high +segments\n",
+    "judgements": r"(?s)a <set>: 40 texts\nratings +number +lowest +highest\nscore +40 +0\.0000 +0\.9750",
+    "evaluation": r"(?s)a <set>, score: pearson.*, 40 segments\nmetric +agreement +low +high +rank\nm +-1\.0000 +- +-",
+    "agreement": r"(?s)m: -1\.0000\ngroup +value\nall +-1\.0000",
+    "metric scores": r"m: 40 scores, mean 0\.4875",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_result_is_a_few_lines_and_a_table(results, name):
+    shown = results[name]
+    assert isinstance(shown, Shown)
+    assert re.match(EXPECTED[name], repr(shown)), repr(shown)
+    assert len(repr(shown).splitlines()) <= 15
+    assert "array(" not in repr(shown)
+    if name != "signature":  # whose text machines read
+        assert str(shown) == repr(shown)
+    page = shown._repr_html_()
+    assert "<b>" not in page
+    assert ("<table>" in page) is (name not in ("match", "choice", "metric scores", "explanation"))
+    assert ("<iframe" in page) is (name == "explanation")
+
+
+def test_cells_are_one_line_and_harmless():
+    class Odd(Shown):
+        def view(self) -> View:
+            return View("odd", ("a",), [("x\n\x1b[31m" + "y" * 99,), (float("nan"),)])
+
+    first = repr(Odd()).splitlines()[2]
+    assert first.startswith("x �[31my")
+    assert len(first) == 60
+    assert repr(Odd()).splitlines()[3] == "-"
+
+
+def test_no_scores_are_shown_too():
+    empty = SegmentScores(np.zeros(0), None, None, None, Signature({"a": "b"}))
+    assert repr(empty) == "0 scores, mean nan"
+    assert empty._repr_html_() == "<p>0 scores, mean nan</p>"
