@@ -1,6 +1,6 @@
 """Paired tests of textmover and of sacrebleu on the same segment scores: docs/results/sacrebleu_tests.csv.
 
-    python benchmarks/compare_with_sacrebleu.py [--shared ../shared/data] [--samples 1000] [--trials 10000]
+    python benchmarks/compare_with_sacrebleu.py [--shared DATA_FOLDER] [--samples 1000] [--trials 10000]
         [--seed 12345]
 
 sacrebleu's machinery (``sacrebleu.significance.PairedTest``) is handed a metric whose corpus score is the sum of ready

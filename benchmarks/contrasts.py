@@ -27,11 +27,9 @@ from textmover.data.generated.contrasts import (
 from textmover.types import Segment
 
 FILES = (
+    RewordedFile("data:mlqe-pe", least={"da_mean": 88, "hter": 0.12}, where={"part": ["dev"]}),
     RewordedFile(
-        str(harness.SHARED / "mlqe_pe/to_english.tsv"), least={"da_mean": 88, "hter": 0.12}, where={"part": ["dev"]}
-    ),
-    RewordedFile(
-        str(harness.SHARED / "sts/stsb_en.tsv"),
+        "data:stsb",
         ("sentence1", "sentence2"),
         least={"score": 4.6},
         where={"split": ["dev"]},

@@ -24,7 +24,7 @@ from textmover.data import Columns, RatingsDataModule
 from textmover.files import atomic_file
 from textmover.types import Segment
 
-DATA = [f"../shared/data/wmt_da/newstest{year}_da_toen.tsv" for year in (2015, 2016)]
+DATA = ["data:wmt15-da", "data:wmt16-da"]
 HELD_BACK = 0.15
 RECIPES: dict[str, dict[str, object]] = {
     "this recipe": {},
@@ -42,9 +42,7 @@ FIELDS = ("ratings", "recipe", "seed", "segments", "before", "after", "interval"
 
 def parts() -> tuple[list[Segment], list[Segment]]:
     """What is drawn from, and what is held back."""
-    data = RatingsDataModule(
-        [str(harness.ROOT / one) for one in DATA], columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is"
-    )
+    data = RatingsDataModule(DATA, columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is")
     data.setup()
     (source,) = data.sources.values()
     return list(source.items), list(next(iter(data.parts.values())))

@@ -18,9 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from textmover.files import atomic_file
+from textmover.readers.named.catalogue import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
+SHARED = data_folder()
+"""Folder of the public sets."""
 
 T = TypeVar("T")
 Row = dict[str, str]

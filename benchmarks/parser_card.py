@@ -89,8 +89,8 @@ languages not at all: name another parser there (`stanza:de`, any spaCy pipeline
 python benchmarks/train_parser.py --test
 ```
 
-Configuration: `{config}` (sha256 {config_hash}…). Data: `../shared/data/ud_ewt` and
-`../shared/data/english_sentences/tatoeba_laser_eng.txt`. Versions: {versions}.
+Configuration: `{config}` (sha256 {config_hash}…). Data: `ud-ewt` and `tatoeba` as in
+`docs/training-data.md`. Versions: {versions}.
 """
 
 

@@ -71,7 +71,7 @@ def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
 
 def held_back(spec: dict[str, Any]) -> list[LabelledText]:
     """The sentences of CoLA's training part that the stages hold back."""
-    data = LabelsDataModule([str(ROOT / spec["held_back"]["file"])], "cola", held_back=spec["held_back"]["share"])
+    data = LabelsDataModule([spec["held_back"]["file"]], "cola", held_back=spec["held_back"]["share"])
     (source,) = data.read()
     found: list[LabelledText] = source.parts[HELD_BACK]
     return found
@@ -93,7 +93,7 @@ def calibrate(classifier: TextClassifier, items: Sequence[LabelledText]) -> None
 def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
     """The lines of the card on CoLA's development parts, and above them those on the part that was held back."""
     columns, names = LabelColumns(("sentence",), "label"), label_names("cola", None)
-    parts = [read_labelled(str(ROOT / spec["development"][name]), columns, names)[0] for name in DEVELOPMENT[:2]]
+    parts = [read_labelled(spec["development"][name], columns, names)[0] for name in DEVELOPMENT[:2]]
     known = held_back(spec)
     # As many sentences are called acceptable as there are: Matthews correlation likes that better than .5.
     share = np.mean([one.label for one in known])
@@ -144,10 +144,9 @@ def area(higher: NDArray[np.float32], lower: NDArray[np.float32]) -> float:
     return float(mannwhitneyu(higher, lower, method="asymptotic").statistic / (len(higher) * len(lower)))
 
 
-def examples(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
+def examples(model: AcceptabilityModel, path: Path | None) -> list[str]:
     """The line of the card on the examples of RoMe's table 2, whose sentences stay in the paper."""
-    path = ROOT / spec["paper"]
-    if not path.is_file():
+    if path is None:
         return []
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("R H\t")]
     theirs = " / ".join(f"{float(row[4]):.2f}" for row in rows)
@@ -182,9 +181,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
 
 def _sentences(entry: dict[str, Any]) -> list[str]:
     """Plain sentences of a file, chosen by a hash of each."""
-    texts = dict.fromkeys(
-        text.strip() for name in entry["files"] for text in read_texts(ROOT / name, entry.get("column"))
-    )
+    texts = dict.fromkeys(text.strip() for name in entry["files"] for text in read_texts(name, entry.get("column")))
     low, high = entry["words"]
     fitting = [text for text in texts if low <= len(text.split()) <= high and text.endswith((".", "!", "?"))]
     return taken_by_hash(fitting, entry["sentences"], lambda text: (text,))
@@ -201,7 +198,7 @@ def _interval(found: Interval, *, bold: bool = False) -> str:
 
 def main() -> None:
     """Make the released classifier and its card."""
-    parser = harness.parser(__doc__, runs=Path("runs/acceptability"), output=ROOT / "checkpoints")
+    parser = harness.parser(__doc__, runs=Path("runs/acceptability"), output=ROOT / "checkpoints", paper=Path)
     parser.add_argument("release", type=Path)
     options = parser.parse_args()
     spec = yaml.safe_load(options.release.read_text())
@@ -211,7 +208,7 @@ def main() -> None:
     found = [
         *development(model, spec),
         "",
-        *examples(model, spec),
+        *examples(model, options.paper),
         "",
         spec["damage"].strip(),
         "",

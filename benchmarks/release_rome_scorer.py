@@ -199,8 +199,6 @@ def rated_bins(scorer: FeatureScorer, material: Material, name: str) -> list[Any
 
 def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
     """Reference, hypothesis and the paper's score of the examples of tables 2 and 3, whose sentences stay there."""
-    if not path.is_file():
-        return {}
     lines = path.read_text(encoding="utf-8").splitlines()
     first = [line.split("\t") for line in lines if line.startswith("R H\t")]
     end = next(place for place, line in enumerate(lines) if line.startswith("Table 3:"))
@@ -218,9 +216,9 @@ def judged_examples(
     spec: Mapping[str, Any], networks: Mapping[str, FeatureScorer], names: tuple[str, ...], runs: Path
 ) -> Figures:
     """The paper's scores of its examples, their features, and their scores by scorer; by table."""
-    found = paper_examples(ROOT / spec["paper"])
-    if not found:
+    if spec["paper"] is None:
         return {}
+    found = paper_examples(spec["paper"])
     scorer = Scorer.from_pretrained(spec["metric"], scorer=MEAN, backend="torch", device="cpu")
     result = {}
     for table, rows in found.items():
@@ -239,12 +237,12 @@ def _two(text: str) -> tuple[str, str]:
 def main() -> None:
     """Train the networks, write them, and the page about them."""
     parser = harness.parser(
-        __doc__, runs=Path("runs/rome_scorers"), output=SHIPPED, page=ROOT / "docs/results/rome_scorers.md"
+        __doc__, runs=Path("runs/rome_scorers"), output=SHIPPED, page=ROOT / "docs/results/rome_scorers.md", paper=Path
     )
     parser.add_argument("release", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    spec = yaml.safe_load(options.release.read_text(encoding="utf-8"))
+    spec = yaml.safe_load(options.release.read_text(encoding="utf-8")) | {"paper": options.paper}
     material = gather(spec, options.runs)
     make(spec, material, options.release, options.output, options.page, options.runs)
 

@@ -49,7 +49,7 @@ class Pair(NamedTuple):
 
 def plain_sentences(entry: Mapping[str, Any], known: Collection[str], seed: int) -> list[str]:
     """Sentences of a file with a length in words that fits, but for those that are ``known``, chosen by ``seed``."""
-    texts = read_sentences([str(ROOT / entry["file"])], None, "train")
+    texts = read_sentences([entry["file"]], None, "train")
     fitting = [text for text in texts if text not in known and text.endswith((".", "!", "?"))]
     return taken_sentences(fitting, tuple(entry["words"]), entry["sentences"], seed)
 
@@ -59,7 +59,7 @@ def trained_on(recipes: Sequence[str]) -> set[str]:
     found: set[str] = set()
     for name in recipes:
         data = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["data"]["init_args"]
-        texts = read_sentences([str(ROOT / one) for one in data["texts"]], None, "train")
+        texts = read_sentences(data["texts"], None, "train")
         found |= set(taken_sentences(texts, tuple(data["words"]), data["sentences"], data["seed"]))
     return found
 
@@ -69,8 +69,8 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
     where, least = entry.get("where", {}), entry.get("least", {})
     (score, limit), *_ = [*least.items(), (None, 0.0)]
     columns = Columns("sentence1", "sentence2", score=score, groups=tuple(where))
-    segments = rows_where(read_segments(str(ROOT / entry["file"]), columns), where, entry["file"])
-    others = [PairFile(**{**one, "path": str(ROOT / one["path"])}) for one in without]
+    segments = rows_where(read_segments(entry["file"], columns), where, entry["file"])
+    others = [PairFile(**one) for one in without]
     wanted = [one for one in segments if score is None or (one.score or 0.0) >= limit]
     (kept,), _ = without_files([wanted], others, segment_pairs)
     distinct = {
@@ -235,7 +235,7 @@ def gather(spec: Mapping[str, Any], runs: Path) -> Material:
         for name, part in pairs.items()
     }
     entry = spec["ratings"]
-    files = [str(ROOT / name) for name in entry["files"]]
+    files = entry["files"]
     data = RatingsDataModule(files, columns=_columns(entry), held_back=entry["held_back"])
     data.setup()
     chosen = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
@@ -283,7 +283,7 @@ def _columns(entry: Mapping[str, Any]) -> Columns:
 def _judged(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Judged:
     """A development set with its features."""
     if "file" in entry:
-        found = rows_where(read_segments(str(ROOT / entry["file"]), _columns(entry)), entry["where"], name)
+        found = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
     else:
         found = list(held_back)
     segments = taken_by_hash(found, entry["most"], _texts)

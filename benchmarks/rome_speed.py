@@ -1,6 +1,6 @@
 """Where RoMe spends its time: one call on distinct pairs of texts, by part, with the speed of BERTScore beside it.
 
-    python benchmarks/rome_speed.py --data ../shared/data/english_sentences/ud_ewt_sentences.txt [--pairs 1000]
+    python benchmarks/rome_speed.py --data data:ud-ewt-sentences [--pairs 1000]
         [--words 10 30] [--threads 2] [--repetitions 3] [--seed 0]
 
 References are sentences of the file (one text a line), each taken once; hypotheses are damaged versions of them, so

@@ -1,5 +1,6 @@
 """Released metrics: small, whole, on one scale, found by name, and the default of every door."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -7,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from textmover import Scorer, TextMoverScore, score
 from textmover.checkpoints.adapter import adapter_report
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_folder, released_metrics
 from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
+from textmover.readers.named.catalogue import find_file
 from textmover.scoring.ray import RayScorer
 from textmover.types import InputError
 
@@ -76,6 +79,24 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, embedded):
         key: found[key] for key in ("metric", "encoder", "rescaled")
     }
     assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.682 \| \*\*0\.7\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sha256"),
+    [("general", "aef70d4a9cef452d"), ("wmt_da", "5e9d8933bd67f3c8")],  # of what the recipes that cards name said
+)
+def test_recipes_still_say_what_trained_the_released_metrics(recipe, sha256):
+    """Model and data are the same once the names of sets are the files that the recipes named then."""
+    text = (ROOT / "configs" / f"{recipe}.yaml").read_text(encoding="utf-8")
+    text = re.sub(r"data:([a-z][\w-]+)", lambda found: f"../shared/data/{_file_of(found[0])}", text)
+    parsed = yaml.safe_load(text)
+    said = json.dumps({part: parsed[part] for part in ("model", "data")}, sort_keys=True)
+    assert hashlib.sha256(said.encode()).hexdigest()[:16] == sha256
+
+
+def _file_of(name):
+    found, key = find_file(name)
+    return found.parts[key].file
 
 
 def test_it_is_the_default_of_every_door(embedded):

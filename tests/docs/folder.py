@@ -264,12 +264,12 @@ FILES: dict[str, Make] = {
 """What a file of this name holds, wherever a page names it."""
 
 BESIDE: dict[str, Make] = {
-    **{f"shared/data/wmt_da/newstest{year}_da_toen.tsv": table(wmt(year)) for year in (2015, 2016)},
-    "shared/data/nli_paraphrase/mnli_dev.tsv": table(
+    **{f"data/wmt_da/newstest{year}_da_toen.tsv": table(wmt(year)) for year in (2015, 2016)},
+    "data/nli_paraphrase/mnli_dev.tsv": table(
         {"premise": REFERENCES[:90], "hypothesis": outputs(1, 90), "label": list(islice(cycle(CLASSES), 90))}
     ),
-    "shared/data/cola/in_domain_train.tsv": table(
+    "data/cola/in_domain_train.tsv": table(
         {"sentence": REFERENCES[:90], "label": [number % 3 % 2 for number in range(90)]}
     ),
 }
-"""Beside the clone, where the recipes look: made-up files of the shape of those that the project may not ship."""
+"""Beside the clone, in the folder of public sets: made-up files of the shape of those that the project may not ship."""

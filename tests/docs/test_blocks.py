@@ -138,7 +138,7 @@ def test_commands(page, embedded, tmp_path, commands):
 
 def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "") -> None:
     """Run a block as it is written; every command of ours gets the options."""
-    more = {"PRELOADED_OPTIONS": options}
+    more = {"PRELOADED_OPTIONS": options, "TEXTMOVER_DATA": str(clone.parent / "data")}
     if re.search("openvino|onnxruntime", block.text):
         more["PRELOADED_ALL_BACKENDS"] = "yes"
     elif re.search(r"\bray\b", block.text):  # whose processes are its own

@@ -10,6 +10,7 @@ import yaml
 from runs import write_recipe
 from textmover import Scorer
 from textmover.cli.training.train import main as train
+from textmover.readers.named.catalogue import place_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS, OWN = ROOT / "configs", ROOT / "examples" / "own_ratings" / "recipe.yaml"
@@ -65,10 +66,11 @@ TASKS = (
 
 def made_up(name: str, folder: Path) -> str:
     """A file in place of one that a recipe names; files of the project stay."""
-    path = Path(name)
-    if (ROOT / path).is_file() and ".." not in path.parts:
-        return str(ROOT / path)
-    target = folder / path.name
+    path = Path(place_of(name))
+    if (ROOT / name).is_file():
+        return str(ROOT / name)
+    target = path if name.startswith("data:") else folder / path.name
+    target.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".txt":
         lines = [f"The {number} old men of {path.stem} never saw {number + 3} green trees." for number in range(90)]
     else:
@@ -76,7 +78,7 @@ def made_up(name: str, folder: Path) -> str:
         lines = ["\t".join(COLUMNS[kind])]
         lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(160)]
     target.write_text("\n".join(lines) + "\n")
-    return str(target)
+    return name if name.startswith("data:") else str(target)
 
 
 def cell(column: str, number: int, kind: str) -> str:
@@ -100,7 +102,7 @@ def replaced(value: Any, folder: Path) -> Any:
     found = {key: replaced(one, folder) for key, one in value.items()}
     found |= {"held_back": max(value["held_back"], 0.1)} if "held_back" in value else {}  # the files are small
     for key in {"train", "validation", "texts"} & set(value):
-        if isinstance(value[key], list) and all("/" in name for name in value[key]):
+        if isinstance(value[key], list) and all(re.search("[/:]", name) for name in value[key]):
             found[key] = [made_up(name, folder) for name in value[key]]
     for key in {"without", "pairs"} & set(value):
         found[key] = [one | {"path": made_up(one["path"], folder)} for one in value[key]]
@@ -121,6 +123,7 @@ RUN_OFTEN = ("base.yaml", "cola.yaml")
     ids=lambda path: named(path).replace("/", "-"),
 )
 def test_a_recipe_runs_two_steps_and_exports(path, tmp_path, tiny_encoder, embedded, monkeypatch):
+    monkeypatch.setenv("TEXTMOVER_DATA", str(tmp_path / "data"))
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     config["data"] = replaced(config["data"], tmp_path)
     overrides = config["model"]["init_args"]["overrides"]
@@ -192,14 +195,30 @@ def test_a_field_without_a_comment_is_found():
 def unexplained(text: str) -> set[str]:
     """Keys with a value that no comment of the recipe is about."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    keys = [(found[1], "#" in line) for line in lines if (found := re.match(r"\s*(?:- )?(\w+): *[^\s#]", line))]
+    keys = [(found[1], "#" in line) for line in lines if (found := re.match(r"\s*(?:- )?(\w+): +[^\s#]", line))]
     return {key for key, _ in keys} - {key for key, commented in keys if commented} - SAYS_ITSELF
 
 
-def test_the_recipes_name_files_that_are_there(shared_folder):
+@pytest.mark.parametrize("path", sorted(CONFIGS.rglob("*.yaml")), ids=lambda path: named(path).replace("/", "-"))
+def test_recipes_name_no_file_outside_the_clone(path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"(?<![\w.(])(\.\./|~/|/\w+/)", re.sub(r"https?://\S+", "", text))
+    for name in re.findall(r"\bdata:[\w-]+", text):
+        if name != "data:NAME":
+            place_of(name)  # refuses what is no file of a named set
+
+
+def test_recipes_name_public_sets_or_files_that_their_commands_make():
     for path in RECIPES:
         text = path.read_text(encoding="utf-8")
         commands, config = text.split("\nseed_everything")[0], yaml.safe_load(text)["data"]["init_args"]
         for data in [one["init_args"] for one in config.get("sources", {"": {"init_args": config}}).values()]:
             for name in [*data.get("train", []), *data.get("texts", []), *data.get("validation", [])]:
-                assert (ROOT / name).is_file() or (name.startswith("runs/") and f"> {name}" in commands), name
+                assert name.startswith("data:") or (ROOT / name).is_file() or f"> {name}" in commands, name
+
+
+def test_the_shared_folder_has_the_files_of_all_recipes(shared_folder, monkeypatch):
+    monkeypatch.setenv("TEXTMOVER_DATA", str(shared_folder / "data"))
+    names = {name for path in RECIPES for name in re.findall(r"\bdata:[a-z][\w-]+", path.read_text(encoding="utf-8"))}
+    assert len(names) > 10
+    assert [name for name in names if not Path(place_of(name)).is_file()] == []
