@@ -137,6 +137,77 @@ def test_tables_in_memory_that_cannot_be_used_are_one_sentence(train, message):
         ready(RatingsDataModule(train))
 
 
+# --- annotators, columns to hold back by, rows that cannot be used ----------------------------------------------------
+
+
+def rated_by(names, scores, texts=30):
+    """Rows of annotators who rate each text by a number of their own and how good it is."""
+    return [
+        {"hypothesis": f"h{n}", "reference": f"r{n}", "score": score(n), "by": name, "prompt": f"p{n // 3}"}
+        for n in range(texts)
+        for name, score in zip(names, scores, strict=True)
+    ]
+
+
+BY = Columns(groups=("by", "prompt"))
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("mean", lambda n: (n + 100 + 2 * n) / 2), ("standardised", lambda n: n - 14.5)],
+)
+def test_ratings_of_annotators_are_averaged(how, expected):
+    rows = rated_by(["a", "b"], [lambda n: n, lambda n: 100 + 2 * n])
+    data = ready(RatingsDataModule(rows, rows, columns=BY, annotator="by", annotators=how))
+    assert len(data.segments) == 30
+    found = [one.score for one in data.segments]
+    if how == "mean":
+        assert found == [expected(n) for n in range(30)]
+    else:  # both say the same in other units, so that the order and the overall mean are left
+        assert np.corrcoef(found, range(30))[0, 1] == pytest.approx(1)
+        assert np.mean(found) == pytest.approx(np.mean([row["score"] for row in rows]))
+    assert data.segments[0].groups == {"prompt": "p0"}
+
+
+def test_an_annotator_who_never_differs_counts_as_the_mean():
+    rows = rated_by(["a", "b"], [lambda n: n, lambda n: 29])
+    data = ready(RatingsDataModule(rows, rows, columns=BY, annotator="by", annotators="standardised"))
+    assert np.corrcoef([one.score for one in data.segments], range(30))[0, 1] == pytest.approx(1)
+
+
+def test_parts_are_held_back_by_a_column():
+    rows = rated_by(["a", "b", "c"], [lambda n: n] * 3, texts=60)
+    data = ready(RatingsDataModule(rows, columns=BY, held_back=0.3, held_back_by=["reference", "prompt"]))
+    trained, held_back = ({one.groups["prompt"] for one in part} for part in (data.segments, data.parts[HELD_BACK]))
+    assert trained
+    assert held_back
+    assert not trained & held_back
+    assert data.describe()["held back"].startswith("30% of the 'reference' and 'prompt' by a hash")
+
+
+@pytest.mark.parametrize("by", [[], ["by"], ["source"]])
+def test_columns_to_hold_back_by_that_are_none_are_refused(by):
+    with pytest.raises(InputError, match="`held_back_by` to name `reference`, a column of"):
+        RatingsDataModule(rated_by(["a"], [int]), columns=BY, held_back_by=by, annotator="by")
+
+
+@pytest.mark.parametrize("field", ["annotator", "held_back_by"])
+def test_columns_that_are_not_read_are_refused(field):
+    with pytest.raises(InputError, match=f"`{field}` to be among `columns.groups`, but got 'who': add it there"):
+        RatingsDataModule(["x.csv"], columns=BY, **{field: "who" if field == "annotator" else ["who"]})
+
+
+def test_rows_that_cannot_be_used_are_left_out_where_asked(caplog):
+    rows = rated_by(["a"], [float], texts=40)
+    for row, field, value in ((3, "score", "n/a"), (5, "reference", None), (7, "hypothesis", None), (9, "score", "")):
+        rows[row][field] = value
+    with pytest.raises(InputError, match="row 4, but got 'n/a'"):
+        ready(RatingsDataModule(rows, rows, columns=BY))
+    data = ready(RatingsDataModule(rows, rows, columns=BY, unusable="leave-out"))
+    assert len(data.segments) == 36
+    assert "Rows left out: 4 of the rows of `train`. The first: Expected a finite number" in caplog.text
+
+
 def test_too_few_ratings_are_refused_with_the_file(tmp_path):
     path = tmp_path / "few.tsv"
     path.write_text("reference\thypothesis\tscore\na\tb\t1\n")

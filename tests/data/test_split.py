@@ -47,6 +47,39 @@ class TestHash:
             is_held_back("a", share)
 
 
+class TestSplitByColumns:
+    def segments(self):
+        return [
+            Segment(
+                f"h{n}", (f"r{n % 150}",), source=f"s{n % 150 // 3}", groups={"prompt": f"p{n % 50}", "by": f"a{n % 7}"}
+            )
+            for n in range(600)
+        ]
+
+    @pytest.mark.parametrize(
+        ("by", "apart", "shared"),
+        [
+            (("reference",), ["reference"], ["prompt", "by"]),
+            (("prompt",), ["prompt", "reference"], ["by"]),
+            (("source",), ["source", "reference"], ["prompt", "by"]),
+            (("reference", "prompt"), ["prompt", "reference"], ["by"]),
+            (("by",), ["by"], ["reference", "prompt"]),
+        ],
+    )
+    def test_no_value_stands_on_both_sides(self, by, apart, shared):
+        values = {"reference": lambda one: one.references[0], "source": lambda one: one.source}
+        parts = split_held_back(self.segments(), 0.3, by)
+        assert all(parts)
+        for name in (*apart, *shared):
+            value = values.get(name, lambda one, name=name: one.groups[name])
+            left, right = ({value(one) for one in part} for part in parts)
+            assert bool(left & right) is (name in shared), name
+
+    def test_empty_values_hold_nothing_together(self):
+        segments = [Segment("h", (f"r{n}",), groups={"prompt": ""}) for n in range(200)]
+        assert split_held_back(segments, 0.3, ("prompt",)) == split_held_back(segments, 0.3)
+
+
 class TestSplit:
     def test_single_references_follow_their_hash(self):
         segments = segments_of(*((f"Sentence {number % 300}.",) for number in range(900)))

@@ -7,16 +7,16 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import pytorch_lightning as pl
 
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import unread_columns, warn_of_shared
 from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
-from textmover.data.rating_scales import Scales, on_one_scale
+from textmover.data.rating_scales import Annotators, Scales, on_one_scale, over_annotators
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
-from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.readers.memory_tables import named_tables
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
@@ -25,6 +25,8 @@ from textmover.types.arguments import CheckedArguments
 logger = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind", bound=Source[Any])
+
+Unusable = Literal["refuse", "leave-out"]
 
 HELD_BACK, HELD_OUT = "held-back", "held-out"
 """Names of the parts kept from training: by a hash of the reference, and by group."""
@@ -211,6 +213,10 @@ class RatingsDataModule(SourcesDataModule):
         seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these ratings; printed with them and put on the card.
+        held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys such as a prompt.
+        annotator: Group key of who rated, whose ratings of a text are averaged; ``None`` keeps a segment for each row.
+        annotators: Whether their ``mean`` is taken, or that of ratings ``standardised`` for each of them.
+        unusable: Whether rows without a text, a reference or a rating are refused, or left out and counted.
     """
 
     def __init__(
@@ -234,6 +240,10 @@ class RatingsDataModule(SourcesDataModule):
         seed: int | None = None,
         workers: int = 0,
         notice: str | None = None,
+        held_back_by: list[str] | tuple[str, ...] = BY_REFERENCE,
+        annotator: str | None = None,
+        annotators: Annotators = "mean",
+        unusable: Unusable = "refuse",
     ) -> None:
         sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
@@ -243,11 +253,19 @@ class RatingsDataModule(SourcesDataModule):
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (
             ("group", [group]), ("batch_group", [batch_group]),
-            ("where", where or ()), ("validation_where", validation_where or ()),
+            ("where", where or ()), ("validation_where", validation_where or ()), ("annotator", [annotator]),
+            ("held_back_by", set(held_back_by) - {"reference", "source"}),
         ):  # fmt: skip
             for key in keys:
                 if key is not None and key not in columns.groups:
                     raise InputError(f"Expected `{name}` to be among `columns.groups`, but got {key!r}: add it there.")
+        if not held_back_by or annotator in held_back_by or ("source" in held_back_by and columns.source is None):
+            raise InputError(
+                "Expected `held_back_by` to name `reference`, a column of `columns.groups` other than `annotator`, or "
+                f"`source` beside `columns.source`, but got {list(held_back_by)}: name another."
+            )
+        self.held_back_by, self.annotator, self.annotators = tuple(held_back_by), annotator, annotators
+        self.unusable = unusable
         self.validation_files = list(validation_tables)
         self._tables = {**tables, **validation_tables}
         self.splits = split, validation_split
@@ -295,7 +313,11 @@ class RatingsDataModule(SourcesDataModule):
         rated = {name: self._read(name, self.where, self.splits[0]) for name in self.files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
         together = [one for part in rated.values() for one in part]  # references may be shared between files
-        apart = set() if validation else {id(one) for one in split_held_back(together, self.held_back)[1]}
+        apart = (
+            set()
+            if validation
+            else {id(one) for one in split_held_back(together, self.held_back, self.held_back_by)[1]}
+        )
         kept = {name: [id(one) not in apart for one in part] for name, part in rated.items()}
         training = {name: list(compress(part, kept[name])) for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
@@ -311,8 +333,9 @@ class RatingsDataModule(SourcesDataModule):
             about["validation files"] = ", ".join(self.validation_files)
             held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
         else:
+            kinds = "references" if self.held_back_by == BY_REFERENCE else " and ".join(map(repr, self.held_back_by))
             about["held back"] = (
-                f"{100 * self.held_back:g}% of the references by a hash of their text "
+                f"{100 * self.held_back:g}% of the {kinds} by a hash of their text "
                 f"({len(held_back)} of {len(segments) + len(held_back)} segments)"
             )
         if self.without:
@@ -330,4 +353,9 @@ class RatingsDataModule(SourcesDataModule):
         return found
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
-        return rows_where(read_segments(self._tables.get(name, name), self.columns, split=split), where, name)
+        left_out: list[InputError] | None = None if self.unusable == "refuse" else []
+        segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
+        if left_out:
+            logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
+        segments = rows_where(segments, where, name)
+        return segments if self.annotator is None else over_annotators(segments, self.annotator, self.annotators)

@@ -88,8 +88,9 @@ def warn_of_shared(
     shared = "; ".join(shared_with_training(training, kept, unread))
     if shared:
         logger.warning(
-            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: split the "
-            "file yourself, and name its parts as `train` and `validation`.", name, shared,
+            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: hold back "
+            "by that column (`held_back_by`), or split the file and name its parts as `train` and `validation`.",
+            name, shared,
         )  # fmt: skip
     return shared
 

@@ -1,4 +1,4 @@
-"""Ratings of several files: on one scale, or each standardised by itself."""
+"""Ratings of several files or annotators: on one scale, or each standardised by itself."""
 
 from __future__ import annotations
 
@@ -36,6 +36,36 @@ def on_one_scale(
         name: _standardized(name, segments, rated[name] if fitted_on is None else fitted_on[name])
         for name, segments in rated.items()
     }
+
+
+Annotators = Literal["mean", "standardised"]
+
+
+def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -> list[Segment]:
+    """One segment for each text, with the mean rating of its annotators, whom a group names.
+
+    ``standardised`` gives each annotator's ratings the mean and the standard deviation of all first; those of an
+    annotator who never differs become that mean.
+
+    Example:
+        >>> rows = [Segment("h", ("r",), score, groups={"by": name}) for name, score in (("a", 1.0), ("b", 4.0))]
+        >>> over_annotators(rows, "by", "mean")
+        [Segment(hypothesis='h', references=('r',), score=2.5, source=None, groups={})]
+    """
+    values = _ratings(segments)
+    if how == "standardised" and len(segments):
+        names = np.array([one.groups[column] for one in segments])
+        mean, deviation = values.mean(), values.std()
+        for name in np.unique(names):
+            own = values[names == name]
+            spread = own.std()
+            values[names == name] = mean + (deviation * (own - own.mean()) / spread if spread > 0 else 0.0)
+    together: dict[tuple[object, ...], list[tuple[Segment, float]]] = {}
+    for one, value in zip(segments, values.tolist(), strict=True):
+        groups = {name: text for name, text in one.groups.items() if name != column}
+        key = (one.hypothesis, one.references, one.source, *groups.items())
+        together.setdefault(key, []).append((replace(one, groups=groups), value))
+    return [replace(rows[0][0], score=sum(one for _, one in rows) / len(rows)) for rows in together.values()]
 
 
 def _standardized(name: str, segments: Sequence[Segment], fitted_on: Sequence[Segment]) -> list[Segment]:

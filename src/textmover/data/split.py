@@ -20,6 +20,10 @@ HELD_BACK_SHARE = 0.15
 """Default share of the references to hold back."""
 
 
+BY_REFERENCE = ("reference",)
+"""What may not stand on both sides of a split unless something else is named."""
+
+
 def normalise_reference(reference: str) -> str:
     """A reference in NFKC, case-folded (which Unicode keeps for all later versions) and with single spaces.
 
@@ -49,31 +53,46 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
     return int.from_bytes(text_hash(normalise_reference(reference))[:8], "big") < share * 2**64
 
 
-def split_held_back(segments: Sequence[Segment], share: float = HELD_BACK_SHARE) -> tuple[list[Segment], list[Segment]]:
+def split_held_back(
+    segments: Sequence[Segment], share: float = HELD_BACK_SHARE, by: Sequence[str] = BY_REFERENCE
+) -> tuple[list[Segment], list[Segment]]:
     """Split segments so that no reference stands on both sides; each goes with all that it shares references with.
 
     The first of their normalised references, in text order, decides for all (:func:`is_held_back`). The smallest hash
     would not do: it falls below the share more often, the more references a segment has.
+
+    ``by`` names what may not stand on both sides: ``reference``, ``source``, and groups such as prompts or annotators.
+    Where it names no references, those that rows have in common may. An empty value holds nothing together.
 
     Example:
         >>> segments = [Segment("h", (f"Sentence {number}.",)) for number in range(100)]
         >>> [len(part) for part in split_held_back(segments)]
         [89, 11]
     """
-    keys = [tuple(map(normalise_reference, segment.references)) for segment in segments]
-    for position, references in enumerate(keys):
-        if not references:
+    for position, segment in enumerate(segments):
+        if not segment.references:
             raise InputError(f"Expected a reference for every segment, but got none for segment {position}: add one.")
+    keys = [_held_together(segment, by) for segment in segments]
     clusters = connected(keys)
     speakers: dict[int, str] = {}
-    for cluster, references in zip(clusters, keys, strict=True):
-        speakers[cluster] = min(*references, speakers.get(cluster, references[0]))
+    for cluster, row in zip(clusters, keys, strict=True):
+        texts = [text for name, text in row if name == row[0][0]]  # references, where they count
+        speakers[cluster] = min(*texts, speakers.get(cluster, texts[0]))
     apart = {cluster for cluster, speaker in speakers.items() if is_held_back(speaker, share)}
     train: list[Segment] = []
     held_back: list[Segment] = []
     for segment, cluster in zip(segments, clusters, strict=True):
         (held_back if cluster in apart else train).append(segment)
     return train, held_back
+
+
+def _held_together(segment: Segment, by: Sequence[str]) -> list[tuple[str, str]]:
+    """Texts that hold a segment together with others, by what they are, references first."""
+    references = [("reference", normalise_reference(text)) for text in segment.references]
+    values = {"source": segment.source, **segment.groups}
+    others = [(name, normalise_reference(values[name] or "")) for name in by if name != "reference"]
+    found = [*(references if "reference" in by else ()), *(one for one in others if one[1])]
+    return found or references
 
 
 def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:

@@ -120,7 +120,12 @@ class Columns:
 
 
 def read_segments(
-    path: str | Path | MemoryTable, columns: Columns, *, format: str | None = None, split: str = "train"
+    path: str | Path | MemoryTable,
+    columns: Columns,
+    *,
+    format: str | None = None,
+    split: str = "train",
+    left_out: list[InputError] | None = None,
 ) -> list[Segment]:
     r"""Read a table of segments.
 
@@ -136,6 +141,8 @@ def read_segments(
         columns: What the columns mean.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
+        left_out: A list that takes the errors of rows that cannot be used, which are left out; ``None`` raises the
+            first.
 
     Returns:
         One segment per row, in file order, with human scores in float64.
@@ -150,18 +157,33 @@ def read_segments(
         >>> read_segments(path, Columns(groups=("lp",)))
         [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
     """
+    found = numbered_segments(path, columns, format=format, split=split)
+    if left_out is None:
+        return list(usable(one for _, one in found))
+    left_out += [one for _, one in found if isinstance(one, InputError)]
+    return [one for _, one in found if isinstance(one, Segment)]
+
+
+def numbered_segments(
+    path: str | Path | MemoryTable, columns: Columns, *, format: str | None = None, split: str = "train"
+) -> list[tuple[int, Segment | InputError]]:
+    """The segments of a table with their rows or lines, and in place of a segment why its row cannot be used."""
     with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as reading:
-        rows = list(usable(row for _, row in reading))
-    return [
-        Segment(
+        rows = list(reading)
+    return [(number, row if isinstance(row, InputError) else _segment(row, columns)) for number, row in rows]
+
+
+def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
+    try:
+        return Segment(
             hypothesis=row.text(columns.hypothesis),
             references=row.references(columns.reference_columns),
             score=None if columns.score is None else row.score(columns.score),
             source=None if columns.source is None else row.optional_text(columns.source),
             groups={column: row.group(column) for column in columns.groups},
         )
-        for row in rows
-    ]
+    except InputError as error:
+        return error
 
 
 def read_lines(path: str | Path) -> list[str]:
