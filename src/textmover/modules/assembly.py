@@ -12,11 +12,12 @@ import torch
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.base_weights import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.known_encoders import default_layer, position_limit
+from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, position_limit
 from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
+from textmover.modules.encoder.token_table import TokenTable, token_vectors
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
@@ -35,7 +36,7 @@ Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 class Parts:
     """Parts of a metric that read texts."""
 
-    encoder: Encoder | StaticEncoder  # gives the hidden states of the layers that are read
+    encoder: Encoder | StaticEncoder | TokenTable  # gives the hidden states of the layers that are read
     tokenizer: Tokenizer | WordTokenizer  # gives the encoder its tokens
     identity: str  # name and hash of the encoder for the signature
 
@@ -92,8 +93,10 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
     if isinstance(parts.encoder, StaticEncoder):
         parts.encoder.vectors.save(target)
         return {"identity": parts.identity, "static": True}
-    parts.encoder.model.config.save_pretrained(str(target))
     parts.tokenizer.save(target)
+    if isinstance(parts.encoder, TokenTable):
+        return {"identity": parts.identity, "table": list(parts.encoder.rows.shape)}
+    parts.encoder.model.config.save_pretrained(str(target))
     base = base_of(parts.encoder)
     return {
         "identity": parts.identity,
@@ -108,6 +111,9 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
+    _check_identity(folder, entry)
+    if "table" in entry:
+        return _table(config, encoder_folder, entry)
     _check_entry(config, folder, entry)
     base = BaseEncoder.from_entry(entry, config.encoder, config.revision)
     if entry.get("stored") == DIFFERENCE:
@@ -132,6 +138,10 @@ def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -
             f"Expected {folder} to hold an encoder that gives the layers {expected}, as its metric reads them, but it "
             f"gives {found}: export or copy the checkpoint again."
         )
+
+
+def _check_identity(folder: Path, entry: Mapping[str, Any]) -> None:
+    """Refuse a name of the encoder that a signature could not hold."""
     if _written(entry["identity"]) != entry["identity"]:
         raise InputError(
             f"Expected {folder} to name its encoder without '|' and line breaks, but got {entry['identity']!r}: export "
@@ -187,6 +197,38 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
         stop_words=stop_words(config.stop_words),
     )
     return Parts(StaticEncoder(vectors), tokenizer, vectors.identity)
+
+
+def as_table(parts: Parts) -> Parts:
+    """The parts of a metric on the embeddings of its encoder, with a table in the place of the encoder.
+
+    Raises:
+        InputError: If the metric reads another layer.
+    """
+    table = TokenTable.of(token_vectors(parts.encoder, parts.tokenizer.vocabulary_size))
+    name, _, _ = parts.identity.partition("@")
+    return Parts(table, parts.tokenizer, f"{name.partition('+')[0]}-table@{table.fingerprint()[:8]}")
+
+
+def _table(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
+    if config.long_texts == "window":
+        raise InputError(
+            "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it reads "
+            "a text of any length as a whole, so raise `max_length`."
+        )
+    size, dimension = entry["table"]
+    check_whole("vocab_size", size, place=f" of the table in {folder}")
+    check_whole("hidden_size", dimension, place=f" of the table in {folder}")
+    tokenizer = Tokenizer(
+        folder,
+        None,
+        config.max_length or POSITIONLESS_LIMIT,
+        config.long_texts,
+        traits=needs_traits(config),
+        stop_words=stop_words(config.stop_words),
+    )
+    tokenizer.check(size)
+    return Parts(TokenTable(size, dimension), tokenizer, entry["identity"])
 
 
 def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:

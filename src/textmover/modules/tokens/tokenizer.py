@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import load_tokenizer
+from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
@@ -59,12 +60,14 @@ class Tokenizer:
     alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
     neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
     before it.
+
+    Without a ``model_type`` it is read from its file alone, without transformers.
     """
 
     def __init__(
         self,
         folder: Path,
-        model_type: str,
+        model_type: str | None,
         max_length: int,
         long_texts: Literal["truncate", "error", "window"] = "truncate",
         *,
@@ -72,7 +75,7 @@ class Tokenizer:
         stop_words: frozenset[str] = frozenset(),
     ) -> None:
         extra = {"add_prefix_space": True} if model_type in PREFIX_SPACE_TYPES else {}
-        self._tokenizer: Any = load_tokenizer(folder, **extra)
+        self._tokenizer: Any = TokenizerFile(folder) if model_type is None else load_tokenizer(folder, **extra)
         self.folder, self.max_length = folder, max_length
         self.long_texts = long_texts
         self._unknown_id = self._tokenizer.unk_token_id
