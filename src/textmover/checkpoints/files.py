@@ -37,13 +37,14 @@ VALUES: Mapping[str, Any] = {
 SHAPES: Mapping[str, str] = {
     key: shape
     for shape, keys in {
-        "an object": "metric files encoder encoder.base adapter",
+        "an object": "metric files encoder encoder.base encoder.table adapter",
         "an object or null": "network",
         "a list": "encoder.layers",
         "text": "files.* encoder.identity encoder.stored encoder.dtype encoder.base.name encoder.base.sha256 "
         "adapter.dtype",
         "text or null": "encoder.base.revision encoder.base.tokenizer encoder.base.weights adapter.matrix",
-        "a whole number": "encoder.depth encoder.layers.* adapter.rank adapter.matrices adapter.vectors",
+        "a whole number": "encoder.depth encoder.layers.* encoder.table.size encoder.table.dimension adapter.rank "
+        "adapter.matrices adapter.vectors",
         "a number": "adapter.error adapter.largest_error",
     }.items()
     for key in keys.split()
@@ -166,8 +167,10 @@ def _needed(held: Mapping[str, Any]) -> list[str]:
     if held["kind"] != "transport":
         return ["network"]
     entry = held.get("encoder")
-    static = isinstance(entry, Mapping) and "static" in entry
+    table = isinstance(entry, Mapping) and "table" in entry
+    static = table or (isinstance(entry, Mapping) and "static" in entry)
     needed = ["encoder", "encoder.identity", *([] if static else ["encoder.depth", "encoder.layers"])]
+    needed += ["encoder.table.size", "encoder.table.dimension"] if table else []
     if static or not isinstance(entry, Mapping) or not ("adapter" in held or "stored" in entry or "base" in entry):
         return needed
     needed += ["encoder.base", "encoder.base.name", "encoder.base.revision", "encoder.base.sha256"]

@@ -95,7 +95,10 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
         return {"identity": parts.identity, "static": True}
     parts.tokenizer.save(target)
     if isinstance(parts.encoder, TokenTable):
-        return {"identity": parts.identity, "table": list(parts.encoder.rows.shape)}
+        return {
+            "identity": parts.identity,
+            "table": dict(zip(("size", "dimension"), parts.encoder.rows.shape, strict=True)),
+        }
     parts.encoder.model.config.save_pretrained(str(target))
     base = base_of(parts.encoder)
     return {
@@ -213,10 +216,10 @@ def as_table(parts: Parts) -> Parts:
 def _table(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
     if config.long_texts == "window":
         raise InputError(
-            "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it reads "
-            "a text of any length as a whole, so raise `max_length`."
+            "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it "
+            "reads a text of any length as a whole, so raise `max_length`."
         )
-    size, dimension = entry["table"]
+    size, dimension = entry["table"]["size"], entry["table"]["dimension"]
     check_whole("vocab_size", size, place=f" of the table in {folder}")
     check_whole("hidden_size", dimension, place=f" of the table in {folder}")
     tokenizer = Tokenizer(

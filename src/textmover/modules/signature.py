@@ -44,7 +44,7 @@ def _token_entries(metric: MetricModel) -> dict[str, str]:
             entries[name] = str(getattr(config, name))
     if config.stop_words != default.stop_words:
         entries["stopwords"] = ",".join(config.stop_words.split())
-    if not metric.encoder.trainable:
+    if metric.encoder.whole_words:
         entries["unknown"] = config.unknown_words
     return entries
 

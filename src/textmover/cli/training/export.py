@@ -12,6 +12,7 @@ from textmover.checkpoints.card import adapter_card, describe_adapter, without_a
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
+from textmover.checkpoints.token_table import as_token_table
 from textmover.cli.options.columns import first_given, read_tables
 from textmover.files import atomic_file
 from textmover.modules.devices import resolve_device
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> None:
     def add_backends(beside: Path) -> None:
         lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
 
+    if options.table:
+        metric = as_token_table(metric)
     save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
     if adapter is not None:
         lines.append(describe_adapter(metric, folder))
@@ -79,6 +82,8 @@ def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
             "Expected `--backend` without `--adapter`, but got both: what a back-end runs holds all weights, so export "
             "it in full."
         )
+    if options.table and (options.adapter is not None or options.backend):
+        raise InputError("Expected `--table` without `--adapter` and `--backend`, but got both: no encoder is left.")
     if options.push is None and (options.private or options.push_revision is not None):
         raise InputError("Expected `--push OWNER/NAME` beside `--private` or `--push-revision`, but got none: give it.")
     if options.push is not None:

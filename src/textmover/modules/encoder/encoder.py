@@ -32,7 +32,7 @@ class Encoder(nn.Module):
     training. Texts longer than ``window`` tokens are read in overlapping windows.
     """
 
-    trainable = True
+    whole_words = False
 
     def __init__(
         self,

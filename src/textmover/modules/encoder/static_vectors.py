@@ -124,7 +124,7 @@ class StaticEncoder(nn.Module):
 
     anchor: Tensor
 
-    trainable = False
+    whole_words = True
     layers = (0,)
     depth = 0
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError, TokenBatch
 
-POSITIONS = 32
+POSITIONS = 8
 """Places of a text over which a token's vector is averaged, since the embeddings of a transformer tell places, too."""
 
-TOKENS = 256
+TOKENS = 512
 """Tokens that are read at a time."""
 
 
@@ -27,7 +27,7 @@ class TokenTable(nn.Module):
     rows: Tensor
     scales: Tensor
 
-    trainable = False
+    whole_words = False
     layers = (0,)
     depth = 0
 
@@ -76,8 +76,8 @@ def token_vectors(encoder: object, size: int) -> Tensor:
     if not isinstance(encoder, Encoder) or encoder.layers != (0,):
         layers = ", ".join(map(str, encoder.layers)) if isinstance(encoder, Encoder) else "those of a table"
         raise InputError(
-            f"Expected a metric that reads layer 0 of its encoder to make a table of, but got layer {layers}: above it a "
-            "token's vector depends on the rest of the text, so train one with `layer: 0`."
+            f"Expected a metric that reads layer 0 of its encoder to make a table of, but got layer {layers}: above it "
+            "a token's vector depends on the rest of the text, so train one with `layer: 0`."
         )
     found = []
     for start in range(0, size, TOKENS):
