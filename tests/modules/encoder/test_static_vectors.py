@@ -516,7 +516,7 @@ def test_an_id_of_another_vocabulary_is_refused(vectors):
 
 def test_nothing_to_train_and_nothing_to_keep(vectors):
     encoder = StaticEncoder(vectors)
-    assert (encoder.layers, encoder.depth, encoder.dimension, encoder.trainable) == ((0,), 0, 3, False)
+    assert (encoder.layers, encoder.depth, encoder.dimension, encoder.whole_words) == ((0,), 0, 3, True)
     assert encoder.device == torch.device("cpu")
     assert list(encoder.parameters()) == []
     assert encoder.state_dict() == {}
