@@ -9,7 +9,7 @@ import torch
 
 from textmover.metrics import TextMoverBERTScore
 from textmover.modules import MetricModel
-from textmover.modules.tokens.unknown_tokens import surface_number
+from textmover.modules.tokens.unknown_tokens import apart, surface_number
 from textmover.presets import PRESETS, preset_config
 from textmover.report.explanation.wording import flag_notes
 from textmover.scoring import Scorer
@@ -177,6 +177,14 @@ def test_the_tokenizer_tells_them_apart(tiny_metric):
     assert joined.unknown_words == ((), *batch.unknown_words)
     assert joined.select([2, 0]).unknown_words == (("σφ", "[UNK]"), ())
     assert TokenBatch.concatenate([known, known]).unknown is None
+
+
+def test_texts_of_a_batch_with_unknown_tokens_that_have_none_are_matched_as_they_are(tiny_metric):
+    metric = tiny_metric()
+    batch = metric.tokenize(["the dog", "tea ✅", "a dog"])
+    sides = [metric.text_features(batch.select(rows)) for rows in ([0], [1], [2])]
+    assert apart(sides[0], sides[2])[0] is sides[0]
+    assert apart(sides[0], sides[1])[1].vectors.shape[-1] == sides[1].vectors.shape[-1] + 1
 
 
 def test_a_tokenizer_that_does_not_know_where_tokens_stand_matches_equal_texts(build):

@@ -1,4 +1,4 @@
-"""A table of token vectors in the place of an encoder: what a pretrained one makes of each token by itself."""
+"""A table of token vectors in the place of an encoder: the embeddings of each token by itself."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TokenTable(nn.Module):
 
 @torch.no_grad()
 def token_vectors(encoder: object, size: int) -> Tensor:
-    """What the embeddings of an encoder make of each of ``size`` tokens, the mean over places, float32 ``[V, D]``."""
+    """Embeddings of each of ``size`` tokens, the mean over places, float32 ``[V, D]``."""
     if not isinstance(encoder, Encoder) or encoder.layers != (0,):
         layers = ", ".join(map(str, encoder.layers)) if isinstance(encoder, Encoder) else "those of a table"
         raise InputError(

@@ -12,7 +12,7 @@ FILE = "tokenizer.json"
 
 
 class TokenizerFile:
-    """What :class:`~textmover.modules.tokens.tokenizer.Tokenizer` asks of a Hugging Face tokenizer."""
+    """The part of a Hugging Face tokenizer that :class:`~textmover.modules.tokens.tokenizer.Tokenizer` reads."""
 
     is_fast = True
     pad_token_id = 0
