@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ MIRROR = "TEXTMOVER_DATA_MIRROR"
 
 HUB = "https://huggingface.co"
 ATTEMPTS = 5
+LARGE = 1_000_000  # bytes
 TIMEOUT = 60.0  # seconds without a byte
 FULL = (errno.ENOSPC, errno.EDQUOT)
 TOO_FAR = 416  # the range begins behind the end: the file is complete
@@ -33,7 +35,7 @@ def address_of(published: str) -> str:
     return endpoint + published.removeprefix(HUB) if published.startswith(f"{HUB}/") else published
 
 
-def download(published: str, path: Path, sha256: str | None, by_hand: str) -> None:
+def download(published: str, path: Path, sha256: str | None, by_hand: str, tell: Callable[[str], object]) -> None:
     """Fetch a file; what an earlier attempt left is kept and continued.
 
     Args:
@@ -41,6 +43,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str) -> No
         path: Where it goes once it is complete and has the expected hash.
         sha256: Expected hash; not checked if ``None``.
         by_hand: Way out where the file cannot be fetched.
+        tell: Takes the names and sizes of large files.
     """
     if path.is_file():
         return
@@ -51,7 +54,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str) -> No
         before = part.stat().st_size if part.exists() else 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if _complete(address, part):
+            if _complete(address, part, tell):
                 break
             reason = "the connection was cut"
         except HTTPError as error:
@@ -86,7 +89,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str) -> No
     part.replace(path)
 
 
-def _complete(address: str, part: Path) -> bool:
+def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
     """Append what is missing; returns whether the file is complete."""
     note = part.with_name(f"{part.name}.version")  # of the file that the part is of
     have = part.stat().st_size if part.exists() else 0
@@ -102,6 +105,9 @@ def _complete(address: str, part: Path) -> bool:
             if not goes_on and version and not version.startswith("W/"):
                 note.write_text(version, encoding="utf-8")
             length = answer.headers.get("Content-Length")
+            if length is not None and int(length) >= LARGE:
+                already = f" after {have / 1e6:,.0f} MB that are here" if goes_on else ""
+                tell(f"  {part.stem}: {int(length) / 1e6:,.0f} MB{already}")
             with part.open("ab" if goes_on else "wb") as out:
                 start = out.tell()
                 shutil.copyfileobj(answer, out, 1 << 20)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -72,6 +73,8 @@ def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tel
                     used |= _make(one, part, folder, tell)
             for path in used:  # several sets may be made of one file
                 path.unlink(missing_ok=True)
+            if not any(path.is_file() for path in (folder / DOWNLOADS).rglob("*")):
+                shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)
     except (PermissionError, FileExistsError, NotADirectoryError) as error:
         raise InputError(
             f"Expected to be able to write into {folder}, but got: {error.strerror}. Name another folder with {FOLDER}."
@@ -86,10 +89,9 @@ def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
         return folder / DOWNLOADS / local_name(one.address + path)
 
     paths = paths_of(part, one.layout)
-    for number, path in enumerate(paths, start=1):
-        if not published(path).is_file():
-            tell(f"  {number} of {len(paths)}: {path}")
-        download(one.address + path, published(path), one.sha256.get(path), by_hand)
+    tell(f"  {part.file} is made of {len(paths)} published file{'' if len(paths) == 1 else 's'}")
+    for path in paths:
+        download(one.address + path, published(path), one.sha256.get(path), by_hand, tell)
     try:
         count, digest = _write(converted(one.layout, published, part), folder / part.file, part.rows)
     except LayoutError as error:
@@ -100,7 +102,7 @@ def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
         ) from error
     tell(f"  {folder / part.file}: {count:,} rows")
     if part.sha256 not in (None, digest):
-        tell(f"  {part.file} is not to the byte the file that the published figures were computed on")
+        tell(f"  note: {part.file} differs from the file that the published figures were computed on")
     return {published(path) for path in paths}
 
 

@@ -196,7 +196,7 @@ def detokenised(text: str) -> str:
     """
     joined, space, opened, last = "", "", {'"': False, "'": False}, ""
     for token in text.split():
-        glued = CLOSING.fullmatch(token) or (last and re.match(r"'\w", token))
+        glued = bool(CLOSING.fullmatch(token) or (last and re.match(r"'\w", token)))
         if token in opened:
             glued = opened[token] or (token == "'" and last.endswith("s"))
             opened[token] = not glued
@@ -212,12 +212,11 @@ def _systems_of_2017(published: Published, part: Part) -> Iterator[Row]:
     renamed: Mapping[str, str] = part.options.get("renamed", {})
     rated: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
     for line in _lines(published, ratings)[1:]:
-        cells = line.split()
-        if len(cells) != len(("LP", "DATA", "SYSTEM", "SID", "HUMAN")) or not cells[3].isdigit():
+        match = re.fullmatch(r"(\S+) \S+ (\S+) (\d+) (\S+)", line.strip())
+        if match is None:
             raise LayoutError(f"Expected {ratings} to have the columns LP DATA SYSTEM SID HUMAN, but got {line[:60]!r}")
-        pair, _, systems, number, score = cells
-        first = systems.split("+")[0]
-        rated.setdefault((pair, renamed.get(first, first)), []).append((systems, int(number), score))
+        first = match[2].split("+")[0]
+        rated.setdefault((match[1], renamed.get(first, first)), []).append((match[2], int(match[3]), match[4]))
     for values in part.each:
         names = [_fill(text, values) for text in texts]
         source, reference, hypothesis = (_lines(published, name) for name in names)
