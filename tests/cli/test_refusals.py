@@ -51,7 +51,6 @@ CASES = {
         --reference-column ref | `--reference-column` together with --data
         --references r.txt | `--references` together with --hypotheses
         --data-format csv | `--data-format` together with --data
-        --missing-references leave-out | Expected `--missing-references` together with --data
         --shard-size 0 | at least 1 pair, but got 0
         --resume | --resume together with --output
         --format parquet | --format parquet together with --output

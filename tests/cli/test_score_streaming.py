@@ -211,16 +211,19 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
 def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, refuse, write):
     for name, lines, line in (
         ("t.jsonl", [json.dumps({"hypothesis": "a", "reference": cell}) for cell in ("a", "", "b", None)], 2),
-        ("t.csv", ["hypothesis,reference", "a,a", "b,", "b,b", "c,"], 3),
+        ("t.csv", ["hypothesis,reference", "a,a", "b, ", "b,b", "c,"], 3),
+        ("r.txt", ["a", "", "b", "  "], 2),
     ):
         table = write(name, lines)
-        said = refuse("--data", table)
-        assert f"a reference in column 'reference' of {table}, line {line}, but got none: add one" in said
+        given = ("-i", write("h.txt", ["a", "b", "b", "c"]), table) if name == "r.txt" else ("--data", table)
+        said = refuse(*given)
+        place = f"line {line} of {table}" if name == "r.txt" else f"column 'reference' of {table}, line {line}"
+        assert f"a reference in {place}, but got none: add one" in said
         assert "or set `--missing-references` to leave-out" in said
-        given = ("--data", table, "--missing-references", "leave-out")
+        given += ("--missing-references", "leave-out")
         ended = score(*given)
         assert np.isnan(np.array(ended.out.split(), dtype=float)).tolist() == [False, True, False, True]
-        assert ended.err.startswith("2 rows were left out; the first: Expected a reference in column")
+        assert ended.err.startswith("2 rows were left out; the first: Expected a reference in ")
         told = json.loads(score(*given, "--only-mean", "--format", "json").out)
         assert (told["n"], told["skipped"]) == (2, 2)
 

@@ -256,6 +256,9 @@ def test_unknown_words_that_are_kept(table, build):
     found = Scorer(build("wmd", unknown_words="zero")).score(one, other)
     assert found.scores[0] == pytest.approx(expected, abs=1e-6)
     assert found.counts == {"unknown": 1}
+    for policy in ("mean", "zero"):
+        found = Scorer(build("wmd", unknown_words=policy)).score(["zyx", "zyx"], ["qqq", "zyx"])
+        assert (found.scores.tolist(), found.counts) == ([0, 0], {"empty": 2, "unknown": 2})
     scorer = Scorer(build("wmd", unknown_words="error"))
     assert scorer.score(["the dog"], ["old dog"]).counts == {}
     with pytest.raises(InputError, match=r"a vector in .*vectors\.txt, but 'zyx' has none"):

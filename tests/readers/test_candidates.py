@@ -139,5 +139,9 @@ def test_a_table_without_lists(tmp_path):
 def test_references_may_lack_nothing():
     with pytest.raises(InputError, match="at least one reference in line 4"):
         Candidates(("a",), (), place="line 4").checked()
+    with pytest.raises(
+        InputError, match="references with text in line 4, but number 2 is empty: remove it and its weight"
+    ):
+        Candidates(("a", ""), ("b", " "), place="line 4").checked()
     with pytest.raises(InputError, match="a weight for each reference in line 4"):
         Candidates(("a",), ("b", "c"), (1.0,), place="line 4").checked()

@@ -20,7 +20,7 @@ COLUMNS = Columns(groups=("lp",))
 TEXTS = Columns(score=None)
 RECORDS = [
     {"lp": "de-en", "hypothesis": 'He said "no', "reference": 'He said "no".', "score": 0.1},
-    {"lp": "fi-en", "hypothesis": "Zażółć\u2028gęślą", "reference": " ", "score": -1.2345678901234567},
+    {"lp": "fi-en", "hypothesis": "Zażółć\u2028gęślą", "reference": " z ", "score": -1.2345678901234567},
 ]
 SEGMENTS = [Segment(r["hypothesis"], (r["reference"],), r["score"], None, {"lp": r["lp"]}) for r in RECORDS]
 

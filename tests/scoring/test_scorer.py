@@ -128,6 +128,7 @@ def test_matchings_without_sides_have_no_precision(tiny_encoder):
         (["a", "b"], [["x"], ["y", "z"]], [("x",), ("y", "z")]),
         (["a", "b"], ["x", ("y", "z")], [("x",), ("y", "z")]),
         (["a"], "x", [("x",)]),
+        (["a", "b"], [["x", " "], [""]], [("x",), ("",)]),
         ([], [], []),
     ],
 )

@@ -31,6 +31,11 @@ class Candidates(NamedTuple):
                 raise InputError(
                     f"Expected at least one {what} in {self.place}, but got none: add one or leave the segment out."
                 )
+        blank = next((place for place, text in enumerate(self.references or (), start=1) if not text.strip()), None)
+        if blank is not None:
+            raise InputError(
+                f"Expected references with text in {self.place}, but number {blank} is empty: remove it and its weight."
+            )
         if self.weights is None:
             return self
         compared = self.texts if self.references is None else self.references

@@ -286,7 +286,7 @@ class TableRow(NamedTuple):
             value = self.cells.get(column)
             cell = value if isinstance(value, list) else [value]
             texts += [self._checked_text(column, text) for text in cell if text is not None]
-        found = tuple(filter(None, texts))
+        found = tuple(text for text in texts if text.strip())
         if not found:
             raise NoReferenceError(
                 f"Expected a reference in {self.cell(*columns)}, but got none: add one or remove the row."

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from textmover.readers.lines import Followed, LineError, Position, check_once, side_by_side
+from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
 from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows
 from textmover.types import InputError
 
@@ -45,6 +45,7 @@ class TextFiles(_Reading):
     hypotheses: tuple[str, ...]  # the file of each system, also compressed as ``.gz`` or ``.zst``
     references: tuple[str, ...]  # one or more files
     on_error: OnError = "stop"  # what a line does that is not UTF-8
+    missing_references: MissingReferences | None = None  # what a row without a reference does
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -65,15 +66,16 @@ class TextFiles(_Reading):
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
-                if len(texts) == len(lines):
-                    references = texts[systems:]
-                    kept = tuple(filter(None, references)) if "" in references else tuple(references)
-                    yield Row(number, tuple(texts[:systems]), kept or ("",))
+                references = tuple(text for text in texts[systems:] if text.strip())
+                if len(texts) == len(lines) and references:
+                    yield Row(number, tuple(texts[:systems]), references)
                     continue
-                problem = next(line for line in lines if isinstance(line, LineError))
-                if self.on_error == "stop":
-                    raise problem
-                yield Row(number, (), (), str(problem))
+                files = " or ".join(map(shown, self.references))
+                problem = next((line for line in lines if isinstance(line, LineError)), None) or NoReferenceError(
+                    f"Expected a reference in line {number} of {files}, but got none: add one, or remove the line from "
+                    "all files."
+                )
+                yield left_out(problem, number, self.on_error, self.missing_references)
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,23 @@ class TableFile(_Reading):
             hypotheses = tuple(row.text(column) for column in self.hypotheses)
             return Row(number, hypotheses, row.references(self.references))
         except InputError as problem:
-            lacking = isinstance(problem, NoReferenceError)
-            if self.on_error == "skip" or (lacking and self.missing_references == "leave-out"):
-                return Row(number, (), (), str(problem))
-            if lacking and self.missing_references is not None:
-                raise NoReferenceError(
-                    f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out."
-                ) from problem
-            if isinstance(row, TableRow) and number == 1:
-                # JSON Lines name their columns row by row: a first one without a text more likely has another name.
-                check_columns(row.name, tuple(row.cells), self._fields)
-            raise
+            try:
+                return left_out(problem, number, self.on_error, self.missing_references)
+            except InputError as error:
+                if isinstance(row, TableRow) and number == 1 and not isinstance(error, NoReferenceError):
+                    # JSON Lines name their columns row by row: a first one without a text more likely has another name.
+                    check_columns(row.name, tuple(row.cells), self._fields)
+                raise
+
+
+def left_out(problem: InputError, number: int, on_error: OnError, missing: MissingReferences | None) -> Row:
+    """A row that is left out because of a problem, which is raised unless the options allow that."""
+    lacking = isinstance(problem, NoReferenceError)
+    if on_error == "skip" or (lacking and missing == "leave-out"):
+        return Row(number, (), (), str(problem))
+    if lacking and missing is not None:
+        raise NoReferenceError(f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out.")
+    raise problem
 
 
 Rows = TextFiles | TableFile

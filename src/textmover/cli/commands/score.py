@@ -61,13 +61,14 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
         )
     flag = "-i" if options.input is not None else "--hypotheses"
     refuse_table_options(options, flag)
+    lacking = options.on_error, options.missing_references or "error"
     if options.input is None:
-        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), options.on_error)
+        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), *lacking)
     if len(options.input) < 2:
         raise InputError(
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
-    return TextFiles((options.input[0],), tuple(options.input[1:]), options.on_error)
+    return TextFiles((options.input[0],), tuple(options.input[1:]), *lacking)
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:

@@ -38,7 +38,8 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
                 raise InputError(
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
-    return grouped
+    # Of several references, empty ones are missing.
+    return [tuple(one for one in texts if one.strip()) or texts if len(texts) > 1 else texts for texts in grouped]
 
 
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
