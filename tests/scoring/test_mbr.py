@@ -135,7 +135,7 @@ def test_weights_and_the_candidate_itself(made, sets, name, include_self, weight
 @pytest.mark.parametrize("name", ["twmd", "moverscore-wmd2"])
 def test_references_of_their_own(made, sets, name):
     scorer = made(name)
-    references = [sentences(4, 7), [*sentences(2, 8), sets[1][0], sets[1][0]], sentences(1, 9), ["a dog", ""], ["a"]]
+    references = [sentences(4, 7), [*sentences(2, 8), sets[1][0], sets[1][0]], sentences(1, 9), ["a dog", "tea"], ["a"]]
     found = choose(scorer, sets, references, matrices=True)
     assert found.signature.entries["mbr"] == "references"
     for choice, candidates, texts in zip(found.choices, sets, references, strict=True):
