@@ -136,14 +136,22 @@ def test_every_field_can_be_overridden():
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("twdm", "twmd"), ("bertscore", "bertscore-r"), ("BERTScore-F1", None), ("zzz", None), ("", None)],
+    [
+        ("twdm", "twmd"),
+        ("bertscore", "bertscore-f1"),
+        ("BERT_Score", "bertscore-f1"),
+        ("BERTScore-F1", "bertscore-f1"),
+        ("hmd", "hmd-f1"),
+        ("zzz", None),
+        ("", None),
+    ],
 )
 def test_an_unknown_preset_is_refused_with_the_nearest_and_the_list(name, near):
     with pytest.raises(InputError) as caught:
         preset_config(name)
     message = str(caught.value)
     assert repr(name) in message
-    assert ("Did you mean" in message) == (near is not None)
+    assert (f"Did you mean {near!r}?" in message) if near else ("Did you mean" not in message)
     assert all(preset in message for preset in PRESETS)
 
 

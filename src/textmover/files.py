@@ -40,6 +40,12 @@ LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escap
 UNTOUCHED = 24 * 3600.0
 """Seconds after which an unlocked leftover of another machine goes: its lock may not be visible from here."""
 
+_named: dict[Path, Path] = {}
+"""Outputs that were checked, as their users name them, by full path."""
+
+_written: dict[Path, None] = {}
+"""Those of them that this process has written since :func:`take_written` was called."""
+
 _cleaned: set[Path] = set()
 """Folders in which this process has looked for leftovers."""
 
@@ -69,6 +75,19 @@ def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
                 os.fsync(stream.fileno())
             beside.chmod(0o666 & ~_umask())
             os.replace(beside, path)
+            note_written(path)
+
+
+def take_written() -> list[str]:
+    """Names of the outputs that were written since the last call; of a folder its own."""
+    found = list(map(str, _written))
+    _written.clear()
+    return found
+
+
+def note_written(path: Path) -> None:
+    """Tell :func:`take_written` of a file or folder, by its full path."""
+    _written.update({_named[one]: None for one in (path, *path.parents) if one in _named})
 
 
 @contextlib.contextmanager
@@ -125,6 +144,7 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
         if overwrite and path.is_dir():
             os.replace(path, beside.with_suffix(OLD))
         os.replace(beside, path)
+        note_written(path)
 
 
 @contextlib.contextmanager
@@ -270,6 +290,12 @@ def _check_writable(path: Path, folder: Path) -> None:
         raise InputError(
             f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
         )
+    name_output(path, path)
+
+
+def name_output(written: Path, name: Path) -> None:
+    """Let :func:`take_written` give a name once a file is written."""
+    _named[written.resolve()] = name
 
 
 def write_output(text: str, path: Path) -> None:

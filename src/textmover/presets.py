@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -180,7 +181,10 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
         released: Names of released metrics, which it may have been meant for.
         hint: The way out, where it is known; the nearest name otherwise.
     """
-    near = difflib.get_close_matches(name, [*released, *PRESETS], n=1)
+    plain = re.sub(r"bert-?score", "bertscore", name.lower().replace("_", "-"))
+    known = [*released, *PRESETS]
+    family = sorted((one for one in known if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
+    near = family if plain not in known and family else difflib.get_close_matches(plain, known, n=1)
     nearest = f"Did you mean {near[0]!r}?" if near else "If that is an encoder, give it as `encoder` beside a preset."
     return InputError(
         f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint or nearest} "

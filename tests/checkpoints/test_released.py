@@ -160,3 +160,10 @@ def test_training_starts_from_one(embedded):
     metric.train()
     metric(*tokens).score.sum().backward()
     assert any(one.grad is not None and bool(torch.any(one.grad != 0)) for one in metric.encoder.parameters())
+
+
+def test_the_signature_of_a_released_metric_names_it_unless_a_field_is_changed(embedded):
+    name = "textmover-general"
+    assert Scorer.from_pretrained(name).signature.entries["release"] == name
+    assert "release" not in Scorer.from_pretrained(name, multi_reference="mean").signature.entries
+    assert "release" not in Scorer.from_pretrained("twmd").signature.entries

@@ -21,10 +21,7 @@ def test_other_dimensions_are_shown_and_scores_kept(run, several, tmp_path):
     assert ended.code == 2
     assert "mine: mean Pearson" in ended.out
     assert f"No agreement. Two · flat: {REASON}" in ended.out
-    assert "Scores: two.scores.tsv" in ended.out
-    assert "Report: page/index.html" in ended.out
-    assert ended.err.startswith(f"textmover: Two · flat: {REASON}")
-    assert ended.err.count("\n") == 1
+    assert ended.complaint().startswith(f"Written: two.scores.tsv, page\ntextmover: Two · flat: {REASON}")
     assert (tmp_path / "two.scores.tsv").exists()
     assert "Two · good" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
     for form in ("markdown", "csv", "latex"):

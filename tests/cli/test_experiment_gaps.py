@@ -117,7 +117,8 @@ def expected(tiny_encoder, ratings):
 
 def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(lacking, data, tiny_encoder, tmp_path):
     told, err = lacking(data(hotels=(CLEAR, SAME)), EXPERIMENT + FIGURE, options=("--output", "page.md"))
-    warning, error = err.splitlines()
+    warning, written, error = err.splitlines()
+    assert written == "Written: page.scores/Hotels.tsv, page.scores/Trees_old.tsv, page.md"
     reason = "Expected a group in which agreement can be computed, but got none (all: its ratings are all equal)"
     assert warning.startswith(f"Hotels, fluent, Pearson's r: {reason}")  # before the work
     assert error == (
@@ -229,7 +230,7 @@ def test_the_scores_of_each_set_are_kept_and_read_back(run, data, command, tiny_
     path = data()
     ended = run(*command(path), "--output", "pages/page.md").ok()
     kept = tmp_path / "pages" / "page.scores"
-    assert ended.out.endswith("Scores: pages/page.scores/Hotels.tsv, pages/page.scores/Trees_old.tsv\n")
+    assert ended.err == "Written: pages/page.scores/Hotels.tsv, pages/page.scores/Trees_old.tsv, pages/page.md\n"
     assert sorted(one.name for one in kept.iterdir()) == ["Hotels.tsv", "Trees_old.tsv"]
     with (kept / "Hotels.tsv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t"))
@@ -253,7 +254,9 @@ def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path,
     monkeypatch.setattr(experiment_scores, "baseline_scores", interrupted)
     ended = run(*command(data()))
     assert (ended.code, ended.out) == (code, "")
-    assert ended.err == "textmover: interrupted: the scores so far are in small.scores\n"
+    assert (
+        ended.err == "Written: small.scores/Hotels.tsv\ntextmover: interrupted: the scores so far are in small.scores\n"
+    )
     header, *rows = (tmp_path / "small.scores" / "Hotels.tsv").read_text().splitlines()
     assert header.split("\t")[-1] == "ours"
     assert len(rows) == 5

@@ -162,7 +162,7 @@ def test_files_of_every_format_and_the_mean_of_all_shards(score, corpus, tmp_pat
     told = json.loads(score("-i", first, references, "--only-mean", "--format", "json").out)
     assert (told["mean"], told["n"]) == (pytest.approx(scores.mean(), abs=1e-9), 100)
     command = ("-i", first, references, "--output", "mean.txt")
-    score(*command, "--only-mean")
+    score(*command, "--only-mean", "--resume")
     assert float((tmp_path / "mean.txt").read_text()) == pytest.approx(scores.mean(), abs=1e-8)
     assert (tmp_path / ".mean.txt.textmover.json").is_file()
     assert "its values is 'mean alone' and that of this run 'all'" in score(*command, "--resume").err
@@ -393,7 +393,7 @@ def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_enco
 @pytest.mark.parametrize("output", ["s.tsv.gz", "out/"])
 def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, write, tmp_path, output):
     first, second, references = corpus
-    assert score("-i", first, references, "--output", output).code == 0
+    assert score("-i", first, references, "--output", output, "--resume").code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     ended = score("-i", first, references, "--output", output, "--resume")
     assert (ended.code, ended.err) == (
@@ -417,6 +417,9 @@ def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, w
         in score("-i", first, references, "--output", output, "--resume").complaint()
     )
     assert score("-i", first, references, "--output", output, "--overwrite").code == 0
+    if not output.endswith("/"):
+        assert not (tmp_path / f".{output}.textmover.json").exists()
+        before = {path: content for path, content in before.items() if not path.name.endswith(".textmover.json")}
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -454,7 +457,7 @@ def test_what_an_interruption_left_beside_a_result_is_cleared_away(score, corpus
     assert broken == whole
 
     command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
-    score(*command)
+    score(*command, "--resume")
     (tmp_path / "s.txt.parts").mkdir()
     (tmp_path / "s.txt.parts" / "_merged.json").write_text("{}")
     assert score(*command, "--resume").err.startswith("Complete already: s.txt")

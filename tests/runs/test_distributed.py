@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -97,9 +98,10 @@ def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
     ended = score("-i", *texts, "--output", path, "--devices", 2, own=True)
     assert path.read_bytes() == whole
     assert whole.count(b"\n") == 1001
-    signature, said = ended.stderr.splitlines()  # each once, and nothing else
+    mean, signature, said = ended.stderr.splitlines()  # each once, and nothing else
+    assert re.fullmatch(r"Mean: -?0\.\d{4} ± 0\.\d{4} \(standard error\), 1,001 segments", mean)
     assert signature.startswith("Signature: textmover:")
-    assert said == f"Scores: {path}"
+    assert said == f"Written: {path}"
     assert ended.stdout == ""
     assert not path.with_name("scores.txt.parts").exists()
 

@@ -76,6 +76,8 @@ class Parser(argparse.ArgumentParser):
             what, word = ("a command", found[1]) if found[2] is None else ("known options", found[2].partition("=")[0])
             near = difflib.get_close_matches(word, COMMANDS if found[2] is None else self.known_options, 1, 0.7)
             message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
+            if word in ("-s", "--sources"):
+                message = f"Expected hypotheses and references, but got {word}: no metric reads sources, leave it out"
         self.exit(2, f"textmover: {message} (see `{self.prog} --help`)\n")
 
 
@@ -103,7 +105,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         set_up_logging(quiet=True)
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
         with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
-            outcome.code = run(options) or 0
+            try:
+                outcome.code = run(options) or 0
+            finally:
+                from textmover.files import take_written  # imports NumPy, which help can do without
+
+                written = take_written()
+                if written and not getattr(options, "quiet", False):
+                    sys.stderr.write(f"Written: {', '.join(written)}\n")
     return outcome.code
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from textmover.files import atomic_bytes, check_output, growing_file
+from textmover.files import atomic_bytes, check_output, growing_file, note_written
 from textmover.readers.candidates import Candidates
 from textmover.runs.shards.score_formats import check_compression, compressed, format_of
 from textmover.types import InputError
@@ -92,6 +92,7 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
             raw.flush()
             os.fsync(raw.fileno())
             os.replace(partial, path)
+            note_written(path.resolve())
             return
         except (InputError, KeyboardInterrupt, OSError) as error:
             stopped: BaseException = error

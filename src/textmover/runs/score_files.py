@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from textmover.files import atomic_file, check_output
+from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.types import InputError
 
@@ -86,6 +86,9 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             )
         if any(Path(one).is_dir() and path.resolve() == Path(one).resolve() for one in inputs):
             raise InputError(f"Expected `--output` to be a new folder, but got the input {path}: give another name.")
+        from textmover.runs.shards.folder import SUMMARY
+
+        name_output(path / SUMMARY, path)
         return Target(Layout("parquet", systems), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
     format = options.format or format_of(path)

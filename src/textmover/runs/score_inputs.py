@@ -79,7 +79,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
         references=options.reference_column,
         on_error=options.on_error + without,
     )
-    return Parts(target.parts_folder, target.layout, manifest, machine_of(device))
+    return Parts(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
 
 
 def score_rows(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
@@ -142,8 +142,8 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
             check_rows(path, target.layout, count)
             compared = "has as many rows as the input"
         logger.warning(
-            "%s %s, but there is no %s that says which metric and texts it was made with, so these are not compared: "
-            "--overwrite computes it again.",
+            "%s %s, but there is no %s that says which metric and texts it was made with (a run with --resume writes "
+            "it), so these are not compared: --overwrite computes it again.",
             path,
             compared,
             receipt_path(path),

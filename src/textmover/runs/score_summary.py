@@ -26,14 +26,16 @@ class Tally:
     """Segments that were out of the ordinary, by kind."""
     names: tuple[str, ...]
     """The values that each row has, ``score`` first."""
+    squares: tuple[float, ...] = ()
+    """Sum of squared deviations from the mean of each system; missing from records of earlier versions."""
 
 
 @dataclass(frozen=True)
 class Summary(Tally):
     """Summary of all rows."""
 
-    systems: tuple[str, ...]
-    signature: str
+    systems: tuple[str, ...] = ()
+    signature: str = ""
 
     @property
     def means(self) -> tuple[float, ...]:
@@ -41,18 +43,39 @@ class Summary(Tally):
         scored = self.rows - self.skipped
         return tuple(total / scored if scored else math.nan for total in self.sums)
 
+    @property
+    def standard_errors(self) -> tuple[float, ...]:
+        """Standard error of each mean, NaN for fewer than two rows."""
+        scored = self.rows - self.skipped
+        known = scored > 1 and self.squares
+        return tuple(math.sqrt(one / (scored - 1) / scored) if known else math.nan for one in self.squares or self.sums)
+
+    def _mean_lines(self) -> list[str]:
+        scored = self.rows - self.skipped
+        segments = f"{scored:,} segment{'' if scored == 1 else 's'}"
+        found = []
+        for system, mean, error in zip(self.systems, self.means, self.standard_errors, strict=True):
+            of = f" of {system}" if len(self.systems) > 1 else ""
+            error_told = "" if math.isnan(error) else f" ± {error:.4f} (standard error)"
+            found.append(f"Mean{of}: {mean:.4f}{error_told}, {segments}")
+        return found
+
     def said(self, *, signature: bool) -> list[str]:
-        """Lines that close a run: how many segments are flagged, and the signature where it is asked for."""
+        """Lines that close a run: how many segments are flagged; means and signature where they are asked for."""
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
         found = [f"Flagged: {kinds} (of {(self.rows - self.skipped) * len(self.systems):,} segments)"] if kinds else []
-        return [*found, *([f"Signature: {self.signature}"] if signature else [])]
+        return [*found, *([*self._mean_lines(), f"Signature: {self.signature}"] if signature else [])]
 
     def entries(self) -> dict[str, Any]:
         """The summary for JSON: the mean of a single system, or the means of several by name."""
-        means = [None if math.isnan(mean) else mean for mean in self.means]
-        several = len(self.systems) > 1
+
+        def shown(values: Sequence[float]) -> Any:
+            found = [None if math.isnan(value) else value for value in values]
+            return dict(zip(self.systems, found, strict=True)) if len(self.systems) > 1 else found[0]
+
         return {
-            "mean": dict(zip(self.systems, means, strict=True)) if several else means[0],
+            "mean": shown(self.means),
+            "standard_error": shown(self.standard_errors),
             "n": self.rows - self.skipped,
             **({"skipped": self.skipped} if self.skipped else {}),
             "counts": dict(self.counts),
@@ -65,16 +88,29 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
     counts: Counter[str] = Counter()
     for one in tallies:
         counts.update(one.counts)
+    sums = tuple(math.fsum(one.sums[place] for one in tallies) for place in range(len(systems)))
     return Summary(
         rows=sum(one.rows for one in tallies),
         skipped=sum(one.skipped for one in tallies),
         problem=next((one.problem for one in tallies if one.problem), ""),
-        sums=tuple(math.fsum(one.sums[place] for one in tallies) for place in range(len(systems))),
+        sums=sums,
         counts=counts,
         names=tallies[0].names if tallies else ("score",),
+        squares=_squares(tallies, sums) if all(one.squares for one in tallies) else (),
         systems=systems,
         signature=signature,
     )
+
+
+def _squares(tallies: Sequence[Tally], sums: Sequence[float]) -> tuple[float, ...]:
+    """Squared deviations from the mean of all rows, from those of each shard from its own mean."""
+    counts = [one.rows - one.skipped for one in tallies]
+    found = []
+    for place, total in enumerate(sums):
+        mean = total / max(1, sum(counts))
+        between = (n * (one.sums[place] / n - mean) ** 2 for one, n in zip(tallies, counts, strict=True) if n)
+        found.append(math.fsum([*(one.squares[place] for one in tallies), *between]))
+    return tuple(found)
 
 
 def check_any_left(rows: int, skipped: int, problem: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import nn
 
-from textmover.checkpoints.hub import default_metric
+from textmover.checkpoints.hub import default_metric, released_folder
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.config import check_choice
@@ -138,6 +138,8 @@ class Scorer(ScorerStatistics):
                 metric = run_with(metric)  # it left when its weights were cast, and came back with others
         scorer = cls(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes, progress=progress)
         scorer._waits_for_fit = run_with if waits else None
+        if not overrides and not Path(name).is_dir() and released_folder(str(name)):
+            scorer._release = {"release": str(name)}
         return scorer
 
     def score(self, hypotheses: Texts, references: References) -> SegmentScores:

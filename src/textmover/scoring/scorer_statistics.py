@@ -67,13 +67,14 @@ class ScorerStatistics(Shown):
         self.metric = metric
         self._engine = engine
         self._progress = progress
+        self._release: dict[str, str] = {}  # entry of the signature for a released metric as it is
         self._of_call: CallStatistics | None = None
         self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
 
     @property
     def signature(self) -> Signature:
-        """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
-        return Signature({"textmover": __version__, **self.fitted_metric.signature.entries})
+        """Everything that the scores depend on: version, release, metric, encoder and its hash, arithmetic."""
+        return Signature({"textmover": __version__, **self._release, **self.fitted_metric.signature.entries})
 
     def __repr__(self) -> str:
         entries = self.signature.entries

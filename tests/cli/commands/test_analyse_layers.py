@@ -57,7 +57,6 @@ def test_table_files_and_figure(run, command, expected, tmp_path):
         "Mean cosine and its standard error over 50 pairs of each kind, drawn from 35 tokens of 6 "
     )
     assert lines[18].startswith("Encoder: tiny@")
-    assert lines[19] == "Files: analyse-layers.tsv, analyse-layers.png"
     assert is_png(tmp_path / "analyse-layers.png")
 
     header, *rows = (line.split("\t") for line in (tmp_path / "analyse-layers.tsv").read_text().splitlines())

@@ -209,7 +209,7 @@ def test_the_suffix_decides_on_the_format_unless_it_is_named(run, write, tmp_pat
         "HTM": "<!DOCTYPE html>",
     }.items():
         output = tmp_path / f"made.{suffix}"
-        assert run("compare", "--scores", path, *FEW, "--output", output) == (0, "", "")
+        assert run("compare", "--scores", path, *FEW, "--output", output) == (0, "", f"Written: {output}\n")
         assert output.read_text(encoding="utf-8").startswith(beginning)
     assert run("compare", "--scores", path, *FEW, "--output", output, "--format", "json").code == 0
     assert json.loads(output.read_text(encoding="utf-8"))["segments"] == 2
@@ -231,3 +231,21 @@ def test_names_do_nothing_to_a_terminal(run, write, command):
     out = run(command, "--scores", path, *FEW).ok().out
     assert "\x1b" not in out
     assert all(name in out for name in ("[/b]", "[red]x[/red]", r"a\x1b[31mz"))
+
+
+def test_a_system_worse_than_the_first_ends_with_1_where_asked(run, write):
+    rows = [f"{0.2 + one / 100}\t{0.1 + one / 100}\t{0.3 + one / 100}" for one in range(40)]
+    path = write("s.tsv", ["first\tworse\tbetter", *rows])
+    common = ("compare", "--scores", path, *FEW)
+    ended = run(*common, "--fail-if-worse", "--format", "json")
+    assert (ended.code, ended.err) == (1, "Worse than first: worse\n")
+    told = json.loads(ended.out)
+    assert told["worse_than_first"] == ["worse"]
+    assert [(one["winner"], one["verdict"]) for one in told["pairs"]] == [
+        ("first", "first is better."),
+        ("better", "better is better."),
+        ("better", "better is better."),
+    ]
+    assert run(*common).code == 0
+    assert run(*common, "--fail-if-worse", "--score-columns", "first", "better").code == 0
+    assert run(*common, "--fail-if-worse", "--score-columns", "better", "first", "--lower-is-better").code == 0

@@ -79,7 +79,7 @@ def test_the_formats_tell_the_same(run, chosen, metric, table, write, tmp_path):
     output = tmp_path / "choices.tsv.gz"
     ended = run("mbr", "--data", table, "--id-column", "id", "--output", output, *metric)
     assert ended.out == ""
-    assert f"Choices: {output}" in ended.err
+    assert f"Written: {output}" in ended.err
     header, *rows = gzip.decompress(output.read_bytes()).decode().splitlines()
     assert header.split("\t") == ["id", "index", "utility", "utilities", "text"]
     for row, one in zip(rows, found, strict=True):

@@ -73,7 +73,7 @@ def test_json_lines_into_a_file_by_its_suffix(run, texts, tmp_path):
     given = ("--types", "deletion", "--degrees", "1", "2", "--versions", "2")
     ended = run("perturb", "-i", texts, *given, "-o", "o.jsonl")
     assert (ended.code, ended.out) == (0, "")
-    assert ended.err.endswith("Written to o.jsonl\n")
+    assert ended.err.endswith("Written: o.jsonl\n")
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     assert all(list(row) == HEADER for row in found)
     assert len(found) == 3 * 2 * 2

@@ -19,7 +19,7 @@ def test_flags_are_a_column_of_tables_and_counted_in_the_closing_line(run, write
     texts = write("h.txt", ["tea 😀", "", "a dog"]), write("r.txt", ["tea", "tea", "a dog"])
     for name in ("s.tsv", "s.csv", "s.jsonl"):
         ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", tmp_path / name)
-        assert "\nFlagged: 1 empty, 1 unknown (of 3 segments)\nSignature: " in ended.err
+        assert "\nFlagged: 1 empty, 1 unknown (of 3 segments)\nMean: " in ended.err
         lines = (tmp_path / name).read_text().splitlines()
         assert [re.search(r'[,\t "](\w*)"?}?$', line)[1] for line in lines[-3:]] == ["unknown", "empty", ""]
     assert lines[-1].endswith('"flags": ""}')
@@ -33,7 +33,7 @@ def test_text_is_one_score_a_line_and_the_signature_beside_it(run, texts, tiny_e
     lines = ended.out.splitlines()
     assert len(lines) == 4
     np.testing.assert_array_equal(np.float32(lines), np.float32(expected.scores))  # nine digits tell float32 apart
-    assert ended.err == f"Signature: {expected.signature}\n"
+    assert ended.err.endswith(f" segments\nSignature: {expected.signature}\n")
 
 
 def test_json_holds_everything_and_the_mean_may_stand_alone(run, texts, tiny_encoder, expected):
@@ -46,18 +46,29 @@ def test_json_holds_everything_and_the_mean_may_stand_alone(run, texts, tiny_enc
     assert (told["counts"], told["flags"]) == ({}, [""] * 4)
     assert told["signature"] == str(expected.signature)
     told = json.loads(run(*common, "--model", "sbert", "--format", "json").out)
-    assert set(told) == {"scores", "flags", "mean", "n", "counts", "signature"}
+    assert set(told) == {"scores", "flags", "mean", "standard_error", "n", "counts", "signature"}
     assert float(run(*common, "--only-mean", "--quiet").silent().out) == pytest.approx(expected.mean, rel=1e-8)
     told = json.loads(run(*common, "--only-mean", "--format", "json").out)
-    assert set(told) == {"mean", "n", "counts", "signature"}
+    assert set(told) == {"mean", "standard_error", "n", "counts", "signature"}
 
 
 def test_output_is_written_where_it_is_wanted(run, texts, tiny_encoder, tmp_path, expected):
     there = tmp_path / "new" / "scores.txt"
     ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", there)
-    assert ended == (0, "", f"Signature: {expected.signature}\nScores: {there}\n")
+    error = expected.scores.std(ddof=1) / 2
+    mean = f"Mean: {expected.mean:.4f} ± {error:.4f} (standard error), 4 segments"
+    assert ended == (0, "", f"{mean}\nSignature: {expected.signature}\nWritten: {there}\n")
     assert len(there.read_text().splitlines()) == 4
-    assert sorted(path.name for path in there.parent.iterdir()) == [".scores.txt.textmover.json", "scores.txt"]
+    assert sorted(path.name for path in there.parent.iterdir()) == ["scores.txt"]
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", there, "--shard-size", 1, "--resume")
+    assert "Complete already" in ended.ok().err
+    there.unlink()
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", there, "--shard-size", 1, "--resume").ok()
+    record = there.with_name(".scores.txt.textmover.json")
+    assert f"{mean}\nSignature: {expected.signature}\nKept for --resume: {record}\nWritten: {there}\n" == ended.err
+    assert sorted(path.name for path in there.parent.iterdir()) == [record.name, "scores.txt"]
+    run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", there, "--overwrite").ok()
+    assert not record.exists()
 
 
 def test_fields_are_overridden_and_named_in_the_signature(run, texts, tiny_encoder, expected):
@@ -164,3 +175,14 @@ def test_a_checkpoint_with_a_damaged_file(refused, texts, checkpoint, tmp_path):
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     assert str(weights) in refused("score", "-i", *texts, "--model", copy)
+
+
+def test_the_mean_and_its_standard_error_do_not_depend_on_shards_and_name_each_system(run, texts):
+    common = ("score", "-t", texts[0], texts[1], "-r", texts[1], "--model", "twmd")
+    whole, cut = (run(*common, *more).ok().err for more in ((), ("--shard-size", 2)))
+    means = cut.splitlines()[:2]
+    assert means[0].startswith(f"Mean of {texts[0]}: 0.")
+    assert means[1] == f"Mean of {texts[1]}: 1.0000 ± 0.0000 (standard error), 4 segments"
+    assert cut == whole
+    lonely = run("score", "-t", texts[0], "-r", texts[1], "--model", "twmd", "--quiet").ok()
+    assert lonely.err == ""

@@ -173,7 +173,6 @@ def test_table_file_and_figure_of_a_grid(run, base, tmp_path):
     )
     assert "optimistic" in lines[8]
     assert "optimistic" in told["note"]
-    assert lines[9] == "Files: ratings.sweep.tsv, ratings.sweep.png"
     assert is_png(tmp_path / "ratings.sweep.png")
     header, *rows = (line.split("\t") for line in (tmp_path / "ratings.sweep.tsv").read_text().splitlines())
     assert header == [
@@ -255,6 +254,7 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
     assert ended.out == ""
     assert ended.err.splitlines() == [
         "2 of 4 settings are done; they are in ratings.sweep.tsv.",
+        "Written: ratings.sweep.tsv",
         "textmover: interrupted",
     ]
     assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 3
@@ -262,6 +262,6 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
 
 def test_no_progress_where_nobody_watches(run, base):
     ended = run("sweep", *base, "--field", "temperature=0.1", "--no-figure")
-    assert ended.err == ""
+    assert ended.err == "Written: ratings.sweep.tsv\n"
     assert "optimistic" not in ended.out  # one setting was not chosen from others
     assert logging.getLogger("textmover").level == logging.WARNING

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(
             f"\nMean cosine and its standard error over {options.pairs} pairs of each kind, drawn from {found.tokens} "
             f"tokens of {found.texts} texts ({found.words} different words occur in more than one).\n"
-            f"Encoder: {encoder}\nFiles: {', '.join(files)}\n"
+            f"Encoder: {encoder}\n"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 
 from textmover.cli.options.systems import chosen_output, scored_systems, write
 from textmover.meta_evaluation import compare_systems
@@ -15,8 +16,8 @@ SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
 
 
-def run(options: argparse.Namespace) -> None:
-    """Score the systems that the options name, compare them, and print or write what was found."""
+def run(options: argparse.Namespace) -> int:
+    """Score the systems that the options name, compare them, and print or write what was found; the exit code."""
     if options.scores is None:
         take_default(options)
     form, output = chosen_output(options, SUFFIXES)
@@ -29,3 +30,7 @@ def run(options: argparse.Namespace) -> None:
         print_comparison(comparison, signature=not options.quiet)
     else:
         write({"json": as_json, "latex": as_latex, "html": as_html}[form](comparison), output)
+    if options.fail_if_worse and found.worse:
+        sys.stderr.write(f"Worse than {found.systems[0]}: {', '.join(found.worse)}\n")
+        return 1
+    return 0

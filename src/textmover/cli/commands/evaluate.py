@@ -66,15 +66,12 @@ def _show(options: argparse.Namespace, found: Sequence[Judged], protocol: Protoc
     places = ", ".join(str(one.path) for one in found)
     if not any(one.findings for one in found):
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
-    said = [f"Scores: {places}"]
     if options.report:
         try:
-            said.append(f"Report: {output.write_page(options, found, metrics.scorers)}")  # before a pipe can break
+            output.write_page(options, found, metrics.scorers)  # before a pipe can break
         except (InputError, OSError) as error:
             problems.append(str(error))  # after the tables, which cost more to make
     _print(options, found, protocol)
-    if options.format == "table" and not options.quiet:  # nothing else is read by programs
-        sys.stdout.write("".join(f"{one}\n" for one in said))
     if problems:
         raise InputError(" ".join(problems))
 

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
             f"Baseline: recall {recall:.4f}, precision {precision:.4f}, F {f:.4f}.\n"
             f"Rescaled scores run from {low:.4g} to {high:.4g}; unrelated texts score about 0.\n"
         )
-    sys.stdout.write(f"Written to {output}. Score with it:\n  {_hint(options, changes, output)}\n")
+    sys.stdout.write(f"Score with it:\n  {_hint(options, changes, output)}\n")
 
 
 def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dict[str, Any]]:

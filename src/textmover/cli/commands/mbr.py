@@ -71,8 +71,6 @@ def run(options: argparse.Namespace) -> None:
             weights=options.weights_column is not None,
         )
         sys.stderr.write(f"Signature: {signature}\n")
-        if output.path is not None:
-            sys.stderr.write(f"Choices: {output.path}\n")
 
 
 def _choices(

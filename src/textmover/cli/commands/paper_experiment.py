@@ -73,8 +73,6 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
             sys.stdout.write("".join(f"{note}\n" for note in page.notes))
         sys.stdout.write("\n" if page.blocks else "")
         print_blocks(page.blocks, ("metric", "encoder"), quiet=options.quiet)
-        if kept.written and not options.quiet:
-            sys.stdout.write(f"\nScores: {', '.join(map(str, kept.written))}\n")
     else:
         sys.stdout.write(as_text(page, options.format))
     if gaps:

@@ -75,8 +75,6 @@ def run(options: argparse.Namespace) -> None:
         f"texts that each type applied to: {counts}",
         *left_out_types(left_out),
     ]
-    if target is not None:
-        said.append(f"Written to {target}")
     sys.stderr.write("".join(f"{one}\n" for one in said))
 
 

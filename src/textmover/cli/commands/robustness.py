@@ -105,8 +105,6 @@ def run(options: argparse.Namespace) -> None:
     if not options.quiet:
         sys.stdout.write("".join(f"{note}\n" for note in page.notes) + "\n")
     print_blocks(page.blocks, (), quiet=options.quiet)
-    if files and not options.quiet:
-        sys.stdout.write(f"\nFiles: {', '.join(map(str, files))}\n")
 
 
 def _files(options: argparse.Namespace) -> list[Path]:

@@ -11,6 +11,7 @@ from textmover.cli.options.columns import references_of, refuse_table_options
 from textmover.readers.lines import check_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.score_files import Target, choose_target
+from textmover.runs.shards.manifest import receipt_path
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
@@ -83,7 +84,7 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
         if kept:
             said.append(f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
         said += summary.said(signature=target.layout.format != "json")
-        if target.path is not None:
-            said.append(f"Scores: {target.path}")
+        if target.path is not None and options.resume and target.in_parts and not target.folder:
+            said.append(f"Kept for --resume: {receipt_path(target.path)}")
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in said))

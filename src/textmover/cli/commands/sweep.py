@@ -76,10 +76,8 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return
     _print(results, best, options.samples)
-    if not options.quiet:
-        if not drawn and not options.no_figure:
-            sys.stdout.write(f"No figure: it shows how one or two fields vary, but here {len(varying)} do.\n")
-        sys.stdout.write(f"Files: {', '.join(files)}\n")
+    if not options.quiet and not drawn and not options.no_figure:
+        sys.stdout.write(f"No figure: it shows how one or two fields vary, but here {len(varying)} do.\n")
 
 
 def _judge_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.checkpoints.token_table import as_token_table
 from textmover.cli.options.columns import first_given, read_tables
-from textmover.files import atomic_file
+from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device
 from textmover.modules.probes import PROBES
 from textmover.readers.column_flags import COLUMN_OPTIONS
@@ -27,7 +26,7 @@ from textmover.types import InputError
 def run(options: argparse.Namespace) -> None:
     """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it."""
     folder = Path(options.folder)
-    _check_folder(folder, overwrite=options.overwrite)
+    check_replaceable(check_folder(folder, "FOLDER"), overwrite=options.overwrite)
     adapter = _check_options(options)
     # Both in the order in which they were given, each once.
     backends, precisions = dict.fromkeys(options.backend or ()), dict.fromkeys(options.precision or ("exact",))
@@ -97,13 +96,3 @@ def _described(backend: str, precision: str, prepared: Prepared) -> str:
     if prepared.states is not None:
         measured.append(f"of a hidden state {prepared.states:.1e} of the largest")
     return f"{backend} {precision}: largest deviation from torch on {len(PROBES)} pairs: {', '.join(measured)}.\n"
-
-
-def _check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a place that cannot be written, before the work rather than after it."""
-    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InputError(
-            f"Expected to be able to write {folder}, but {existing} does not allow it: give another place."
-        )
-    check_replaceable(folder, overwrite=overwrite)

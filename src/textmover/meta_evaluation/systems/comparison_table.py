@@ -121,6 +121,12 @@ class ComparedSystems(Shown):
         winner = pair.second if better else pair.first
         return Decision(winner if all(significant) else None, significant[0] == significant[1])
 
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """Systems that both tests find worse than the first one."""
+        first = [pair for pair in self.pairs if pair.first == self.systems[0]]
+        return tuple(pair.second for pair in first if self.decision(pair).winner == pair.first)
+
     def differing(self, number: int) -> list[int]:
         """The segments on which the best and the worst score are furthest apart, the largest difference first."""
         spread = self.scores.max(axis=0) - self.scores.min(axis=0)

@@ -202,16 +202,19 @@ def as_json(comparison: Comparison) -> str:
             "segments": found.scores.shape[1],
             **pick(found, "higher_is_better", "significant"),
             "systems": systems,
-            "pairs": list(map(_pair_entry, found.pairs)),
+            "worse_than_first": found.worse,
+            "pairs": [_pair_entry(pair, found) for pair in found.pairs],
             "differing": [_segment_entry(comparison, place) for place in found.differing(comparison.shown)],
         }
     )
 
 
-def _pair_entry(pair: SystemPair) -> dict[str, Any]:
+def _pair_entry(pair: SystemPair, found: ComparedSystems) -> dict[str, Any]:
     return {
         "baseline": pair.first,
         "system": pair.second,
+        "winner": found.decision(pair).winner,
+        "verdict": verdict(pair, found),
         **pick(pair.bootstrap, "difference", "low", "high"),
         **pick(pair, "wins", "ties", "losses", "differing"),
         **{

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from textmover.files import NO_LOCKS, warn_without_locks
 from textmover.readers.streams import Row
@@ -169,7 +170,8 @@ class Record:
             entries = read_json(path)
             if entries.pop("record") != digest(json.dumps(entries).encode()):
                 return None
-            tally = {**entries["tally"], **{name: tuple(entries["tally"][name]) for name in ("sums", "names")}}
+            tally: dict[str, Any] = entries["tally"]
+            tally |= {name: tuple(one) for name, one in tally.items() if isinstance(one, list)}
             return cls(**{**entries, "tally": Tally(**tally)})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None

@@ -36,6 +36,7 @@ from textmover.runs.shards.manifest import (
     first_difference,
     joined,
     read_json,
+    receipt_path,
     write_receipt,
 )
 from textmover.runs.shards.score_formats import FORMATS, Layout
@@ -120,11 +121,14 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
 class Parts:
     """A folder with a file for each finished shard: one process begins it, all write, one merges or seals them."""
 
-    def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:
+    def __init__(
+        self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "", *, recorded: bool = True
+    ) -> None:
         self.folder = folder
         self.layout = layout
         self.manifest = dict(manifest)
         self.machine = machine
+        self.recorded = recorded
         self._manifest_digest = digest(json.dumps(self.manifest, sort_keys=True).encode())
 
     def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
@@ -212,14 +216,20 @@ class Parts:
         return records
 
     def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
-        """Make one file of all shards, or of the mean alone, with the receipt beside it, and remove the folder."""
+        """Make one file of all shards, or of the mean alone, and remove the folder.
+
+        If ``recorded``, the receipt goes beside the file, for a later ``--resume``.
+        """
         texts, _ = self._checked(shards)
         if only_mean:
             with atomic_file(path) as stream:
                 stream.write(self.layout.means(summary))
         else:
             self.layout.merge(map(self.file, range(shards)), path, summary)
-        write_receipt(path, self.receipt(summary.rows, texts, digest_file(path), only_mean=only_mean))
+        if self.recorded:
+            write_receipt(path, self.receipt(summary.rows, texts, digest_file(path), only_mean=only_mean))
+        else:
+            receipt_path(path).unlink(missing_ok=True)  # of an earlier result
         self.remove()
 
     def seal(self, shards: int, summary: Summary) -> None:

@@ -73,13 +73,15 @@ def score_shard(
             raise
         where = f"(in rows {shard.first} to {shard.end} of the input)"
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error
+    scored = np.ascontiguousarray(values["score"][rows].T)
     tally = Tally(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),
         problem=next((row.problem for row in shard.rows if row.problem), ""),
-        sums=tuple(float(np.sum(column)) for column in np.ascontiguousarray(values["score"][rows].T)),
+        sums=tuple(float(np.sum(column)) for column in scored),
         counts=counts,
         names=tuple(values),
+        squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
     )
     return ShardScores(values, tally, flags)
 
