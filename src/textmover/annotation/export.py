@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import inside
 from textmover.csv_cells import CsvWriter
-from textmover.data.split import split_held_back
+from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back
 from textmover.files import atomic_file
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
@@ -26,15 +24,6 @@ TABLE = "ratings.csv"
 SINGLE = "single_ratings.csv"
 RECIPE = "recipe.yaml"
 """Names of the files of an export, in the folder of the ratings."""
-
-TEMPLATE = Path(__file__).with_name("recipe.yaml")
-"""The recipe of ``examples/own_ratings``, for weights instead of low-rank updates, which need an extra."""
-
-FEWEST = 3
-"""Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
-
-SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-"""Shares of the references to hold back: the first that holds back enough is taken."""
 
 
 @dataclass(frozen=True)
@@ -191,12 +180,7 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     segments = read_segments(table, Columns(references=tuple(references)))
     if len({one.score for one in segments}) < 2:
         return None, "all scores are the same"
-    share = None
-    for one in SHARES:
-        trained, held_back = split_held_back(segments, one)
-        if min(len(trained), len(held_back)) >= FEWEST and len({part.score for part in trained}) > 1:
-            share = one
-            break
+    share = share_to_hold_back(segments)
     if share is None:
         return None, (
             f"too few references differ to train on some and hold back {FEWEST} texts of others: rate texts with "
@@ -204,14 +188,8 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
         )
     path = inside(project.folder, project.place / RECIPE)
     place = table.resolve().parent
-    filled = {
-        "table": str(table.resolve()),
-        "references": list(references),
-        "share": share,
-        "runs": str(place / "run"),
-        "metric": str(place / "metric"),
-    }
-    template = Template(TEMPLATE.read_text(encoding="utf-8"))
-    with atomic_file(path) as stream:  # JSON is YAML
-        stream.write(template.substitute({name: json.dumps(value) for name, value in filled.items()}))
+    columns = {"hypothesis": "hypothesis", "references": list(references), "score": "score", "groups": []}
+    data = {"train": [str(table.resolve())], "columns": columns, "held_back": share}
+    with atomic_file(path) as stream:
+        stream.write(filled_recipe(data, str(place / "run"), str(place / "metric")))
     return path, ""

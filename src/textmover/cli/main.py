@@ -32,6 +32,7 @@ COMMANDS = {
     "evaluate": ("commands.evaluate", "judge a metric against human ratings"),
     "sweep": ("commands.sweep", "judge a metric against human ratings for every setting of a grid"),
     "analyse-layers": ("commands.analyse_layers", "show how alike an encoder's token vectors are, layer by layer"),
+    "check": ("training.check", "find the problems of a table of ratings, and write a recipe for it"),
     "train": ("training.train", "fine-tune a metric on human ratings"),
     "search": ("training.search", "search for the settings of a training recipe that agree best"),
     "export": ("training.export", "turn a training checkpoint into a folder that scores"),

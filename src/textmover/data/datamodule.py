@@ -14,7 +14,7 @@ import pytorch_lightning as pl
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import unread_columns, warn_of_shared
 from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
-from textmover.data.rating_scales import Annotators, Scales, on_one_scale, over_annotators
+from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.readers.memory_tables import named_tables
@@ -217,6 +217,7 @@ class RatingsDataModule(SourcesDataModule):
         annotator: Group key of who rated, whose ratings of a text are averaged; ``None`` keeps a segment for each row.
         annotators: Whether their ``mean`` is taken, or that of ratings ``standardised`` for each of them.
         unusable: Whether rows without a text, a reference or a rating are refused, or left out and counted.
+        rating_range: Lowest and highest rating; rows beyond them cannot be used.
     """
 
     def __init__(
@@ -244,6 +245,7 @@ class RatingsDataModule(SourcesDataModule):
         annotator: str | None = None,
         annotators: Annotators = "mean",
         unusable: Unusable = "refuse",
+        rating_range: list[float] | None = None,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
@@ -265,7 +267,9 @@ class RatingsDataModule(SourcesDataModule):
                 f"`source` beside `columns.source`, but got {list(held_back_by)}: name another."
             )
         self.held_back_by, self.annotator, self.annotators = tuple(held_back_by), annotator, annotators
-        self.unusable = unusable
+        if rating_range is not None and (len(rating_range) != 2 or not rating_range[0] < rating_range[1]):
+            raise InputError(f"Expected `rating_range` to be the lowest and highest rating, but got {rating_range}.")
+        self.unusable, self.rating_range = unusable, rating_range
         self.validation_files = list(validation_tables)
         self._tables = {**tables, **validation_tables}
         self.splits = split, validation_split
@@ -355,6 +359,11 @@ class RatingsDataModule(SourcesDataModule):
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []
         segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
+        segments, beyond = split_by_range(segments, self.rating_range)
+        problems = [beyond_range(one, name, self.rating_range) for one in beyond]
+        if problems and left_out is None:
+            raise problems[0]
+        left_out = [*(left_out or ()), *problems]
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         segments = rows_where(segments, where, name)

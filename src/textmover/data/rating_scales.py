@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Literal
 
 import numpy as np
@@ -66,6 +67,22 @@ def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -
         key = (one.hypothesis, one.references, one.source, *groups.items())
         together.setdefault(key, []).append((replace(one, groups=groups), value))
     return [replace(rows[0][0], score=sum(one for _, one in rows) / len(rows)) for rows in together.values()]
+
+
+def split_by_range(segments: Sequence[Segment], bounds: Sequence[float] | None) -> tuple[list[Segment], list[Segment]]:
+    """Segments whose ratings lie within bounds, and the others; all where there are none."""
+    low, high = (-np.inf, np.inf) if bounds is None else bounds
+    within = [low <= (one.score or 0.0) <= high for one in segments]
+    return list(compress(segments, within)), list(compress(segments, map(operator.not_, within)))
+
+
+def beyond_range(segment: Segment, name: str, bounds: Sequence[float] | None) -> InputError:
+    """The error of a rating beyond its bounds."""
+    low, high = bounds or (-np.inf, np.inf)
+    return InputError(
+        f"Expected ratings from {low:g} to {high:g} in {name}, but got {segment.score:g} for "
+        f"{segment.hypothesis[:60]!r}: correct it, or set `unusable` to leave-out."
+    )
 
 
 def _standardized(name: str, segments: Sequence[Segment], fitted_on: Sequence[Segment]) -> list[Segment]:

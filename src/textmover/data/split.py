@@ -21,7 +21,7 @@ HELD_BACK_SHARE = 0.15
 
 
 BY_REFERENCE = ("reference",)
-"""What may not stand on both sides of a split unless something else is named."""
+"""Default of the things that may not stand on both sides of a split."""
 
 
 def normalise_reference(reference: str) -> str:

@@ -1,0 +1,46 @@
+"""``textmover check``: all problems of a table of ratings, and a recipe that trains on it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from textmover.checkpoints.hub import default_metric
+from textmover.checkpoints.loading import load_metric
+from textmover.data.table_check import check_table
+from textmover.files import atomic_file, check_output
+from textmover.modules.tokens.text_flags import text_flags
+from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
+from textmover.terminal import print_table
+
+ROLES = {"references": "reference", "groups": "group"}
+"""Options of columns whose name is not that of their role."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the problems of a table, and write a recipe for it."""
+    name = Path(options.table).name.partition(".")[0] or "mine"
+    output = check_output(options.output or f"{name}_recipe.yaml", [options.table])
+    roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
+    given = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
+    metric = load_metric(default_metric({}))
+    with flags_named({**COLUMN_FLAGS, "groups": "--group-column"}):
+        found = check_table(
+            options.table,
+            given,
+            lambda texts: text_flags(metric.tokenize(texts), getattr(metric, "languages", ())),
+            scale=options.scale,
+            runs=f"runs/{name}",
+        )
+    view = found.view()
+    sys.stdout.write(f"{view.headline}\n\n")
+    rows = [tuple(map(str, one)) for one in found.findings]
+    print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
+    if found.recipe is None:
+        sys.stdout.write("\nNo recipe: the table cannot be trained on as it is.\n")
+        return
+    with atomic_file(output) as stream:
+        stream.write(found.recipe)
+    sys.stdout.write(f"\nRecipe: {output}. Train with it:\n  textmover train --config {shlex.quote(str(output))}\n")

@@ -1,0 +1,308 @@
+"""All problems of a table of ratings at once, what training does about each, and a recipe for the table."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
+from textmover.data.rating_scales import over_annotators, split_by_range
+from textmover.data.split import BY_REFERENCE, split_held_back
+from textmover.data.written_recipe import filled_recipe, share_to_hold_back
+from textmover.readers.memory_tables import MemoryTable
+from textmover.readers.segments import Columns, numbered_segments
+from textmover.readers.tables import open_tables
+from textmover.types import InputError, Segment, Shown, View
+
+ROLES = {
+    "hypothesis": r"hypothes[ie]s|outputs?|predictions?|responses?|answers?|candidate|translation|mt|summary|generated",
+    "references": r".*(reference|ref|gold|target|expected|truth)s?([ _-]?\d+)?",
+    "score": r".*(score|rating|stars|quality|label)s?",
+    "annotator": r"(annotator|rater|worker|judge|user)s?([ _-]?(id|name))?",
+    "source": r"source|src",
+}
+"""Names by which columns are found."""
+
+SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
+"""Scales of ratings, the narrowest first."""
+
+MOST_BEYOND = 0.02
+"""Share of the ratings that may lie beyond the scale of the others."""
+
+FEW_RATINGS = 100
+"""Ratings below which a metric should not be trained."""
+
+UNUSABLE = (
+    ("no reference", r"Expected a reference"),
+    ("no rating", r"Expected a finite number .* got (nothing|'\s*')"),
+    ("rating is not a number", r"Expected a finite number"),
+    ("no text", r"Expected text in .* got nothing"),
+    ("row cannot be read", r""),
+)
+"""Problems of rows that training cannot use, by the error that it would raise."""
+
+FLAGGED = {
+    "unknown": ("over a tenth of the tokens are unknown", "their scores mean little: set `encoder` for this script"),
+    "script": ("another script than the metric's", "set `encoder`, such as FacebookAI/xlm-roberta-base"),
+    "truncated": ("longer than the encoder reads", "the end is not read: `long_texts: window` reads it"),
+    "repetition": ("one phrase repeated", "kept"),
+}
+"""Flags of texts: the problem, and what training does."""
+
+PLACE = "line or row"
+"""Unit of places until it is known."""
+
+Flags = Callable[[Sequence[str]], Mapping[str, Any]]
+"""Texts to flags by name, bool ``[n]`` each."""
+
+
+class Finding(NamedTuple):
+    """A problem of a table."""
+
+    problem: str
+    rows: int
+    first: str  # where it is met first
+    training: str  # what training with the recipe does about it
+
+
+@dataclass(frozen=True, repr=False)
+class CheckedTable(Shown):
+    """A table of ratings with its problems."""
+
+    name: str
+    rows: int
+    segments: list[Segment]  # as training takes them
+    scale: str
+    findings: list[Finding]
+    recipe: str | None  # YAML; ``None`` where it cannot be trained on
+
+    def view(self) -> View:
+        """Show the problems."""
+        headline = f"{self.name}: {self.rows:,} rows, {len(self.segments):,} to train on; {self.scale}"
+        return View(headline, ("problem", "rows", "first", "training"), self.findings)
+
+
+def check_table(
+    path: str | MemoryTable,
+    given: Mapping[str, Any] | None = None,
+    flags: Flags | None = None,
+    *,
+    scale: Sequence[float] | None = None,
+    runs: str = "runs/mine",
+) -> CheckedTable:
+    """Look for all problems of a table of ratings.
+
+    Args:
+        path: The table.
+        given: Columns by role: ``hypothesis``, ``references``, ``score``, ``source``, ``annotator`` and ``groups`` to
+            hold back by; found by their names where missing.
+        flags: Flags of texts by what the default metric reads.
+        scale: Lowest and highest rating; found from the ratings where missing.
+        runs: Folder of the runs of the recipe.
+    """
+    if scale and (len(scale) != 2 or not scale[0] < scale[1]):
+        raise InputError(f"Expected `scale` to be the lowest and the highest rating, but got {list(scale)}: give both.")
+    columns, annotator, unit = _columns(path, {name: one for name, one in (given or {}).items() if one})
+    rows = numbered_segments(path, columns)
+
+    def done(kept: list[Segment], told: str, recipe: str | None) -> CheckedTable:
+        placed = [one._replace(first=one.first.replace(PLACE, unit)) for one in findings]
+        return CheckedTable(str(path), len(rows), kept, told, placed, recipe)
+
+    read = [(number, one) for number, one in rows if isinstance(one, Segment)]
+    findings = list(_unusable(rows))
+    data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
+    values = np.array([one.score for _, one in read], dtype=np.float64)
+    bounds = tuple(scale) if scale else scale_of(values)
+    segments = [one for _, one in read]
+    if bounds is not None:
+        segments, beyond = split_by_range(segments, bounds)
+        if beyond:
+            places = [number for number, one in read if not bounds[0] <= (one.score or 0) <= bounds[1]]
+            problem = f"rating beyond {bounds[0]:g} to {bounds[1]:g}"
+            findings.append(Finding(problem, len(beyond), _first(places, beyond[0].score), "left out: `rating_range`"))
+            data["rating_range"] = list(bounds)
+    if findings:
+        data["unusable"] = "leave-out"
+    if not segments:
+        return done([], "no row can be used", None)
+    findings += _repeated(read, annotator)
+    if annotator is not None:
+        found, how = _annotators(segments, annotator)
+        findings += found
+        data |= {"annotator": annotator, "annotators": how}
+        segments = over_annotators(segments, annotator, how)
+    findings += _flagged(read, flags)
+    by = [*BY_REFERENCE, *(name for name in columns.groups if name != annotator)]
+    found, share = _held_back(segments, by)
+    findings += found
+    if len(by) > 1:
+        data["held_back_by"] = by
+    reached = np.array([one.score for one in segments])
+    told = f"ratings from {reached.min():g} to {reached.max():g}, mean {reached.mean():.3g}"
+    if len(segments) < FEW_RATINGS:
+        findings.append(Finding("few ratings", len(segments), "", f"gains little below {FEW_RATINGS}: choose a preset"))
+    if share is None:
+        way_out = "refuses them" if len(set(reached)) == 1 else f"cannot hold back by {' and '.join(by)}"
+        problem = "all ratings are equal" if len(set(reached)) == 1 else "too few references to hold some back"
+        findings.append(Finding(problem, len(segments), "", way_out))
+        return done(segments, told, None)
+    recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric")
+    return done(segments, told, recipe)
+
+
+def scale_of(values: np.ndarray) -> tuple[float, float] | None:
+    """The scale that a few ratings lie beyond, far away; ``None`` where all belong together.
+
+    Example:
+        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20)), scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [50]))
+        (None, (1, 5))
+    """
+    if not len(values):
+        return None
+    held = {one: float(((values >= one[0]) & (values <= one[1])).mean()) for one in SCALES}
+    whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
+    nearly = [one for one, share in held.items() if share >= 1 - MOST_BEYOND]
+    narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
+    return narrow if narrow is not None and whole > 2 * (narrow[1] - narrow[0]) else None
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str]:
+    """Columns by role, that of annotators, which is one of the groups, and what rows are counted in."""
+    table = next(iter(open_tables(path)))
+    names = list(table.columns or dict.fromkeys(name for _, row in islice(table.rows, 100) for name in _keys(row)))
+    used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
+    found: dict[str, Any] = dict(given)
+    for role in ("references", "hypothesis", "annotator", "source", "score"):
+        free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
+        if role in found or not free:
+            continue
+        found[role] = tuple(free) if role == "references" else free[0]
+        used |= set(free) if role == "references" else {free[0]}
+    for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
+        if role not in found:
+            close = difflib.get_close_matches(role, names, n=1)
+            raise InputError(
+                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}: name it as "
+                f"`{role}`{f', such as {close[0]!r}' if close else ''}."
+            )
+    holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
+    annotator = found.get("annotator")
+    groups = (*holding, *([annotator] if annotator else ()))
+    columns = Columns(found["hypothesis"], found["references"], found["score"], found.get("source"), groups)
+    return columns, annotator, table.unit
+
+
+def _keys(row: Any) -> Sequence[str]:
+    return () if isinstance(row, InputError) else list(row)
+
+
+def _plain(columns: Columns) -> dict[str, Any]:
+    found: dict[str, Any] = {"hypothesis": columns.hypothesis, "references": list(columns.reference_columns)}
+    found |= {"score": columns.score, "groups": list(columns.groups)}
+    return found if columns.source is None else {**found, "source": columns.source}
+
+
+# --- problems ---------------------------------------------------------------------------------------------------------
+
+
+def _first(places: Sequence[int], what: object = "") -> str:
+    return f"{PLACE} {places[0]}" + (f": {what}" if what != "" else "")
+
+
+def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
+    """Rows that training refuses, by kind."""
+    places: dict[str, list[int]] = {}
+    for number, one in rows:
+        if isinstance(one, InputError):
+            problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
+            places.setdefault(problem, []).append(number)
+    for problem, _ in UNUSABLE:
+        if problem in places:
+            yield Finding(problem, len(places[problem]), _first(places[problem]), "left out: `unusable`")
+
+
+def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
+    """Equal rows, texts with several ratings, and texts that say nothing or are copies."""
+    rows = Counter((one.hypothesis, one.references, one.score, *one.groups.items()) for _, one in read)
+    again: list[int] = []
+    rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
+    seen = set()
+    for number, one in read:
+        key = (one.hypothesis, one.references, one.score, *one.groups.items())
+        if rows[key] > 1 and key in seen:
+            again.append(number)
+        seen.add(key)
+        rated.setdefault((one.hypothesis, one.references), set()).add(one.score)
+    if again:
+        yield Finding("the same row again", len(again), _first(again), "counts double: remove it")
+    if annotator is None:
+        several = [number for number, one in read if len(rated[one.hypothesis, one.references]) > 1]
+        if several:
+            way_out = "counts each: name the column of the annotator to average them"
+            yield Finding("the same text with several ratings", len(several), _first(several), way_out)
+    for problem, places in (
+        ("empty text", [number for number, one in read if not one.hypothesis.strip()]),
+        ("text is its reference", [number for number, one in read if one.hypothesis in one.references]),
+        ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source]),
+    ):
+        if places:
+            yield Finding(problem, len(places), _first(places), "kept")
+
+
+def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding], Any]:
+    """Differences of annotators, and the way to join their ratings."""
+    by: dict[str, list[float]] = {}
+    for one in segments:
+        by.setdefault(one.groups[column], []).append(one.score or 0.0)
+    constant = [name for name, values in by.items() if len(values) >= 3 and len(set(values)) == 1]
+    means = [float(np.mean(values)) for values in by.values() if len(values) >= 10]
+    spread = float(np.std([one.score for one in segments]))
+    strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
+    how = "standardised" if constant or strict else "mean"
+    texts = len({(one.hypothesis, one.references) for one in segments})
+    first = f"{len(by)} annotators, {texts} texts"
+    found = [Finding("several annotators", len(segments), first, f"averages them ({how})")]
+    if constant:
+        rows = sum(len(by[name]) for name in constant)
+        found.append(Finding("annotators who give one rating", rows, str(constant[0]), "they count as the mean"))
+    return found, how
+
+
+def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None) -> Iterator[Finding]:
+    """Texts that the default metric does not read well."""
+    texts = list(dict.fromkeys(text for _, one in read for text in (one.hypothesis, *one.references)))
+    found = {} if flags is None else flags(texts)
+    for name, (problem, training) in FLAGGED.items():
+        bad = {text for text, flag in zip(texts, found.get(name, ()), strict=False) if flag}
+        places = [number for number, one in read if bad & {one.hypothesis, *one.references}]
+        if places:
+            yield Finding(problem, len(places), _first(places), training)
+
+
+def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding], float | None]:
+    """Values on both sides of a split by references alone and of one by columns, and the share to hold back."""
+    share = share_to_hold_back(segments, by)
+    plain = share_to_hold_back(segments) if share is None else share
+    findings = []
+    if plain is not None:
+        apart = shared_with_training(*split_held_back(segments, plain))
+        left = apart if share is None else shared_with_training(*split_held_back(segments, share, by))
+        for one in apart:
+            count, _, what = one.partition(" share ")
+            still = any(other.endswith(what) for other in left)
+            way_out = "warns: agreement looks too good" if still else f"holds back by {' and '.join(by)}"
+            findings.append(
+                Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} held back", way_out)
+            )
+    return findings, share

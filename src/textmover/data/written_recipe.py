@@ -1,0 +1,37 @@
+"""A recipe for a table of ratings, as ``train.py fit --config`` reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from textmover.data.split import BY_REFERENCE, split_held_back
+from textmover.types import Segment
+
+TEMPLATE = Path(__file__).with_name("recipe.yaml")
+"""The recipe of ``examples/own_ratings``, for weights instead of low-rank updates, which need an extra."""
+
+FEWEST = 3
+"""Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
+
+SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+"""Shares to hold back: the first that holds back enough is taken."""
+
+
+def share_to_hold_back(segments: Sequence[Segment], by: Sequence[str] = BY_REFERENCE) -> float | None:
+    """The smallest share that leaves enough on both sides; ``None`` where no share does."""
+    for share in SHARES:
+        trained, held_back = split_held_back(segments, share, by)
+        if min(len(trained), len(held_back)) >= FEWEST and len({one.score for one in trained}) > 1:
+            return share
+    return None
+
+
+def filled_recipe(data: Mapping[str, Any], runs: str, metric: str) -> str:
+    """The recipe as YAML, with arguments of the data module and the folders that a run writes."""
+    lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
+    filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric)}
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(filled)

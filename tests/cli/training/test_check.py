@@ -1,0 +1,43 @@
+"""``textmover check`` prints the problems of a table and writes a recipe that trains."""
+
+from __future__ import annotations
+
+import pytest
+
+from textmover.cli.main import main
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"old house {n} was sold,the house {n} was bought by us,{n % 5 + 1},p{n // 2}" for n in range(150)]
+    lines[3] = "a cat sat,the cat sat there,n/a,p1"
+    path = tmp_path / "mine.csv"
+    path.write_text("output,reference,rating,prompt\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_problems_are_printed_and_a_recipe_is_written(table, capsys, embedded):
+    assert main(["check", "mine.csv"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("mine.csv: 150 rows, 149 to train on; ratings from 1 to 5, mean 2.99")
+    assert "rating is not a number" in said
+    assert "line 5 " in said
+    assert said.endswith("Recipe: mine_recipe.yaml. Train with it:\n  textmover train --config mine_recipe.yaml\n")
+
+
+def test_errors_name_the_options(table, capsys, embedded):
+    assert main(["check", "mine.csv", "--score-column", "ratng"]) == 2
+    assert "did you mean 'rating'? Otherwise set `--score-column`" in capsys.readouterr().err
+    assert main(["check", "mine.csv", "--output", "mine.csv"]) == 2
+    assert "to be a new file, but got the input mine.csv" in capsys.readouterr().err
+    assert main(["check", "nix.csv"]) == 2
+    assert "Expected a file at nix.csv" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_recipe_is_accepted_by_train(table, capsys, embedded):
+    assert main(["check", "mine.csv"]) == 0
+    once = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
+    assert main(["train", "--config", "mine_recipe.yaml", *once]) == 0
+    assert (table.parent / "runs" / "mine" / "metric" / "model.safetensors").is_file()

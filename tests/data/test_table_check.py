@@ -1,0 +1,168 @@
+"""A check of a table of ratings finds every problem at once, and its recipe trains."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+import yaml
+
+from textmover.data import Columns, RatingsDataModule
+from textmover.data.table_check import check_table, scale_of
+from textmover.readers.memory_tables import named_tables
+from textmover.types import InputError
+
+WORDS = """
+    river bridge town old new market children walked slowly station rain morning red books teacher open bank
+""".split()  # noqa: SIM905 - a list to read
+
+
+def clean_rows(texts: int = 120, annotators: int = 2) -> list[dict]:
+    """Sentences with some words exchanged, of prompts of three sentences, rated from 1 to 5 by each annotator."""
+    rng, rows = random.Random(0), []
+    for number in range(texts):
+        words = rng.sample(WORDS, 8)
+        damaged = [rng.choice(WORDS) if rng.random() < 0.3 else word for word in words] + [f"n{number}"]
+        row = {"answer": " ".join(damaged), "reference": " ".join([*words, f"m{number}"]), "topic": f"p{number // 3}"}
+        rows += [{**row, "rating": 1 + (number + by) % 5, "rater": f"a{by}"} for by in range(annotators)]
+    return rows
+
+
+def checked(rows, **options):
+    return check_table(named_tables(rows, "rows")["the rows of `rows`"], **options)
+
+
+def changed(change):
+    rows = clean_rows()
+    change(rows)
+    return rows
+
+
+def set_cell(place, column, value):
+    return lambda rows: rows[place].update({column: value})
+
+
+def constant(rows):
+    for row in rows:
+        row["rating"] = 3 if row["rater"] == "a1" else row["rating"]
+
+
+PROBLEMS = {
+    "no reference": (set_cell(3, "reference", ""), 1, "row 4", "left out: `unusable`"),
+    "no rating": (set_cell(4, "rating", None), 1, "row 5", "left out: `unusable`"),
+    "rating is not a number": (set_cell(5, "rating", "n/a"), 1, "row 6", "left out: `unusable`"),
+    "no text": (set_cell(6, "answer", None), 1, "row 7", "left out: `unusable`"),
+    "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "left out: `rating_range`"),
+    "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "counts double: remove it"),
+    "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept"),
+    "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
+    "annotators who give one rating": (constant, 120, "a1", "they count as the mean"),
+    "over a tenth of the tokens are unknown": (set_cell(12, "answer", "🦭"), 1, "row 13", "their scores mean little"),
+    "another script than the metric's": (set_cell(13, "answer", "Доброе утро"), 1, "row 14", "set `encoder`, such"),
+}
+
+
+def flags(texts):
+    return {"unknown": ["🦭" in one for one in texts], "script": ["утро" in one for one in texts]}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_problem_is_found_with_its_place(problem):
+    change, count, first, training = PROBLEMS[problem]
+    before = {one.problem for one in checked(clean_rows(), flags=flags).findings}
+    found = {one.problem: one for one in checked(changed(change), flags=flags).findings}
+    assert set(found) - before == {problem}
+    assert found[problem][1:3] == (count, first)
+    assert found[problem].training.startswith(training)
+
+
+def test_what_is_said_of_a_clean_table():
+    found = checked(clean_rows())
+    assert [one.problem for one in found.findings] == ["several annotators", "held-back rows share their `topic`"]
+    assert found.findings[1].training == "holds back by reference and topic"
+    assert repr(found).startswith("the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3")
+
+
+def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
+    rows = clean_rows()
+    for change in (constant, *(change for change, *_ in PROBLEMS.values() if change is not constant)):
+        change(rows)
+    found = checked(rows, flags=flags)
+    assert set(PROBLEMS) <= {one.problem for one in found.findings}
+    recipe = yaml.safe_load(found.recipe)
+    arguments = recipe["data"]["init_args"]
+    assert recipe["export"] == "runs/mine/metric"
+    del arguments["train"]
+    data = RatingsDataModule(rows, **arguments)
+    data.setup()
+    kept = [*data.segments, *data.parts["held-back"]]
+    key = lambda one: (one.hypothesis, one.score)  # noqa: E731
+    assert sorted(map(key, kept)) == sorted(map(key, found.segments))
+
+
+def test_texts_with_several_ratings_without_annotators():
+    rows = [{name: cell for name, cell in row.items() if name != "rater"} for row in clean_rows()]
+    found = {one.problem: one for one in checked(rows).findings}
+    assert found["the same text with several ratings"].rows == 240
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem", "training"),
+    [
+        (clean_rows(20, 1), "few ratings", "gains little below 100"),
+        ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "refuses them"),
+        ([{**row, "reference": "one"} for row in clean_rows(60, 1)], "too few references to hold some back", "cannot"),
+    ],
+)
+def test_tables_that_train_badly_or_not_at_all(rows, problem, training):
+    found = checked(rows)
+    told = {one.problem: one.training for one in found.findings}
+    assert told[problem].startswith(training)
+    assert (found.recipe is None) is (problem != "few ratings")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scale": [5, 1]}, "`scale` to be the lowest and the highest rating, but got [5, 1]"),
+        ({"scale": [5]}, "`scale` to be the lowest and the highest rating, but got [5]"),
+        ({"given": {"score": "ratng"}}, "a column 'ratng' in the rows of `rows`, but got"),
+    ],
+)
+def test_options_that_fit_nothing_are_refused(given, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        checked(clean_rows(), **given)
+
+
+def test_a_column_that_no_name_tells_is_asked_for():
+    rows = [{"a": "x", "reference": "y", "rating": 1}]
+    with pytest.raises(InputError, match=r"a column of the texts in .*, but got 'a', 'reference', 'rating': name it"):
+        checked(rows)
+    assert checked(rows * 5, given={"hypothesis": "a"}).rows == 5
+
+
+@pytest.mark.parametrize(
+    ("ratings", "scale"),
+    [
+        ([1, 2, 3, 4, 5] * 20, None),
+        ([1, 2, 3, 4, 5] * 20 + [50], (1, 5)),
+        ([1, 2, 3] * 30 + [4, 5], None),
+        ([0.1, 0.9] * 50 + [7], (0, 1)),
+        (list(range(101)), None),
+        (np.linspace(-3, 3, 50).tolist(), None),
+    ],
+)
+def test_scales(ratings, scale):
+    assert scale_of(np.array(ratings, dtype=float)) == scale
+
+
+def test_ratings_beyond_their_range_are_refused_or_left_out():
+    rows, columns = clean_rows(), Columns("answer", "reference", "rating", groups=("rater",))
+    rows[7]["rating"] = 50
+    with pytest.raises(InputError, match=r"ratings from 1 to 5 in the rows of `train`, but got 50 for '.*': correct"):
+        RatingsDataModule(rows, columns=columns, rating_range=[1, 5]).setup()
+    data = RatingsDataModule(rows, columns=columns, rating_range=[1, 5], unusable="leave-out")
+    data.setup()
+    assert len(data.segments) + len(data.parts["held-back"]) == 239
