@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections import Counter
@@ -17,14 +18,14 @@ from textmover.data.rating_scales import over_annotators, split_by_range
 from textmover.data.split import BY_REFERENCE, split_held_back
 from textmover.data.written_recipe import filled_recipe, share_to_hold_back
 from textmover.readers.memory_tables import MemoryTable
-from textmover.readers.segments import Columns, numbered_segments
+from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Segment, Shown, View
 
 ROLES = {
     "hypothesis": r"hypothes[ie]s|outputs?|predictions?|responses?|answers?|candidate|translation|mt|summary|generated",
     "references": r".*(reference|ref|gold|target|expected|truth)s?([ _-]?\d+)?",
-    "score": r".*(score|rating|stars|quality|label)s?",
+    "score": r".*(score|rating|stars|quality|label)s?([ _-]?(mean|avg|average))?",
     "annotator": r"(annotator|rater|worker|judge|user)s?([ _-]?(id|name))?",
     "source": r"source|src",
 }
@@ -179,8 +180,11 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
 
 def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str]:
     """Columns by role, that of annotators, which is one of the groups, and what rows are counted in."""
-    table = next(iter(open_tables(path)))
-    names = list(table.columns or dict.fromkeys(name for _, row in islice(table.rows, 100) for name in _keys(row)))
+    with contextlib.closing(open_tables(path)) as tables:
+        table = next(tables)
+        names = list(table.columns or dict.fromkeys(name for _, row in islice(table.rows, 100) for name in _keys(row)))
+    if len(names) == 1:  # which may be a header with other separators
+        check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
     found: dict[str, Any] = dict(given)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
