@@ -27,13 +27,14 @@ def test_the_list_says_what_is_here(capsys):
     assert "CC BY-NC-SA 3.0" in rows["sick"]
 
 
-def test_what_is_there_is_not_fetched(folder, capsys):
-    assert main(["data", "get", "stsb", "cola-train"]) == 0
+def test_what_is_there_is_not_fetched(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert main(["data", "get", "stsb", "cola-train", "--folder", folder.name]) == 0
     said = [
         f"{name} is there already: {folder / file}"
         for name, file in (("stsb", "sts/stsb_en.tsv"), ("cola", "cola/in_domain_train.tsv"))
     ]
-    assert capsys.readouterr().out.splitlines() == said
+    assert capsys.readouterr().out.splitlines() == [*said, f"Recipes find these files where TEXTMOVER_DATA={folder}."]
 
 
 @pytest.mark.parametrize(

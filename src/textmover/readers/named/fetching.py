@@ -34,9 +34,10 @@ def get_sets(names: Iterable[str], folder: Path | None, tell: Tell) -> None:
         folder: Where the files go; :func:`~textmover.readers.named.catalogue.data_folder` if ``None``.
         tell: Takes each line of the report.
     """
-    _fetch([find_parts(name) for name in dict.fromkeys(names)], data_folder() if folder is None else folder, tell)
+    place = data_folder() if folder is None else folder.absolute()
+    _fetch([find_parts(name) for name in dict.fromkeys(names)], place, tell)
     if folder is not None:
-        tell(f"Recipes find these files where {FOLDER}={folder}.")
+        tell(f"Recipes find these files where {FOLDER}={place}.")
 
 
 def fetch_for_recipe(one: NamedSet, key: str) -> None:
@@ -75,7 +76,7 @@ def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tel
                 path.unlink(missing_ok=True)
             if not any(path.is_file() for path in (folder / DOWNLOADS).rglob("*")):
                 shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+    except OSError as error:
         raise InputError(
             f"Expected to be able to write into {folder}, but got: {error.strerror}. Name another folder with {FOLDER}."
         ) from error
