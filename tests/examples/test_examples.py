@@ -1,4 +1,10 @@
+import ast
+import json
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_differentiable_metric_learns_that_a_negation_is_bad(load_script, embedded):
@@ -34,3 +40,21 @@ def test_scores_in_a_data_frame(load_script, tiny_encoder):
 def test_a_trainer_of_hugging_face_is_judged_by_what_it_generates(load_script, embedded):
     before, after = load_script("examples/hf_trainer.py").main()
     assert 0 <= before < 0.3 < after <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:.*LeafSpec")
+def test_the_notebook_runs_and_its_results_show_themselves(embedded, monkeypatch):
+    monkeypatch.chdir(ROOT / "examples")
+    notebook = json.loads(Path("first_steps.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    shown = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]))
+            last = ast.Expression(tree.body.pop().value)
+            exec(compile(tree, "first_steps.ipynb", "exec"), names)
+            shown.append(eval(compile(last, "first_steps.ipynb", "eval"), names)._repr_html_())
+    assert ["<table>" in one or "<iframe" in one for one in shown] == [True, True, True, True, False, True]
+    assert "200 rows" in shown[4]  # of a table without problems
+    assert all(not cell.get("outputs") for cell in notebook["cells"])
