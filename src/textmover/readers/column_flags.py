@@ -17,6 +17,7 @@ COLUMN_FLAGS = {
     "score": "--score-column",
     "groups": "--group",
     "missing_references": "--missing-references",
+    "keep": "--keep-columns",
 }
 """The flag behind each field of :class:`~textmover.readers.segments.Columns`."""
 

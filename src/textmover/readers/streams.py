@@ -25,6 +25,7 @@ class Row(NamedTuple):
     hypotheses: tuple[str, ...]  # the text of each system; none if the row was left out
     references: tuple[str, ...]  # one or more texts; none if the row was left out
     problem: str = ""  # why the row was left out; empty if it was not
+    kept: tuple[str, ...] = ()  # further cells of a table, for the output
 
 
 class _Reading(Followed):
@@ -89,6 +90,7 @@ class TableFile(_Reading):
     split: str = "train"
     on_error: OnError = "stop"  # what a row does that is malformed, lacks a text, or is not UTF-8
     missing_references: MissingReferences | None = None  # what a row without a reference does
+    keep: tuple[str, ...] = ()  # further columns, whose cells each row holds as text
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,8 @@ class TableFile(_Reading):
         rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
-                yield self._row(number, row)
+                found = self._row(number, row)
+                yield found._replace(kept=self._kept(row)) if self.keep else found
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -109,7 +112,11 @@ class TableFile(_Reading):
     @property
     def _fields(self) -> list[tuple[str, str]]:
         hypotheses, references = ("hypothesis", self.hypotheses), ("references", self.references)
-        return [(field, column) for field, columns in (hypotheses, references) for column in columns]
+        kept = ("keep", self.keep)
+        return [(field, column) for field, columns in (hypotheses, references, kept) for column in columns]
+
+    def _kept(self, row: TableRow | InputError) -> tuple[str, ...]:
+        return tuple("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
 
     def _row(self, number: int, row: TableRow | InputError) -> Row:
         try:

@@ -69,6 +69,7 @@ class Target:
 
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
     """Target that the options ask for."""
+    keep = tuple(dict.fromkeys(options.keep_columns or ()))
     if options.output is None:
         for name in ("resume", "overwrite"):
             if getattr(options, name):
@@ -76,7 +77,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         format = options.format or "text"
         if format == "parquet":
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
-        return Target(Layout(format, systems), options.only_mean)
+        return Target(Layout(format, systems, keep), options.only_mean)
     path = Path(options.output)
     if _is_folder(options.output):
         if options.format not in (None, "parquet"):
@@ -89,7 +90,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         from textmover.runs.shards.folder import SUMMARY
 
         name_output(path / SUMMARY, path)
-        return Target(Layout("parquet", systems), options.only_mean, path, folder=True, in_parts=True)
+        return Target(Layout("parquet", systems, keep), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
     format = options.format or format_of(path)
     if format == "parquet" and is_compressed(path):
@@ -102,7 +103,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         raise InputError(
             f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
         )
-    return Target(Layout(format, systems), options.only_mean, path, in_parts=in_parts)
+    return Target(Layout(format, systems, keep), options.only_mean, path, in_parts=in_parts)
 
 
 def _is_folder(output: str) -> bool:
@@ -126,7 +127,7 @@ class Sink:
             return
         assert done.scores is not None
         layout = self._target.layout
-        encoded = layout.encode(done.scores.values, done.scores.flags)
+        encoded = layout.encode(done.scores.values, done.scores.flags, done.scores.kept)
         if layout.format == "json":
             self._encoded.append(encoded)
             return

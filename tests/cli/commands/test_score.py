@@ -1,3 +1,4 @@
+import csv
 import io
 import json
 import re
@@ -6,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from textmover import Scorer
+from textmover.csv_cells import unguarded
 
 
 @pytest.fixture
@@ -186,3 +189,34 @@ def test_the_mean_and_its_standard_error_do_not_depend_on_shards_and_name_each_s
     assert cut == whole
     lonely = run("score", "-t", texts[0], "-r", texts[1], "--model", "twmd", "--quiet").ok()
     assert lonely.err == ""
+
+
+def test_kept_columns_stand_before_the_scores_and_belong_to_the_run(run, write, tmp_path, tiny_encoder):
+    rows = ['7,a cat,the cat,"a, b"', '=8,dogs,the dogs,"two\nlines"', "9,rain,,x"]
+    path = write("r.csv", ["id,hypothesis,reference,note", *rows])
+    common = ("score", "--data", path, "--encoder", tiny_encoder, "--missing-references", "leave-out")
+    kept = ("--keep-columns", "id", "note", "--shard-size", 2, "--resume")
+    expected = [("7", "a, b"), ("=8", "two\nlines"), ("9", "x")]
+    read = {
+        "csv": lambda file: list(csv.DictReader(io.StringIO(file.read_text()))),
+        "jsonl": lambda file: [json.loads(line) for line in file.read_text().splitlines()],
+        "parquet": lambda file: parquet.read_table(file).to_pylist(),
+    }
+    for suffix, reader in read.items():
+        file = tmp_path / f"s.{suffix}"
+        run(*common, *kept, "--output", file).ok()
+        found = reader(file)
+        assert list(found[0]) == ["id", "note", "score", "precision", "recall", "f", "flags"]
+        assert [(unguarded(one["id"]), one["note"]) for one in found] == expected
+        again = run(*common, *kept, "--output", file).ok()
+        assert again.err.startswith("Complete already")
+        write("r.csv", ["id,hypothesis,reference,note", rows[0].replace("7", "5"), *rows[1:]])
+        assert "made from other texts" in run(*common, *kept, "--output", file).complaint()
+        write("r.csv", ["id,hypothesis,reference,note", *rows])
+    for more, message in {
+        ("--keep-columns", "note", "--format", "tsv"): "without tabs and line breaks in TSV, but got 'two\\nlines'",
+        ("--keep-columns", "id"): "`--keep-columns` together with csv, tsv, jsonl, parquet, but got text",
+        ("--keep-columns", "score", "--format", "csv"): "`--keep-columns` without score, a column of the output",
+        ("--keep-columns", "ids", "--format", "csv"): "did you mean 'id'? Otherwise set `--keep-columns`",
+    }.items():
+        assert message in run(*common, *more).complaint()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textmover.cli.options.columns import references_of, refuse_table_options
 from textmover.readers.lines import check_once
@@ -59,10 +59,11 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             split=options.split or "train",
             on_error=options.on_error,
             missing_references=options.missing_references or "error",
+            keep=tuple(dict.fromkeys(options.keep_columns or ())),
         )
     flag = "-i" if options.input is not None else "--hypotheses"
     refuse_table_options(options, flag)
-    lacking = options.on_error, options.missing_references or "error"
+    lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
     if options.input is None:
         return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), *lacking)
     if len(options.input) < 2:

@@ -23,7 +23,7 @@ def first_given(options: argparse.Namespace, *names: str) -> str | None:
 
 def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
     """Refuse options that only a table has a use for, where text files are given by ``flag``."""
-    given = first_given(options, *COLUMN_OPTIONS, "data_format")
+    given = first_given(options, *COLUMN_OPTIONS, "data_format", "keep_columns")
     if given:
         raise InputError(
             f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."

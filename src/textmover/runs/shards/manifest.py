@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -104,7 +105,9 @@ def _count(path: Path, layout: Layout) -> int:
         with open_bytes(path) as stream:
             entries = reading.load_json(stream.read(), str(path))
         return int(entries["n"]) + int(entries.get("skipped", 0))
-    return sum(1 for _ in iter_lines(path)) - layout.header(("score",)).count("\n")
+    lines: Iterable[Any] = iter_lines(path)
+    rows = csv.reader(lines) if layout.format == "csv" else lines  # a kept cell may hold line breaks
+    return sum(1 for _ in rows) - layout.header(("score",)).count("\n")
 
 
 def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:

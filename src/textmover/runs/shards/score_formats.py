@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -28,6 +28,11 @@ SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FOR
 
 COMPRESSIONS = (".gz", ".zst")
 
+TABLES = ("csv", "tsv", "jsonl", "parquet")
+
+VALUES = ("score", "precision", "recall", "f", FLAGS)
+"""Columns of scores that columns of the input cannot be called."""
+
 PLURAL = {"score": "scores"}
 """Names of lists of values in one JSON object that differ from the value's."""
 
@@ -47,10 +52,21 @@ class Layout:
 
     format: str
     systems: tuple[str, ...]
+    keep: tuple[str, ...] = ()
+    """Columns of the input that stand before the values of tables."""
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
             raise InputError(f"Expected the format to be {', '.join(FORMATS)}, but got {self.format!r}: choose one.")
+        if self.keep and self.format not in TABLES:
+            raise InputError(
+                f"Expected `--keep-columns` together with {', '.join(TABLES)}, but got {self.format}: choose another "
+                "with --format or the suffix of --output."
+            )
+        taken = (*self.systems, *VALUES) if self.several else VALUES
+        clash = next((name for name in self.keep if name in taken), None)
+        if clash is not None:
+            raise InputError(f"Expected `--keep-columns` without {clash}, a column of the output: rename it.")
         broken = next((name for name in self.systems if any(mark in name for mark in "\t\r\n")), None)
         if broken is not None:
             raise InputError(f"Expected names of systems without tabs and line breaks, but got {broken!r}: rename it.")
@@ -62,7 +78,7 @@ class Layout:
 
     def _columns(self, names: Iterable[str]) -> tuple[str, ...]:
         columns = self.systems if self.several else tuple(names)
-        return columns if self.format == "text" else (*columns, FLAGS)
+        return columns if self.format == "text" else (*self.keep, *columns, FLAGS)
 
     def header(self, names: Iterable[str]) -> str:
         """Header above all rows, if there is one; ``names`` are the values of each row."""
@@ -73,24 +89,39 @@ class Layout:
             text.write("\t".join(self._columns(names)) + "\n")
         return text.getvalue()
 
-    def encode(self, values: Values, flags: Flags) -> bytes:
-        """The bytes of a shard, without a header."""
+    def encode(self, values: Values, flags: Flags, kept: Sequence[tuple[str, ...]] = ()) -> bytes:
+        """The bytes of a shard, without a header; ``kept`` has the cells of the columns that are kept in each row."""
         if self.format == "json":
             lists = {name: _nulls(array.T) for name, array in values.items()}
             return json.dumps({**lists, FLAGS: flags.T.tolist()}).encode()
         if self.format == "jsonl":
-            lists = {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
+            lists = dict(zip(self.keep, map(list, zip(*kept, strict=True)), strict=True)) if self.keep else {}
+            lists |= {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
             lists[FLAGS] = (flags if self.several else flags[:, 0]).tolist()
             rows = (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
             return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
         of_rows = [";".join(dict.fromkeys(filter(None, ";".join(row).split(";")))) for row in flags.tolist()]
         if self.format == "parquet":
-            return _parquet_bytes(self._columns(values), _table(values), of_rows)
+            return _parquet_bytes(self._columns(values), _table(values), of_rows, kept)
         between = "," if self.format == "csv" else "\t"
         table = values["score"] if self.format == "text" else _table(values)
         ends = [""] * len(table) if self.format == "text" else [f"{between}{one}" for one in of_rows]
         lines = (between.join(f"{value:.9g}" for value in row) for row in table.tolist())
-        return "".join(f"{line}{end}\n" for line, end in zip(lines, ends, strict=True)).encode()
+        starts = [f"{self._cells(row)}{between}" for row in kept] if self.keep else [""] * len(table)
+        return "".join(map("{}{}{}\n".format, starts, lines, ends)).encode()
+
+    def _cells(self, cells: Sequence[str]) -> str:
+        """Cells of kept columns as they stand in a row of a table of text."""
+        text = io.StringIO()
+        if self.format == "csv":
+            CsvWriter(text).writerow(cells)
+            return text.getvalue().removesuffix("\n")
+        broken = next((cell for cell in cells if any(mark in cell for mark in "\t\r\n")), None)
+        if broken is not None:
+            raise InputError(
+                f"Expected kept columns without tabs and line breaks in TSV, but got {broken!r}: write CSV."
+            )
+        return "\t".join(cells)
 
     def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
         """Make one file of those of the shards in order; it appears under its name only when it is complete."""
@@ -181,12 +212,15 @@ def _table(values: Values) -> np.ndarray:
     return scores if scores.shape[1] > 1 else np.concatenate(list(values.values()), axis=1)
 
 
-def _parquet_bytes(columns: tuple[str, ...], table: np.ndarray, flags: list[str]) -> bytes:
+def _parquet_bytes(
+    columns: tuple[str, ...], table: np.ndarray, flags: list[str], kept: Sequence[tuple[str, ...]]
+) -> bytes:
     import pyarrow
     from pyarrow import parquet
 
     arrays = [pyarrow.array(column, from_pandas=True) for column in np.ascontiguousarray(table.T)]  # NaN is null
-    arrays.append(pyarrow.array(flags, pyarrow.string()))
+    before = [pyarrow.array(column, pyarrow.string()) for column in zip(*kept, strict=True)]
+    arrays = [*before, *arrays, pyarrow.array(flags, pyarrow.string())]
     stream = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.table(arrays, names=list(columns)), stream)
     return stream.getvalue().to_pybytes()

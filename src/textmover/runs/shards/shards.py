@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -72,6 +72,8 @@ class ShardScores(NamedTuple):
     tally: Tally
     flags: np.ndarray
     """Flags of the segments, text ``[rows, systems]``."""
+    kept: Sequence[tuple[str, ...]] = ()
+    """Cells of each row that the output repeats."""
 
 
 def rows_per_shard(pairs: int, systems: int) -> int:
@@ -111,7 +113,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
         "textmover": __version__,
         "torch": torch.__version__,
         "format": layout.format,
-        **({} if layout.format == "text" else {"columns": "values, flags"}),
+        **({} if layout.format == "text" else {"columns": ", ".join((*layout.keep, "values, flags"))}),
         "systems": ", ".join(layout.systems) if layout.several else "one",
         **{name.replace("_", " "): str(value) for name, value in settings.items()},
         **{f"signature entry {name}": value for name, value in signature.entries.items() if name != "textmover"},
@@ -186,7 +188,7 @@ class Parts:
 
     def write(self, shard: Shard, scores: ShardScores) -> None:
         """Write a shard: first its file, then the record that makes it count."""
-        content = self.layout.encode(scores.values, scores.flags)
+        content = self.layout.encode(scores.values, scores.flags, scores.kept)
         texts, rows = digest_texts(shard.rows)
         known = self._manifest_digest, self.machine, shard.first, texts, rows
         record = Record(*known, digest(content), scores.tally)

@@ -83,7 +83,7 @@ def score_shard(
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
     )
-    return ShardScores(values, tally, flags)
+    return ShardScores(values, tally, flags, [row.kept for row in shard.rows])
 
 
 def _reads_together(metric: SegmentMetric) -> bool:
