@@ -137,7 +137,7 @@ class Engine(TextWork):
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
         flags["same output"] = same_outputs(hypotheses, references)
-        for row in np.flatnonzero(flags["same output"]):
+        for row in np.flatnonzero(flags["same output"]).tolist():
             self._remember("same output", hypotheses[row])
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)

@@ -77,8 +77,8 @@ WARNINGS = {
 
 READS = "take `twmd` with an encoder that reads it, such as xlm-roberta-base"
 WAYS_OUT = {
-    "unknown": f"their scores mean little; {READS} for other scripts or roberta-base for symbols",
-    "script": f"their scores mean little; {READS}",
+    "unknown": f"such scores mean little; {READS} for other scripts or roberta-base for symbols",
+    "script": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
 }
