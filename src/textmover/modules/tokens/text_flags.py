@@ -74,7 +74,7 @@ def other_script(text: str, languages: Sequence[str]) -> str:
         return ""
     letters, others = _letters(tuple(languages))
     found = "".join(others.findall(text))
-    if len(found) <= MOST * len(letters.findall(text)):
+    if not found or len(found) <= MOST * len(letters.findall(text)):
         return ""
     most = Counter(found).most_common(1)[0][0]
     known = (script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", most))
