@@ -55,7 +55,7 @@ def _in_memory(value: Any, argument: str) -> MemoryTable:
     method = next((getattr(value, name) for name in ROWS_OF if hasattr(value, name)), None)
     rows = value if method is None else method()
     if not isinstance(rows, (list, tuple)) or not all(isinstance(one, Mapping) for one in rows):
-        shown = repr(value)
+        shown = " ".join(repr(value).split())
         raise InputError(
             f"Expected `{argument}` to be the path of a file, a data frame, a list of dicts or a dict of lists, but "
             f"got {shown if len(shown) <= 60 else f'{shown[:59]}…'}: give one of these."
