@@ -89,7 +89,10 @@ def parser_of(command):
         (["scor"], "Expected a command, but got scor: did you mean score?"),
         (["zzz"], "Expected a command, but got zzz ("),
         (["score"], "one of the arguments -i/--input --data -t/--hypotheses is required"),
-        (["score", "-i", "a", "b", "--layr", "3"], "Expected known options, but got --layr: did you mean --layer?"),
+        (
+            ["score", "-i", "a", "b", "--layr", "3"],
+            "but got --layr: did you mean --layer? (see `textmover score --help`)",
+        ),
         (["score", "-i", "a", "b", "--precision", "best"], "argument --precision: invalid choice: 'best'"),
         (["score", "-i", "a", "b", "--layer", "[1"], "argument --layer: expected a number"),
     ],

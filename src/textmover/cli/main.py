@@ -66,20 +66,24 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.known_options: list[str] = []
+        self.called: argparse.ArgumentParser | None = None
         for action in (None, "store"):
             self.register("action", action, SingleOption)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the way out is written, and exit with 2."""
         found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
+        prog = self.prog
         if found is not None:
-            what, word = ("a command", found[1]) if found[2] is None else ("known options", found[2].partition("=")[0])
-            near = difflib.get_close_matches(word, COMMANDS if found[2] is None else self.known_options, 1, 0.7)
+            what, word, known = "a command", found[1], list(COMMANDS)
+            if self.called is not None:
+                prog, known = self.called.prog, list(self.called._option_string_actions)
+                what, word = "known options", found[2].partition("=")[0]
+            near = difflib.get_close_matches(word, known, 1, 0.7)
             message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
             if word in ("-s", "--sources"):
                 message = f"Expected hypotheses and references, but got {word}: no metric reads sources, leave it out"
-        self.exit(2, f"textmover: {message} (see `{self.prog} --help`)\n")
+        self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +132,7 @@ def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:
         one = commands.add_parser(name, help=purpose, add_help=False)
         if name == command:
             add_options(one, name, purpose, rare=rare, fields=fields)
-            parser.known_options = list(one._option_string_actions)
+            parser.called = one
             defaults = {action.dest: action.default for action in one._actions}
             one.set_defaults(run=None, command=name, defaults=defaults)
     return parser
