@@ -44,6 +44,15 @@ def test_little_is_padding():
     assert sum(mask.numel() for mask in batches) < 1.05 * sum(int(mask.sum()) for mask in batches)
 
 
+def test_the_last_texts_come_in_numbers_that_come_again():
+    def sizes(counts):
+        cut = [token_batches(tokenize, ["a b c d"] * count, lambda: 400) for count in counts]
+        return {len(tokens) for batches in cut for _, tokens in batches}
+
+    assert sizes(range(17, 400)) == {1, 2, 4, 8, 16, 32, 64, 100}
+    assert sizes([7]) == {7}  # few texts are encoded together
+
+
 def test_texts_are_tokenised_as_they_are_needed():
     read = []
     batches = token_batches(lambda texts: (read.append(len(texts)), tokenize(texts))[1], made_texts(3000), lambda: 100)

@@ -21,6 +21,9 @@ CHUNK = 1024
 CHUNK_CHARACTERS = 1 << 19
 """Characters that they may have, if padded to the longest."""
 
+FEW = 16
+"""Texts that are encoded together where there are no more; what is left over of more is split into powers of two."""
+
 BLOCK = 1 << 20
 """Largest number of entries of a similarity block."""
 
@@ -46,6 +49,10 @@ def token_batches(
             taken = max(1, budget() // max(1, lengths[ranked[start]]))
             if start + taken > len(ranked) and order:
                 break  # the next chunk fills this batch
+            left_over = len(ranked) - start
+            if left_over < taken and (start or left_over > FEW):
+                # oneDNN keeps about a megabyte for each new number of rows: these come again and again.
+                taken = 1 << left_over.bit_length() - 1
             places = ranked[start : start + taken]
             yield [rows[place] for place in places], tokens.select(places)
             start += taken
