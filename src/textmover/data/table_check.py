@@ -271,7 +271,7 @@ def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding]
         by.setdefault(one.groups[column], []).append(one.score or 0.0)
     constant = [name for name, values in by.items() if len(values) >= 3 and len(set(values)) == 1]
     means = [float(np.mean(values)) for values in by.values() if len(values) >= 10]
-    spread = float(np.std([one.score for one in segments]))
+    spread = float(np.std([one.score or 0.0 for one in segments]))
     strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
     how = "standardised" if constant or strict else "mean"
     texts = len({(one.hypothesis, one.references) for one in segments})
