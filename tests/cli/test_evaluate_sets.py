@@ -196,4 +196,4 @@ def test_unusual_texts_are_told_once_for_each_set(run, write, tiny_encoder):
     sets = write("one.tsv", rows), write("two.tsv", [*rows, "\ta\t7"])
     ended = run("evaluate", "--data", *sets, "--encoder", tiny_encoder, "--model", "twmd", "--model", "sbert")
     said = "had an empty side: their values are those of unrelated texts (twmd, sbert)."
-    assert ended.err == f"one: 1 segment {said}\ntwo: 2 segments {said}\n"
+    assert ended.err == f"one: 1 segment {said}\ntwo: 2 segments {said}\nWritten: one.scores.tsv, two.scores.tsv\n"

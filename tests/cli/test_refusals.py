@@ -320,7 +320,7 @@ CASES = {
         folder out | to be a checkpoint, but it holds no config.json
         runs/gone.ckpt out | or a name (see `textmover list`)
         textmover-gone out | Expected textmover-gone to be
-        checkpoint h.txt/metric | h.txt/metric … give another place""",
+        checkpoint h.txt/metric | h.txt/metric … give a place that can be written""",
     "export checkpoint out": """
         --precision int8 | name what is to be written
         --backend openvino | pip install "textmover[openvino]"

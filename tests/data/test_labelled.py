@@ -154,7 +154,7 @@ def test_recipes_that_train_on_development_parts_say_so():
     for path in (Path(__file__).parents[2] / "configs" / "stages").glob("*.yaml"):
         options = yaml.safe_load(path.read_text(encoding="utf-8"))["data"]["init_args"]
         for data in [one["init_args"] for one in options.get("sources", {"": {"init_args": options}}).values()]:
-            for name in [Path(name).name for name in data.get("train", []) if "_dev" in Path(name).name]:
+            for name in [name.removeprefix("data:") for name in data.get("train", []) if "-dev" in name]:
                 assert name in data["notice"], path
                 found += 1
     assert found >= 4

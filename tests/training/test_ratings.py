@@ -116,7 +116,7 @@ def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: P
     scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
     of_group = np.array([one.groups["group"] == "g1" for one in part])
     expected = pearsonr(scores[of_group], RatedSource.ratings_of(part)[of_group]).statistic
-    assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-6)
+    assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_signal_costs_one_minus_its_correlation_within_the_batch(tiny_encoder: Path, ratings: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from textmover.modules.encoder.pretrained import plain_errors
+from textmover.reading import load_json
 
 FILE = "tokenizer.json"
 
@@ -22,7 +22,7 @@ class TokenizerFile:
 
         with plain_errors(folder):
             self.backend_tokenizer: Any = Tokenizer.from_file(str(folder / FILE))
-            self.unk_token: str | None = json.loads(self.backend_tokenizer.to_str())["model"].get("unk_token")
+            self.unk_token: str | None = load_json(self.backend_tokenizer.to_str(), FILE)["model"].get("unk_token")
         self.unk_token_id = None if self.unk_token is None else self.backend_tokenizer.token_to_id(self.unk_token)
 
     def __len__(self) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import pickle
 import re
 import tarfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from textmover.readers.named.catalogue import Part
+from textmover.reading import load_json
 from textmover.types import InputError
 
 Row = dict[str, Any]
@@ -86,7 +86,7 @@ def _records(published: Published, name: str, options: Mapping[str, Any]) -> Ite
     form: str = options.get("format", "tsv")
     with _open(published, name) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
         if form == "jsonl":
-            yield from (json.loads(line) for line in stream)
+            yield from (load_json(line, name) for line in stream)
             return
         style: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if form == "tsv" else {}
         reader = csv.reader(stream, **style)
@@ -293,7 +293,7 @@ def converted(layout: str, published: Published, part: Part) -> Iterator[Row]:
             if not keys or key not in seen:
                 seen.add(key)
                 yield row
-    except InputError:
+    except LayoutError:
         raise
     except (ValueError, KeyError, EOFError, csv.Error, zlib.error, zipfile.BadZipFile, tarfile.TarError) as error:
         raise LayoutError(f"Expected published files that can be read, but got: {error!r}") from error
