@@ -239,7 +239,7 @@ LAYOUTS = {
     "JSON": (
         "summeval",
         {"model_annotations.aligned.jsonl": b"{\n"},
-        r"published files that can be read, but got: InputError",
+        r"published files that can be read, but got: NotJsonError",
     ),
 }
 
