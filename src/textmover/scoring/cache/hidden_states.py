@@ -351,8 +351,19 @@ class _Group:
         }
 
 
+_REAL = torch.zeros(1)
+
+
+def _traced() -> bool:
+    """Return whether torch follows a graph here, in which new tensors hold nothing or those of outside are refused."""
+    try:
+        return type(torch.empty(0)) is not Tensor or type(_REAL.view(torch.uint8)) is not Tensor
+    except AssertionError:  # the refusal
+        return True
+
+
 def _flush(opened: list[StateFiles]) -> None:
-    if type(torch.empty(0)) is not Tensor:  # torch follows a graph here, in which tensors hold nothing
+    if _traced():
         if not _LATER:
             atexit.register(flush_all)
         _LATER.append(opened)
