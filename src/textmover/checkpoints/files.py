@@ -167,11 +167,10 @@ def _needed(held: Mapping[str, Any]) -> list[str]:
     if held["kind"] != "transport":
         return ["network"]
     entry = held.get("encoder")
-    table = isinstance(entry, Mapping) and "table" in entry
-    static = table or (isinstance(entry, Mapping) and "static" in entry)
-    needed = ["encoder", "encoder.identity", *([] if static else ["encoder.depth", "encoder.layers"])]
-    needed += ["encoder.table.size", "encoder.table.dimension"] if table else []
-    if static or not isinstance(entry, Mapping) or not ("adapter" in held or "stored" in entry or "base" in entry):
+    kind = next((one for one in ("static", "table") if isinstance(entry, Mapping) and one in entry), None)
+    own = {None: ("depth", "layers"), "static": (), "table": ("table.size", "table.dimension")}[kind]
+    needed = ["encoder", "encoder.identity", *(f"encoder.{one}" for one in own)]
+    if kind or not isinstance(entry, Mapping) or not ("adapter" in held or "stored" in entry or "base" in entry):
         return needed
     needed += ["encoder.base", "encoder.base.name", "encoder.base.revision", "encoder.base.sha256"]
     return [*needed, "encoder.stored", "encoder.dtype"] if "adapter" in held or "stored" in entry else needed

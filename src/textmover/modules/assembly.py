@@ -222,15 +222,7 @@ def _table(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Part
     size, dimension = entry["table"]["size"], entry["table"]["dimension"]
     check_whole("vocab_size", size, place=f" of the table in {folder}")
     check_whole("hidden_size", dimension, place=f" of the table in {folder}")
-    tokenizer = Tokenizer(
-        folder,
-        None,
-        config.max_length or POSITIONLESS_LIMIT,
-        config.long_texts,
-        traits=needs_traits(config),
-        stop_words=stop_words(config.stop_words),
-    )
-    tokenizer.check(size)
+    tokenizer = _built(config, folder, None, POSITIONLESS_LIMIT, size)
     return Parts(TokenTable(size, dimension), tokenizer, entry["identity"])
 
 
@@ -272,13 +264,17 @@ def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Token
         )
     if config.max_length is not None and config.max_length > limit:
         raise InputError(f"Expected `max_length` to be at most {limit} for this encoder, but got {config.max_length}.")
+    return _built(config, folder, encoder_config.model_type, limit, getattr(encoder_config, "vocab_size", None))
+
+
+def _built(config: MetricConfig, folder: Path, model_type: str | None, limit: int, rows: int | None) -> Tokenizer:
     tokenizer = Tokenizer(
         folder,
-        encoder_config.model_type,
+        model_type,
         config.max_length or limit,
         config.long_texts,
         traits=needs_traits(config),
         stop_words=stop_words(config.stop_words),
     )
-    tokenizer.check(getattr(encoder_config, "vocab_size", None))
+    tokenizer.check(rows)
     return tokenizer

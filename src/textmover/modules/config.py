@@ -189,7 +189,9 @@ class MetricConfig(Configuration):
         most = BOUNDS["layer"][1]
         given = self.layers if isinstance(self.layers, (list, tuple)) else ()
         if not all(type(one) is int and 0 <= one <= most for one in given) or not 0 < len(set(given)) == len(given):
-            raise InputError(f"Expected `layers` to be a list of different layers or null, but got {self.layers!r}.")
+            raise InputError(
+                f"Expected `layers` to be different layers, as in [6, 12], or null, but got {self.layers!r}."
+            )
         if self.layer is not None:
             raise InputError(f"Expected `layer` or `layers`, but got {self.layer} and {list(self.layers)}.")
         if self.aggregation == "single":

@@ -98,7 +98,7 @@ class Tokenizer:
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
 
-    lacking_id = None  # unknown tokens are told apart by their spelling
+    lacking_id = None  # unknown tokens differ by their spelling
 
     @property
     def vocabulary_size(self) -> int:

@@ -27,7 +27,7 @@ Tell = Callable[[str], object]
 
 
 def get_sets(names: Iterable[str], folder: Path | None, tell: Tell) -> None:
-    """Fetch the files of sets that are not there; the terms are told first.
+    """Fetch the missing files of sets, after their licence and citation were printed.
 
     Args:
         names: Names of sets, or of their parts.
