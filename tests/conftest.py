@@ -2,8 +2,10 @@
 
 import gc
 import importlib.util
+import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -215,6 +217,16 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(0)
         BertModel(config).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_multilingual(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny encoder, which declares that it reads many languages."""
+    folder = tmp_path_factory.mktemp("encoder") / "tiny-many"
+    shutil.copytree(tiny_encoder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "multilingual": True}))
     return folder
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
+from textmover.modules.encoder.base_weights import BaseEncoder, remember_base
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import (
     FIRST_POSITION,
@@ -15,6 +16,7 @@ from textmover.modules.encoder.known_encoders import (
     POST_NORM_TYPES,
     default_layer,
     position_limit,
+    reads_many_languages,
 )
 from textmover.modules.encoder.row_attention import row_graph
 from textmover.types import InputError, TokenBatch
@@ -268,3 +270,29 @@ def test_a_text_of_the_limit_can_be_read(saved, kind):
     with torch.no_grad():
         (vectors,) = encoder(token_batch(rows=1, length=limit))
     assert vectors.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("entries", "name", "expected"),
+    [
+        ({}, "all-MiniLM-L6-v2", False),
+        ({"vocab_size": 250_037}, "somewhere/e5", True),
+        ({"vocab_size": 128_100}, "microsoft/deberta-v3-base", False),
+        ({"model_type": "xlm-roberta"}, None, True),
+        ({}, "bert-base-multilingual-cased", True),
+        ({}, "/multilingual/all-MiniLM-L6-v2", False),
+        ({"multilingual": True}, "tiny", True),
+        ({"multilingual": False, "vocab_size": 250_037}, "multilingual-e5-small", False),
+    ],
+)
+def test_encoders_of_many_languages_are_known(entries, name, expected):
+    config = SimpleNamespace(**{"model_type": "bert", "vocab_size": 30_522, **entries})
+    encoder = SimpleNamespace(model=SimpleNamespace(config=config))
+    remember_base(encoder, None if name is None else BaseEncoder(name, None, "0"))
+    assert reads_many_languages(encoder) is expected
+
+
+def test_an_encoder_declares_it_in_its_configuration(tiny_metric, tiny_multilingual):
+    assert not reads_many_languages(tiny_metric().encoder)
+    assert reads_many_languages(tiny_metric(encoder=str(tiny_multilingual)).encoder)
+    assert not reads_many_languages(object())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from textmover.modules.encoder.base_weights import base_of
+
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
 )  # fmt: skip
@@ -57,6 +59,12 @@ LANGUAGES = {
 }
 """Language of encoders that were made for one alone, and so of the metrics over them."""
 
+MULTILINGUAL = re.compile(r"multilingual|xlm|mdeberta|labse|mt5", re.IGNORECASE)
+"""Names of encoders, and types of models, that were made for many languages."""
+
+MANY_PIECES = 150_000
+"""Pieces of a vocabulary that holds many languages, whatever its encoder is called."""
+
 POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
 
@@ -72,6 +80,19 @@ def languages_of(identity: str) -> tuple[str, ...]:
     """Languages of the encoder that a signature names, such as ``roberta-base@1a2b3c4d``; none where not known."""
     name = re.split("[+@]", identity)[0].rsplit("/", 1)[-1]
     return (LANGUAGES[name],) if name in LANGUAGES else ()
+
+
+def reads_many_languages(encoder: Any) -> bool:
+    """Return whether an encoder reads many languages, so that it can compare a text with its translation.
+
+    The entry ``multilingual`` of its ``config.json`` decides; without one, its name, type and number of pieces.
+    """
+    config, base = getattr(getattr(encoder, "model", None), "config", None), base_of(encoder)
+    declared = getattr(config, "multilingual", None)
+    if isinstance(declared, bool):
+        return declared
+    names = (getattr(config, "model_type", ""), "" if base is None else base.name.rstrip("/").rsplit("/", 1)[-1])
+    return any(map(MULTILINGUAL.search, names)) or getattr(config, "vocab_size", 0) >= MANY_PIECES
 
 
 def first_position(config: Any) -> int | None:
