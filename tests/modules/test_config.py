@@ -111,6 +111,10 @@ CASES = [
     Case("score", "recall"),
     Case("multi_reference", "mean"),
     Case("multi_reference", "all"),
+    Case("mode", "source", ("error", "signature", "trained"), {"encoder": "MANY"}),
+    Case("mode", "both", ("signature", "error"), {"encoder": "MANY", "mode": "source"}),
+    Case("mode", "both", ("error",)),
+    Case("fallback", True, ("signature", "trained"), {"encoder": "MANY"}),
     Case("calibrate", True, ("signature", "trained", "range")),
 ]
 
@@ -159,11 +163,10 @@ def vectors(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.field}={case.value}")
-def test_a_changed_field_is_seen(case, tiny_encoder, other_encoder, vectors):
+def test_a_changed_field_is_seen(case, tiny_encoder, tiny_multilingual, other_encoder, vectors):
     value = str(other_encoder) if case.value == "OTHER" else case.value
     base = {"encoder": str(tiny_encoder), **case.base}
-    if base["encoder"] == "VECTORS":
-        base["encoder"] = str(vectors)
+    base["encoder"] = {"VECTORS": str(vectors), "MANY": str(tiny_multilingual)}.get(base["encoder"], base["encoder"])
     before, after = observe(base), observe({**base, case.field: value})
     for place in case.seen_in:
         assert before.get(place) != after.get(place)

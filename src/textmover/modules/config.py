@@ -142,6 +142,8 @@ class MetricConfig(Configuration):
     score: Literal["f", "precision", "recall"] = "f"  # which value is the score
     rescale: bool = False  # (x - b)/(1 - b), b the fitted value of unrelated texts
     multi_reference: Literal["best", "mean", "all"] = "best"  # best of each value, mean, or all as one text
+    mode: Literal["reference", "source", "both"] = "reference"  # what texts are compared with; needs many languages
+    fallback: bool = False  # compare with the source where references are missing, and the other way round
     calibrate: bool = False  # a learned scale and offset that map the score to the human scale
 
     def __post_init__(self) -> None:
@@ -263,6 +265,11 @@ class MetricConfig(Configuration):
         }.get(name)
         if unread:
             logger.warning("`%s` has no effect with %s.", name, unread)
+
+    @property
+    def reads_sources(self) -> bool:
+        """Return whether hypotheses are compared with their sources, all or some."""
+        return self.mode != "reference" or self.fallback
 
     @property
     def higher_is_better(self) -> bool:

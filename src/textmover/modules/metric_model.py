@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,50 +13,20 @@ from torch import Tensor, nn
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.config import MetricConfig
+from textmover.modules.configured_metric import ConfiguredMetric, SourceCombination, check_pairs
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.known_encoders import languages_of
+from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
 from textmover.modules.signature import metric_signature
 from textmover.modules.tokens.centering import Centering
-from textmover.modules.tokens.fitting import fit_calibration, fit_statistics, statistic_basis
+from textmover.modules.tokens.fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
-
-
-class ConfiguredMetric(nn.Module):
-    """Base of metrics: their configuration and calibration head say how scores are read."""
-
-    config: Any
-    calibration: Calibration | None
-
-    @property
-    def higher_is_better(self) -> bool:
-        """False for distances; behind a calibration head higher is always better."""
-        return self.config.higher_is_better
-
-    @property
-    def multi_reference(self) -> str:
-        """Rule that joins the values against several references."""
-        return self.config.multi_reference
-
-    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
-
-        Raises:
-            InputError: If the metric has no calibration head.
-        """
-        fit_calibration(self, pairs, ratings)
-
-
-def check_pairs(hypotheses: Sized, references: Sized) -> None:
-    """Refuse sides of unlike numbers of texts."""
-    if len(hypotheses) != len(references):
-        raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
 
 class MetricModel(ConfiguredMetric):
@@ -85,6 +55,7 @@ class MetricModel(ConfiguredMetric):
         "centering.statistic.",
         "weighting.tables.",
         "baseline.",
+        "combination.",
         "matching.temperature.",
     )
     """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
@@ -102,6 +73,9 @@ class MetricModel(ConfiguredMetric):
         self.calibration = (
             Calibration(falling=config.matching in COSTS and config.output == "distance") if config.calibrate else None
         )
+        if config.reads_sources:
+            self.combination = SourceCombination()
+            self.check_sources()
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> MetricModel:
@@ -132,6 +106,11 @@ class MetricModel(ConfiguredMetric):
             bounds = self.baseline(bounds[:, None].expand(2, 3))[:, column]
         low, high = bounds.tolist()
         return (low, high)
+
+    @property
+    def reads_sources(self) -> bool:
+        """Return whether the encoder reads many languages, so that texts can be compared with their sources."""
+        return reads_many_languages(self.encoder)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -181,11 +160,10 @@ class MetricModel(ConfiguredMetric):
         return self.encoder.named_parameters()
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of layer mix, temperature and calibration."""
-        yield from self.layers.named_parameters()
-        yield from self.matching.named_parameters()
-        if self.calibration is not None:
-            yield from self.calibration.named_parameters()
+        """Named parameters of layer mix, temperature, calibration and combination."""
+        for module in (self.layers, self.matching, self.calibration, self.combination):
+            if module is not None:
+                yield from module.named_parameters()
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids, on the CPU."""
@@ -247,7 +225,16 @@ class MetricModel(ConfiguredMetric):
                 return PairScores(score, flags=flags)
             return PairScores(score, precision, recall, f, flags=flags)
 
-    forward = pair_scores
+    def forward(
+        self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
+    ) -> PairScores:
+        """Scores of hypotheses against references, sources, or both combined, with gradients."""
+        if references is not None and sources is None:
+            return self.pair_scores(hypotheses, references)
+        if sources is None:
+            raise InputError("Expected references, sources or both, but got neither: give one of them.")
+        first = None if references is None else self.pair_scores(hypotheses, references)
+        return self.combined(first, self.pair_scores(hypotheses, sources))
 
     def match(
         self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False

@@ -24,6 +24,9 @@ def metric_signature(metric: MetricModel) -> Signature:
     if metric.baseline is not None:
         entries["rescaled"] = "/".join(f"{value:.6g}" for value in metric.baseline.values.tolist())
     entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{'' if limit is None else limit}"}
+    if metric.combination is not None:
+        entries |= {"mode": f"{config.mode}{'+fallback' if config.fallback else ''}"}
+        entries |= metric.combination.signature_entries()
     if metric.calibration is not None:
         entries |= metric.calibration.signature_entries()
     runner = None if metric.runnable_encoder is None else metric.runnable_encoder.runner

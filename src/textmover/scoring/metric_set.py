@@ -80,7 +80,7 @@ BEHIND_VECTORS = frozenset(
         "matching", "centering", "hypothesis_special_tokens", "reference_special_tokens", "ngram", "weights", "idf",
         "idf_from", "temperature", "learn_temperature", "iterations", "tolerance", "value", "cost",
         "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha", "score",
-        "rescale", "multi_reference", "calibrate",
+        "rescale", "multi_reference", "mode", "fallback", "calibrate",
     }
 )  # fmt: skip
 """Fields that neither the tokens of a text nor their raw vectors depend on. A field that is missing here costs time."""

@@ -23,8 +23,8 @@ from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
 from textmover.scoring.precision import Precision, apply_precision
-from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted
-from textmover.types import InputError, SegmentMetric, SegmentScores
+from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
+from textmover.types import InputError, SegmentMetric, SegmentScores, SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import Explanation
@@ -142,23 +142,28 @@ class Scorer(ScorerStatistics):
             scorer._release = {"release": str(name)}
         return scorer
 
-    def score(self, hypotheses: Texts, references: References) -> SegmentScores:
-        """Score each hypothesis against its reference or references.
+    def score(
+        self, hypotheses: Texts, references: References | None = None, sources: Texts | None = None
+    ) -> SegmentScores:
+        """Score each hypothesis against its reference or references, its source, or both.
 
         Args:
             hypotheses: One text, or ``n`` of them.
             references: One text, or for each hypothesis one text or several.
+            sources: Text that each hypothesis translates, for a metric whose ``mode`` or ``fallback`` reads it.
 
         Returns:
             Scores in input order; with several references each value is the best (or mean) over them.
 
         Raises:
-            InputError: If the counts differ, a hypothesis has no reference, a text is not Unicode, or a statistic has
-                not been fitted.
+            InputError: If the counts differ, a hypothesis has no reference, a text is not Unicode, a statistic has
+                not been fitted, or sources are given to a metric that does not read them.
             TypeError: If something is neither a text nor a list of texts.
         """
         hypotheses = listed_texts(hypotheses, "hypotheses")
-        grouped = normalize_references(hypotheses, references)
+        grouped = normalize_references(hypotheses, references, sources)
+        if sources is not None:
+            check_sources(self.metric)
         scorer = self.for_call(hypotheses, grouped)
         check_fitted(scorer.metric)
         with self._progress_bar(len(hypotheses)) as advance:
@@ -234,7 +239,7 @@ class Scorer(ScorerStatistics):
             Scores in input order; without a segment, the same values as for others, of none.
         """
         if not hypotheses:  # which values there are, only scores can say
-            one = self.score_fitted(["a"], [["a"]], warn=False)
+            one = self.score_fitted(["a"], [SourcedReferences(["a"], "a")], warn=False)
             return SegmentScores.from_values({name: array[:0] for name, array in one.values.items()}, one.signature, {})
         scorer = self.frozen()
         with scorer.engine() as engine:
@@ -278,7 +283,14 @@ class Scorer(ScorerStatistics):
         self._engine.warn(counts)
 
 
-def score(hypotheses: Texts, references: References, model: str | Path | None = None, **options: Any) -> SegmentScores:
+def score(
+    hypotheses: Texts,
+    references: References | None = None,
+    model: str | Path | None = None,
+    *,
+    sources: Texts | None = None,
+    **options: Any,
+) -> SegmentScores:
     """Score texts in one line: ``textmover.score(hypotheses, references)``.
 
     The metric is loaded at each call; keep a :class:`Scorer` where there are several.
@@ -287,9 +299,10 @@ def score(hypotheses: Texts, references: References, model: str | Path | None = 
         hypotheses: One text, or ``n`` of them.
         references: One text, or for each hypothesis one text or several.
         model: Checkpoint folder, released metric or preset by name, or hub id; see :meth:`Scorer.from_pretrained`.
+        sources: See :meth:`Scorer.score`.
         **options: As for :meth:`Scorer.from_pretrained`.
 
     Returns:
         Scores in input order.
     """
-    return Scorer.from_pretrained(model, **options).score(hypotheses, references)
+    return Scorer.from_pretrained(model, **options).score(hypotheses, references, sources)

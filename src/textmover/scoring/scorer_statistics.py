@@ -13,10 +13,11 @@ from typing_extensions import Self
 
 from textmover._version import __version__
 from textmover.checkpoints.statistics_files import load_statistics, save_statistics, unfitted_statistics
+from textmover.modules.configured_metric import ConfiguredMetric
 from textmover.modules.metric_model import MetricModel
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
-from textmover.types import InputError, SegmentMetric, Shown, Signature, View
+from textmover.types import InputError, SegmentMetric, Shown, Signature, View, compared_texts
 
 SHOWN = ("metric", "encoder", "backend", "precision")
 """Entries of the signature by which a scorer is shown."""
@@ -106,7 +107,8 @@ class ScorerStatistics(Shown):
         """
         if not self.metric.fits_on_call:
             return self
-        statistics = fit_call(self.metric, hypotheses, (text for texts in references for text in texts))
+        read = (text for one in references for text in compared_texts(self.metric, [one])[0].texts)
+        statistics = fit_call(self.metric, hypotheses, read)
         self._settle(with_statistics(self.metric, statistics))
         self._of_call = statistics
         return self._with(statistics)
@@ -212,6 +214,13 @@ class ScorerStatistics(Shown):
         with progress_bars(shown=True) as advance:
             advance(name, 0, total)
             yield lambda done: advance(name, done, total)
+
+
+def check_sources(metric: SegmentMetric) -> None:
+    """Refuse sources where the metric does not read them."""
+    if not isinstance(metric, ConfiguredMetric):
+        raise InputError(f"Expected a metric that reads sources, but got {type(metric).__name__}: leave them out.")
+    metric.check_sources()
 
 
 def check_fitted(metric: SegmentMetric) -> None:

@@ -19,7 +19,7 @@ from textmover.types.metric import (
     TrainableMetric,
 )
 from textmover.types.parsed import ParsedText, Parser
-from textmover.types.segments import InputError, Segment, SegmentScores, Signature
+from textmover.types.segments import InputError, Segment, SegmentScores, Signature, SourcedReferences, compared_texts
 from textmover.types.shown import Shown, View
 from textmover.types.tokens import (
     PackedEmbeddings,
@@ -51,6 +51,7 @@ __all__ = [
     "SegmentScores",
     "Shown",
     "Signature",
+    "SourcedReferences",
     "SpecialToken",
     "Statistic",
     "TextFeatures",
@@ -60,4 +61,5 @@ __all__ = [
     "TrainableMetric",
     "View",
     "check_whole",
+    "compared_texts",
 ]

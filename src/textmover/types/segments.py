@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -18,6 +19,53 @@ class InputError(ValueError):
     The command line prints the message alone and exits with 2; every other exception is a defect and keeps its
     traceback.
     """
+
+
+class SourcedReferences(tuple[str, ...]):
+    """References of a hypothesis, possibly none, with its source beside them.
+
+    Example:
+        >>> one = SourcedReferences(["a cat"], "eine Katze")
+        >>> tuple(one), one.source, one.texts
+        (('a cat',), 'eine Katze', ('a cat', 'eine Katze'))
+    """
+
+    source: str | None
+
+    def __new__(cls, references: Sequence[str] = (), source: str | None = None) -> SourcedReferences:
+        """Make it of references and a source; a blank source is none."""
+        found = super().__new__(cls, references)
+        found.source = source if source is not None and source.strip() else None
+        return found
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """References and source, as far as they are there."""
+        return (*self, *(() if self.source is None else (self.source,)))
+
+
+def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[SourcedReferences]:
+    """References and source of each segment that a metric reads; missing ones are refused, unless it falls back."""
+    mode, fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
+    wanted = ("reference", "source") if mode == "both" else (mode,)
+    found = []
+    for place, given in enumerate(references, start=1):
+        source = getattr(given, "source", None)
+        several = (text for text in given if text.strip() or (mode == "reference" and not fallback))
+        there = {name: texts for name, texts in (("reference", tuple(several)), ("source", source)) if texts}
+        missing = [name for name in wanted if name not in there]
+        if missing and not (fallback and there):
+            what = "reference or a source" if fallback else missing[0]
+            other = ", or set `fallback` to take what is there" if there else ""
+            raise InputError(
+                f"Expected a {what} for each hypothesis, since `mode` is {mode!r}, but number {place} has none: give "
+                f"one{other}."
+            )
+        taken = there if missing else wanted
+        found.append(
+            SourcedReferences(there["reference"] if "reference" in taken else (), source if "source" in taken else None)
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +85,11 @@ class Segment:
     score: float | None = None
     source: str | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> SourcedReferences:
+        """References and source."""
+        return SourcedReferences(self.references, self.source)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

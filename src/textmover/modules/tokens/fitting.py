@@ -29,7 +29,7 @@ WINDOW = 2048
 NEIGHBOURS = 8
 """Other texts of its batch that each text is compared with for the baseline."""
 
-BEHIND_BASELINE = ("rescaled", "refs", "long", "calibration", "backend", "precision", "score")
+BEHIND_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
 """Entries of the signature that the values of a baseline do not depend on."""
 
 

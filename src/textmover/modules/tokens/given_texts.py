@@ -6,14 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 Texts = str | Sequence[str]
 References = str | Sequence[str] | Sequence[Sequence[str]]
 
 
-def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
-    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them."""
+def normalize_references(
+    hypotheses: Sequence[str], references: References | None, sources: Texts | None = None
+) -> list[SourcedReferences]:
+    """References of each hypothesis, with its source; all texts are checked."""
+    given = [None] * len(hypotheses) if sources is None else listed_texts(sources, "sources")
+    if len(given) != len(hypotheses):
+        raise InputError(f"Expected as many sources as hypotheses, but got {len(given)} for {len(hypotheses)}.")
+    if references is None and sources is not None:
+        references = [()] * len(hypotheses)
     # What is neither a text nor a list is kept here, and refused with its place below.
     grouped = [
         (one,) if isinstance(one, str) or not lists_texts(one) else tuple(one)
@@ -24,11 +31,11 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
             f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
-        if not texts:
+        if not texts and sources is None:
             raise InputError(
                 f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
             )
-        for text in (hypothesis, *texts):
+        for text in (hypothesis, *texts, *(() if given[position] is None else (given[position],))):
             if not isinstance(text, str):
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
@@ -39,10 +46,11 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
     # Of several references, empty ones are missing.
-    return [tuple(one for one in texts if one.strip()) or texts if len(texts) > 1 else texts for texts in grouped]
+    kept = [tuple(one for one in texts if one.strip()) or texts if len(texts) > 1 else texts for texts in grouped]
+    return [SourcedReferences(texts, source) for texts, source in zip(kept, given, strict=True)]
 
 
-def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReferences]]:
     """Pairs of a hypothesis and its reference or references, as two lists."""
     for position, pair in enumerate(pairs):
         if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:

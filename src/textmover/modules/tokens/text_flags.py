@@ -114,6 +114,12 @@ def repeats_phrase(text: str) -> bool:
     )
 
 
+def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
+    """Return which hypotheses are their source, but for spaces, bool ``[n]``."""
+    pairs = zip(hypotheses, sources, strict=True)
+    return np.array([other is not None and one.split() == other.split() for one, other in pairs], dtype=bool)
+
+
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """Return which hypotheses stand for many different references, bool ``[n]``; empty ones are not counted.
 

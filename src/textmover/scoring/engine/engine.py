@@ -8,17 +8,22 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import torch
 
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.text_flags import same_outputs
+from textmover.modules.tokens.text_flags import copied_sources, same_outputs
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric
+from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, compared_texts
+
+if TYPE_CHECKING:
+    from textmover.modules.configured_metric import ConfiguredMetric
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +72,8 @@ class _Window:
     """Row in ``scored`` of each pair of a hypothesis and a reference."""
     owners: np.ndarray
     """Segment of each pair, counted from 0 within the window."""
+    of_source: np.ndarray
+    """Pairs of a hypothesis and its source, bool."""
     start: int
     progress: Progress
 
@@ -124,21 +131,27 @@ class Engine(TextWork):
         warn: bool = True,
         by_pair: bool = False,
     ) -> RawScores:
-        """Score each hypothesis against its references, one call at a time; ``by_pair`` does not combine references."""
+        """Score each hypothesis against its references, one call at a time; ``by_pair`` does not combine references.
+
+        Sources stand beside the references, as :class:`~textmover.types.SourcedReferences`.
+        """
+        compared = compared_texts(self.metric, references)
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[_Window] = deque()
-            for rows in self._windows(hypotheses, references):
-                waiting.append(self._window(hypotheses[rows], references[rows], rows.start, on_progress))
+            for rows in self._windows(hypotheses, [one.texts for one in compared]):
+                waiting.append(self._window(hypotheses[rows], compared[rows], rows.start, on_progress))
                 if len(waiting) > self._ahead:
                     parts.append(self._finished(waiting.popleft(), by_pair))
             parts += [self._finished(window, by_pair) for window in waiting]
         flags = {
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
-        flags["same output"] = same_outputs(hypotheses, references)
-        for row in np.flatnonzero(flags["same output"]).tolist():
-            self._remember("same output", hypotheses[row])
+        flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
+        flags["copied"] = copied_sources(hypotheses, [one.source for one in compared])
+        for name in ("same output", "copied"):
+            for row in np.flatnonzero(flags[name]).tolist():
+                self._remember(name, hypotheses[row])
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)
         values = {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}
@@ -150,14 +163,17 @@ class Engine(TextWork):
     def _window(
         self,
         hypotheses: Sequence[str],
-        references: Sequence[Sequence[str]],
+        references: Sequence[SourcedReferences],
         start: int,
         on_progress: Callable[[int], None] | None,
     ) -> _Window:
         """Encode the texts of some segments and match their pairs."""
         progress = Progress(len(hypotheses), on_progress)
         together = self.metric.multi_reference == "all"
-        groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
+        joined = [tuple(texts) for texts in references if texts] if together else []
+        groups: list[tuple[Reference, ...]] = [
+            (*((tuple(texts),) if together and texts else texts), *texts.texts[len(texts) :]) for texts in references
+        ]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
         pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
         distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
@@ -175,11 +191,14 @@ class Engine(TextWork):
             scored, where = self._score_jointly(pairs, progress), np.arange(len(pairs))
         else:
             if together:
-                self._add_joined(table, list(dict.fromkeys(map(tuple, references))))
+                self._add_joined(table, list(dict.fromkeys(joined)))
             rows = np.array([[table.rows[text] for text in pair] for pair in distinct]).reshape(-1, 2)
             scored = self._match_pairs(table, rows, progress)
             where = np.array([distinct[pair] for pair in pairs])
-        return _Window(scored, where, owners, start, progress)
+        of_source = np.zeros(len(owners), dtype=bool)
+        ends = np.cumsum([len(group) for group in groups]) - 1
+        of_source[ends[[texts.source is not None for texts in references]]] = True
+        return _Window(scored, where, owners, of_source, start, progress)
 
     def _finished(self, window: _Window, by_pair: bool) -> RawScores:
         """The values of a window, for which a GPU is waited."""
@@ -188,7 +207,7 @@ class Engine(TextWork):
         values = {name: array[where] for name, array in scored.values.items()}
         check_finite(values, owners + window.start)
         if not by_pair:
-            values = {name: self._combine(array, owners) for name, array in values.items()}
+            values = {name: self._combine(name, array, owners, window.of_source) for name, array in values.items()}
         window.progress.reach(1.0)
         return RawScores(values, flags)
 
@@ -262,8 +281,20 @@ class Engine(TextWork):
             yield slice(start, start + count)
             start += count
 
-    def _combine(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
-        """One value per segment from those of its references."""
+    def _combine(self, name: str, values: np.ndarray, owners: np.ndarray, of_source: np.ndarray) -> np.ndarray:
+        """One value per segment from those of its references and its source."""
+        if not of_source.any():
+            return self._over_references(values, owners)
+        sides = np.full((2, owners[-1] + 1), np.nan)
+        sides[1, owners[of_source]] = values[of_source]
+        if not of_source.all():
+            rows = np.unique(owners[~of_source])
+            sides[0, rows] = self._over_references(values[~of_source], owners[~of_source])
+        first, second = torch.from_numpy(sides).to(self.metric.device, torch.float32)
+        combined: np.ndarray = cast("ConfiguredMetric", self.metric).combine(first, second, name).double().cpu().numpy()
+        return combined
+
+    def _over_references(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
         if self.metric.multi_reference == "mean":
             return np.add.reduceat(values, starts) / np.diff(np.r_[starts, len(owners)])

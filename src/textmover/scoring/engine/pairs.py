@@ -69,6 +69,7 @@ WARNINGS = {
     "script": "had a text in another script than the metric was made for",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": f"had a hypothesis that stands for {MANY} or more different references",
+    "copied": "had a hypothesis that is its source, copied",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
@@ -81,6 +82,7 @@ WAYS_OUT = {
     "script": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
+    "copied": "a copy scores as a perfect translation, so leave such segments out or rate them yourself",
 }
 """The way out by flag."""
 

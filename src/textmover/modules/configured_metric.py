@@ -1,0 +1,125 @@
+"""Base of the project's metrics: their configuration, calibration head, and how references and source are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.matching.calibration import Calibration
+from textmover.modules.tokens.fitting import fit_calibration
+from textmover.types import InputError, PairScores, TokenBatch
+
+
+class SourceCombination(nn.Module):
+    r"""Score from those against references and source: :math:`(1 - w)\,s_r + w\,(\alpha s_s + \beta)`, all learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logit = nn.Parameter(torch.zeros(()))
+        self.source = Calibration()
+
+    def signature_entries(self) -> dict[str, str]:
+        """Entry of the signature."""
+        return {"source": f"{self.logit.sigmoid().item():.4g}*({self.source.signature_entries()['calibration']})"}
+
+    def forward(self, references: Tensor, sources: Tensor, *, scaled: bool = True) -> Tensor:
+        """Combine values ``[B]``; NaN is missing, and the other value stands for both then."""
+        absent, alone = references.isnan(), sources.isnan()
+        first, second = references.nan_to_num(), sources.nan_to_num()
+        second = self.source(second) if scaled else second
+        weight = self.logit.sigmoid()
+        return torch.where(absent, second, torch.where(alone, first, (1 - weight) * first + weight * second))
+
+    @torch.no_grad()
+    def fit(self, references: Tensor, sources: Tensor, ratings: Tensor) -> None:
+        """Least squares over scores ``[n]``, NaN where missing: first the scale of sources, then the weight."""
+        there = ~sources.isnan()
+        self.source.fit(sources[there], ratings[there])
+        both = there & ~references.isnan()
+        gap = self.source(sources) - references
+        if bool(both.any()) and bool((gap[both] != 0).any()):
+            weight = ((ratings - references) * gap)[both].sum() / gap[both].square().sum()
+            self.logit.copy_(weight.clamp(0.05, 0.95).logit())
+
+
+class ConfiguredMetric(nn.Module):
+    """Base of metrics: their configuration and calibration head say how scores are read."""
+
+    config: Any
+    calibration: Calibration | None
+    combination: SourceCombination | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.combination = None
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances; behind a calibration head higher is always better."""
+        return self.config.higher_is_better
+
+    @property
+    def multi_reference(self) -> str:
+        """Rule that joins the values against several references."""
+        return self.config.multi_reference
+
+    @property
+    def mode(self) -> str:
+        """Side that hypotheses are compared with: ``reference``, ``source`` or ``both``."""
+        return getattr(self.config, "mode", "reference")
+
+    @property
+    def fallback(self) -> bool:
+        """Return whether the other stands in for missing references or a missing source."""
+        return getattr(self.config, "fallback", False)
+
+    @property
+    def reads_sources(self) -> bool:
+        """Return whether it can compare texts with their sources."""
+        return False
+
+    def combine(self, references: Tensor, sources: Tensor, name: str = "score") -> Tensor:
+        """Combine values of segments ``[B]`` against references and sources; NaN where one is missing."""
+        return references if self.combination is None else self.combination(references, sources, scaled=name == "score")
+
+    def combined(self, references: PairScores | None, sources: PairScores) -> PairScores:
+        """Combine the scores of hypotheses against references, where there are any, with those against sources."""
+        self.check_sources()
+        missing = torch.full_like(sources.score, torch.nan)
+        found: dict[str, Any] = {}
+        for name in ("score", "precision", "recall", "f"):
+            value, other = getattr(sources, name), missing if references is None else getattr(references, name)
+            found[name] = None if value is None else self.combine(other, value, name)
+        flags = {} if references is None else references.flags
+        marked = {name: one | flags[name] if name in flags else one for name, one in sources.flags.items()}
+        return PairScores(**found, flags=marked)
+
+    def check_sources(self) -> None:
+        """Refuse sources unless the metric compares with them."""
+        if not self.reads_sources:
+            raise InputError(
+                f"Expected a metric on an encoder of many languages to compare texts with their sources, but got "
+                f"{self.signature}: take the preset twmd over intfloat/multilingual-e5-small as `encoder`."
+            )
+        if self.combination is None:
+            raise InputError(
+                "Expected a metric that reads sources, but this one compares with references alone: set `mode` to "
+                "source or both, or `fallback` to true."
+            )
+
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
+
+        Raises:
+            InputError: If the metric has no calibration head.
+        """
+        fit_calibration(self, pairs, ratings)
+
+
+def check_pairs(hypotheses: Sized, references: Sized) -> None:
+    """Refuse sides of unlike numbers of texts."""
+    if len(hypotheses) != len(references):
+        raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")

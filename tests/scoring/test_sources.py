@@ -1,0 +1,162 @@
+"""Translations are compared with references, with their source, or with both."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from textmover import Scorer
+from textmover.modules import MetricModel
+from textmover.scoring import save_checkpoint
+from textmover.types import InputError, SourcedReferences, compared_texts
+
+HYPOTHESES = ["the small dog ran home", "she sells books", "tea and water", "snow in the garden"]
+REFERENCES = [["a little dog ran", "the dog was quick"], ["she sold a book"], ["warm tea"], ["the garden is white"]]
+SOURCES = ["hot dog water", "books to buy", "a cup of tea", "rain on the park"]
+CASES = [
+    {"matching": "twmd"},
+    {"matching": "bertscore", "score": "recall"},
+    {"matching": "emd", "output": "distance", "normalize": False},
+    {"matching": "twmd", "multi_reference": "mean"},
+    {"matching": "twmd", "multi_reference": "all"},
+]
+
+
+@pytest.fixture(scope="module")
+def scorer_of(tiny_metric, tiny_multilingual):
+    """Builds a scorer that compares with sources; its weight and scale are not those of the start."""
+
+    def build(weight=0.3, scale=0.8, offset=0.1, **fields):
+        metric = tiny_metric(encoder=str(tiny_multilingual), **fields)
+        if metric.combination is not None:
+            with torch.no_grad():
+                metric.combination.logit.copy_(torch.tensor(weight).logit())
+                metric.combination.source.scale.fill_(scale)
+                metric.combination.source.offset.fill_(offset)
+        return Scorer(metric)
+
+    return build
+
+
+@pytest.mark.parametrize("fields", CASES, ids=lambda one: "-".join(map(str, one.values())))
+def test_both_are_the_weighted_mean_of_either(scorer_of, fields):
+    hypotheses, references, sources = HYPOTHESES, REFERENCES, SOURCES
+    plain = scorer_of(**fields)
+    first = plain.score(hypotheses, references).scores
+    second = plain.score(hypotheses, sources).scores
+    assert not np.allclose(first, second)
+    source = scorer_of(mode="source", **fields).score(hypotheses, None, sources)
+    assert source.scores == pytest.approx(0.8 * second + 0.1, abs=1e-6)
+    both = scorer_of(mode="both", **fields).score(hypotheses, references, sources)
+    assert both.scores == pytest.approx(0.7 * first + 0.3 * (0.8 * second + 0.1), abs=1e-6)
+    assert "mode:both|source:0.3*(0.8*s+0.1)" in str(both.signature)
+    assert "mode" not in plain.signature.entries
+
+
+def test_precision_and_recall_are_combined_without_the_scale(scorer_of):
+    plain, both = scorer_of(), scorer_of(mode="both").score(HYPOTHESES, REFERENCES, SOURCES)
+    first, second = plain.score(HYPOTHESES, REFERENCES), plain.score(HYPOTHESES, SOURCES)
+    for name in ("precision", "recall", "f"):
+        expected = 0.7 * getattr(first, name) + 0.3 * getattr(second, name)
+        assert getattr(both, name) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["reference", "source", "both"])
+def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
+    scorer = scorer_of(mode=mode, fallback=True)
+    references = [REFERENCES[0], (), [" "], REFERENCES[3]]
+    sources = [SOURCES[0], SOURCES[1], SOURCES[2], None]
+    found = scorer.score(HYPOTHESES, references, sources).scores
+    plain = scorer_of()
+    first, second = plain.score(HYPOTHESES, REFERENCES).scores, 0.8 * plain.score(HYPOTHESES, SOURCES).scores + 0.1
+    at_first = {"reference": first[0], "source": second[0], "both": 0.7 * first[0] + 0.3 * second[0]}[mode]
+    assert found == pytest.approx([at_first, second[1], second[2], first[3]], abs=1e-6)
+    assert f"mode:{mode}+fallback" in str(scorer.signature)
+    with pytest.raises(InputError, match=r"a reference or a source for each hypothesis, .* but number 2 has none"):
+        scorer.score(HYPOTHESES[:2], [["a"], []], ["b", None])
+
+
+@pytest.mark.parametrize(
+    ("fields", "references", "sources", "message"),
+    [
+        ({"mode": "source"}, REFERENCES, None, "a source for each hypothesis, since `mode` is 'source', but number 1"),
+        ({"mode": "both"}, None, SOURCES, "a reference .* 'both', but number 1 has none: give one, or set `fallback`"),
+        ({"mode": "both"}, REFERENCES, [*SOURCES[:2], " ", "a"], "a source for each .* number 3 has none"),
+        ({"mode": "source"}, None, SOURCES[:3], "as many sources as hypotheses, but got 3 for 4"),
+        ({"mode": "source"}, None, [1, *SOURCES[1:]], "strings, but got int in segment 1"),
+        ({}, REFERENCES, SOURCES, "compares with references alone: set `mode` to source or both"),
+        ({"mode": "source"}, None, None, "references to be a text or a list"),
+    ],
+)
+def test_missing_texts_are_refused(scorer_of, fields, references, sources, message):
+    with pytest.raises((InputError, TypeError), match=message):
+        scorer_of(**fields).score(HYPOTHESES, references, sources)
+
+
+@pytest.mark.parametrize("fields", [{}, {"mode": "source"}, {"fallback": True}])
+def test_an_encoder_of_one_language_refuses_sources(tiny_metric, fields):
+    with pytest.raises(InputError, match=r"an encoder of many languages .*take the preset twmd over intfloat"):
+        Scorer(tiny_metric(**fields)).score(HYPOTHESES, REFERENCES, SOURCES)
+
+
+def test_a_copied_source_is_flagged_and_counted(scorer_of, caplog):
+    sources = [SOURCES[0], "she  sells books ", *SOURCES[2:]]
+    found = scorer_of(mode="both").score(HYPOTHESES, REFERENCES, sources)
+    assert found.counts["copied"] == 1
+    assert found.flags["copied"].tolist() == [False, True, False, False]
+    assert "1 segment had a hypothesis that is its source, copied, such as 'she sells books'" in caplog.text
+
+
+def test_scores_do_not_depend_on_batch_mates_and_repeat(scorer_of):
+    scorer = scorer_of(mode="both", weights="idf", idf_from="references")
+    alone = scorer_of(mode="both")
+    assert scorer.score(HYPOTHESES, REFERENCES, SOURCES).scores.shape == (4,)
+    together = alone.score(HYPOTHESES * 2, REFERENCES * 2, SOURCES * 2).scores
+    single = [alone.score([h], [r], [s]).scores[0] for h, r, s in zip(HYPOTHESES, REFERENCES, SOURCES, strict=True)]
+    assert together == pytest.approx(single * 2, abs=1e-6)
+
+
+def test_gradients_reach_the_weight_and_the_encoder(scorer_of):
+    scorer = scorer_of(mode="both", calibrate=True)
+    metric: MetricModel = scorer.metric
+    hypotheses, references, sources = map(metric.tokenize, (HYPOTHESES, [one[0] for one in REFERENCES], SOURCES))
+    found = metric(hypotheses, references, sources)
+    expected = scorer.score(HYPOTHESES, [one[0] for one in REFERENCES], SOURCES)
+    assert found.score.tolist() == pytest.approx(expected.scores.tolist(), abs=1e-5)
+    found.score.sum().backward()
+    trained = dict(metric.head_parameters())
+    assert {"logit", "source.scale", "source.offset"} <= set(trained)
+    assert all(one.grad is not None and bool(one.grad.isfinite().all()) for one in trained.values())
+    missing, against = torch.full((4,), torch.nan), metric.pair_scores(hypotheses, sources).score
+    assert metric(hypotheses, sources=sources).score.tolist() == metric.combine(missing, against).tolist()
+
+
+def test_missing_values_give_finite_gradients(scorer_of):
+    metric = scorer_of(mode="both").metric
+    values = torch.tensor([0.5, torch.nan, 0.2]), torch.tensor([0.1, 0.4, torch.nan])
+    metric.combine(*values).sum().backward()
+    assert all(bool(one.grad.isfinite()) for one in metric.combination.parameters())
+
+
+def test_a_checkpoint_keeps_the_combination_and_can_leave_it_out(scorer_of, tmp_path):
+    scorer = scorer_of(mode="both", fallback=True)
+    save_checkpoint(scorer.metric, tmp_path / "metric", card="")
+    expected = scorer.score(HYPOTHESES, REFERENCES, SOURCES).scores
+    again = Scorer.from_pretrained(tmp_path / "metric", backend="torch")
+    assert again.score(HYPOTHESES, REFERENCES, SOURCES).scores == pytest.approx(expected, abs=1e-7)
+    source = Scorer.from_pretrained(tmp_path / "metric", backend="torch", mode="source", fallback=False)
+    assert source.score(HYPOTHESES, None, SOURCES).scores == pytest.approx(
+        scorer.score(HYPOTHESES, None, SOURCES).scores, abs=1e-7
+    )
+    plain = Scorer.from_pretrained(tmp_path / "metric", backend="torch", mode="reference", fallback=False)
+    assert plain.score(HYPOTHESES, REFERENCES).scores == pytest.approx(
+        scorer_of().score(HYPOTHESES, REFERENCES).scores, abs=1e-7
+    )
+
+
+def test_references_with_a_source_are_pickled_and_read_by_mode():
+    one = pickle.loads(pickle.dumps(SourcedReferences(["a", ""], "b")))
+    assert (tuple(one), one.source, one.texts) == (("a", ""), "b", ("a", "", "b"))
+    (read,) = compared_texts(object(), [one])
+    assert (tuple(read), read.source) == (("a", ""), None)
