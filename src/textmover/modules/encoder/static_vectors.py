@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from textmover.modules.config import check_choice
-from textmover.modules.encoder.vector_files import MATRIX, MEAN, WORDS, cached, provide
+from textmover.modules.encoder.cache_folders import cached
+from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, provide
 from textmover.reading import read_json
 from textmover.types import InputError, TokenBatch
 
@@ -99,7 +100,7 @@ class StaticVectors:
         """The vectors that :meth:`save` named: in the cache, else in ``folder`` itself, else where they were."""
         entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]
-        if cached(sha256) is None:
+        if cached(LAYOUT, sha256) is None:
             places = [place for place in (folder / path.name, path) if place.is_file()]
             if not places:
                 raise InputError(

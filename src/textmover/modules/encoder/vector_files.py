@@ -6,18 +6,14 @@ of the file, so that a changed file is parsed again.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import gzip
 import hashlib
 import io
 import itertools
-import json
 import logging
 import os
 import re
-import shutil
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -26,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.files import hidden_folder, user_cache
+from textmover.files import user_cache
+from textmover.modules.encoder.cache_folders import build, cached
 from textmover.modules.encoder.source import file_sha256
-from textmover.reading import read_json
 from textmover.types import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -140,9 +136,8 @@ def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDA
 
 logger = logging.getLogger(__name__)
 
-MATRIX, WORDS, MEAN, ENTRY = "vectors.npy", "words.txt", "mean.npy", "entry.json"
-"""Files of the cache: float32 rows, their words line by line, the mean of the rows, and the sizes of these
-three, which reveal a damaged folder."""
+MATRIX, WORDS, MEAN = "vectors.npy", "words.txt", "mean.npy"
+"""Files of the cache: float32 rows, their words line by line, and the mean of the rows."""
 
 LAYOUT = "static-vectors-1"
 """Folder of the cache; its number changes with what is kept."""
@@ -150,70 +145,17 @@ LAYOUT = "static-vectors-1"
 SETTLED_NS = 2_000_000_000
 """A file that changed less than this before it was hashed may change again without its times showing it."""
 
-_temporary: dict[str, Path] = {}
-"""Folders by hash, until the program ends, of files that the cache could not take."""
-
 
 def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
     """Hash of a file of word vectors and the folder of its parse; with a known hash the file need not be there."""
-    if sha256 is not None and (folder := cached(sha256)) is not None:
+    if sha256 is not None and (folder := cached(LAYOUT, sha256)) is not None:
         return sha256, folder
     with readable(path):
         state = _state(path)
         found = _hash(path, state)
     if sha256 not in (None, found):
         raise InputError(f"Expected {path} to have the SHA-256 {sha256}, but got {found}: give the file of that hash.")
-    return found, cached(found) or _build(path, found, state)
-
-
-def cached(sha256: str) -> Path | None:
-    """Folder of the cache with the parsed file of this hash; ``None`` where there is none that is whole."""
-    with contextlib.suppress(RuntimeError):  # no home folder
-        folder = user_cache() / LAYOUT / sha256
-        if _is_whole(folder):
-            return folder
-    return _temporary.get(sha256)
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        sizes = read_json(folder / ENTRY)
-        return {name: (folder / name).stat().st_size for name in (MATRIX, WORDS, MEAN)} == sizes
-    except (OSError, ValueError):
-        return False
-
-
-def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
-    """Parse the file into the cache, or into a temporary folder where the cache cannot be written."""
-    try:
-        folder = user_cache() / LAYOUT / sha256
-        with hidden_folder(folder) as beside:
-            _parse(path, beside, state)
-            return _renamed(beside, folder)
-    except (OSError, RuntimeError) as error:
-        logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="textmover-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        _parse(path, folder, state)
-    except OSError as error:
-        raise InputError(
-            f"Expected room for the vectors of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
-            "folder that can be written."
-        ) from error
-    _temporary[sha256] = folder
-    return folder
-
-
-def _renamed(beside: Path, folder: Path) -> Path:
-    """Give a complete folder its name, unless another process was first; a damaged one is replaced."""
-    try:
-        os.replace(beside, folder)
-    except OSError:
-        if not _is_whole(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            os.replace(beside, folder)
-    return folder
+    return found, cached(LAYOUT, found) or build(LAYOUT, found, path, lambda folder: _parse(path, folder, state))
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -267,8 +209,6 @@ def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
         if _state(path) != state:
             raise InputError(f"Expected {path} to stay as it is while it is read, but it changed: read it again.")
     np.save(folder / MEAN, (total / len(words)).astype(np.float32))
-    sizes = {name: (folder / name).stat().st_size for name in (MATRIX, WORDS, MEAN)}
-    (folder / ENTRY).write_text(json.dumps(sizes), encoding="utf-8")
     repeated = count - len(words)
     logger.info("%s: %d words, %d dimensions; %d repeated words left out", path, len(words), dimension, repeated)
 

@@ -86,11 +86,12 @@ class Tokenizer:
         """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
 
         Hugging Face's own wrapper sets limits again at each call, which is not safe in several threads, and takes as
-        long over its lists as the tokenizer itself.
+        long over its lists as the tokenizer itself. It is not copied: a large vocabulary takes hundreds of MB.
         """
         if not self._tokenizer.is_fast:
             return None
-        rust = copy.deepcopy(self._tokenizer.backend_tokenizer)
+        rust = self._tokenizer.backend_tokenizer
+        self._limits_read = rust.padding, rust.truncation
         rust.no_padding()
         rust.no_truncation()
         if self.long_texts != "window":
@@ -263,8 +264,16 @@ class Tokenizer:
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
+        read = copy.deepcopy(self._tokenizer)
+        if self._rust is not None:
+            padding, truncation = self._limits_read
+            if padding is not None:
+                read.backend_tokenizer.enable_padding(**padding)
+            read.backend_tokenizer.no_truncation()
+            if truncation is not None:
+                read.backend_tokenizer.enable_truncation(**truncation)
         try:
-            self._tokenizer.save_pretrained(str(folder))
+            read.save_pretrained(str(folder))
         except Exception as error:  # tokenizers raises bare exceptions, of a full disk too
             raise error if isinstance(error, OSError) else OSError(str(error)) from error
 

@@ -1,0 +1,81 @@
+"""Folders of the user's cache with what a large file was turned into, named by the hash of the file."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from textmover.files import hidden_folder, user_cache
+from textmover.reading import read_json
+from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
+
+ENTRY = "entry.json"
+"""File of such a folder with the sizes of the others, which reveal a damaged one."""
+
+_temporary: dict[str, Path] = {}
+"""Folders by hash, until the program ends, of files that the cache could not take."""
+
+
+def cached(layout: str, sha256: str) -> Path | None:
+    """Folder for the file of this hash, under the name of its layout; ``None`` where there is none that is whole."""
+    with contextlib.suppress(RuntimeError):  # no home folder
+        folder = user_cache() / layout / sha256
+        if _is_whole(folder):
+            return folder
+    return _temporary.get(sha256)
+
+
+def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -> Path:
+    """Let ``write`` fill the folder for a file, or a temporary folder where the cache cannot be written."""
+    try:
+        folder = user_cache() / layout / sha256
+        with hidden_folder(folder) as beside:
+            _fill(beside, write)
+            return _renamed(beside, folder)
+    except (OSError, RuntimeError) as error:
+        logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="textmover-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _fill(folder, write)
+    except OSError as error:
+        raise InputError(
+            f"Expected room for the vectors of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
+            "folder that can be written."
+        ) from error
+    _temporary[sha256] = folder
+    return folder
+
+
+def _fill(folder: Path, write: Callable[[Path], None]) -> None:
+    write(folder)
+    sizes = {one.name: one.stat().st_size for one in folder.iterdir()}
+    (folder / ENTRY).write_text(json.dumps(sizes), encoding="utf-8")
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        sizes = read_json(folder / ENTRY)
+        return sizes != {} and {name: (folder / name).stat().st_size for name in sizes} == sizes
+    except (OSError, ValueError):
+        return False
+
+
+def _renamed(beside: Path, folder: Path) -> Path:
+    """Give a complete folder its name, unless another process was first; a damaged one is replaced."""
+    try:
+        os.replace(beside, folder)
+    except OSError:
+        if not _is_whole(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(beside, folder)
+    return folder
