@@ -305,9 +305,3 @@ def test_every_bound_is_that_of_an_option():
             own = main_module._parser(command)._subparsers._group_actions[0].choices[command]
             known.update(option for action in own._actions for option in action.option_strings)
     assert {name for name in BOUNDS if name.startswith("--")} <= known
-
-
-def test_sources_are_refused_in_one_sentence(refused):
-    for flag in ("-s", "--sources"):
-        said = refused("score", "-t", "a", "-r", "b", flag, "c")
-        assert f"Expected hypotheses and references, but got {flag}: no metric reads sources, leave it out" in said

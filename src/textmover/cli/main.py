@@ -81,8 +81,6 @@ class Parser(argparse.ArgumentParser):
                 what, word = "known options", found[2].partition("=")[0]
             near = difflib.get_close_matches(word, known, 1, 0.7)
             message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
-            if word in ("-s", "--sources"):
-                message = f"Expected hypotheses and references, but got {word}: no metric reads sources, leave it out"
         self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
 
 

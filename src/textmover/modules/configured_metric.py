@@ -21,9 +21,10 @@ class SourceCombination(nn.Module):
         self.logit = nn.Parameter(torch.zeros(()))
         self.source = Calibration()
 
-    def signature_entries(self) -> dict[str, str]:
+    def signature_entries(self, mode: str) -> dict[str, str]:
         """Entry of the signature."""
-        return {"source": f"{self.logit.sigmoid().item():.4g}*({self.source.signature_entries()['calibration']})"}
+        scaled = self.source.signature_entries()["calibration"]
+        return {"source": f"{self.logit.sigmoid().item():.4g}*({scaled})" if mode == "both" else scaled}
 
     def forward(self, references: Tensor, sources: Tensor, *, scaled: bool = True) -> Tensor:
         """Combine values ``[B]``; NaN is missing, and the other value stands for both then."""
@@ -101,8 +102,9 @@ class ConfiguredMetric(nn.Module):
         """Refuse sources unless the metric compares with them."""
         if not self.reads_sources:
             raise InputError(
-                f"Expected a metric on an encoder of many languages to compare texts with their sources, but got "
-                f"{self.signature}: take the preset twmd over intfloat/multilingual-e5-small as `encoder`."
+                "Expected a metric on an encoder of many languages to compare texts with their sources, but got one on "
+                f"{getattr(self, 'encoder_identity', None)}: take the preset twmd over intfloat/multilingual-e5-small "
+                "as `encoder`."
             )
         if self.combination is None:
             raise InputError(

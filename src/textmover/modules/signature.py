@@ -26,7 +26,7 @@ def metric_signature(metric: MetricModel) -> Signature:
     entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{'' if limit is None else limit}"}
     if metric.combination is not None:
         entries |= {"mode": f"{config.mode}{'+fallback' if config.fallback else ''}"}
-        entries |= metric.combination.signature_entries()
+        entries |= metric.combination.signature_entries(config.mode)
     if metric.calibration is not None:
         entries |= metric.calibration.signature_entries()
     runner = None if metric.runnable_encoder is None else metric.runnable_encoder.runner

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from textmover.types import InputError
 
-COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
+COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "source_column", "score_column", "split")
 """Options that only a table has a use for."""
 
 COLUMN_FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
+    "source": "--source-column",
     "score": "--score-column",
     "groups": "--group",
     "missing_references": "--missing-references",

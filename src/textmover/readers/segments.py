@@ -20,7 +20,7 @@ from textmover.readers.lines import STANDARD_INPUT, Position, iter_texts, shown,
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, SourcedReferences
 
 GROUP_SEPARATOR = " / "
 """Separator between the values of several group columns."""
@@ -91,7 +91,7 @@ class Columns:
     groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.reference_columns:
+        if not self.reference_columns and self.source is None:
             raise InputError("Expected `references` to name at least one column, but got none: name one.")
         for field, name in self.fields:
             if not name:
@@ -177,7 +177,7 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
     try:
         return Segment(
             hypothesis=row.text(columns.hypothesis),
-            references=row.references(columns.reference_columns),
+            references=tuple(row.compared(columns.reference_columns, columns.source)),
             score=None if columns.score is None else row.score(columns.score),
             source=None if columns.source is None else row.optional_text(columns.source),
             groups={column: row.group(column) for column in columns.groups},
@@ -292,6 +292,14 @@ class TableRow(NamedTuple):
                 f"Expected a reference in {self.cell(*columns)}, but got none: add one or remove the row."
             )
         return found
+
+    def compared(self, columns: Sequence[str], source: str | None) -> SourcedReferences:
+        """The references with the source, which rows with a source column may have instead."""
+        if source is None:
+            return SourcedReferences(self.references(columns))
+        with contextlib.suppress(NoReferenceError):
+            return SourcedReferences(self.references(columns), self.optional_text(source))
+        return SourcedReferences((), self.optional_text(source))
 
     def score(self, column: str) -> float:
         """A finite number."""

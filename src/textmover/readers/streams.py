@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
 from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 OnError = Literal["stop", "skip"]
 """Treatment of an unusable row: an error, or left out and counted."""
@@ -26,6 +26,11 @@ class Row(NamedTuple):
     references: tuple[str, ...]  # one or more texts; none if the row was left out
     problem: str = ""  # why the row was left out; empty if it was not
     kept: tuple[str, ...] = ()  # further cells of a table, for the output
+
+    @property
+    def source(self) -> str | None:
+        """The text that the hypotheses translate, where it was given."""
+        return getattr(self.references, "source", None)
 
 
 class _Reading(Followed):
@@ -47,10 +52,11 @@ class TextFiles(_Reading):
     references: tuple[str, ...]  # one or more files
     on_error: OnError = "stop"  # what a line does that is not UTF-8
     missing_references: MissingReferences | None = None  # what a row without a reference does
+    source: str | None = None  # file of what the hypotheses translate
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.hypotheses or not self.references:
+        if not self.hypotheses or not (self.references or self.source):
             lacking = "references" if self.hypotheses else "hypotheses"
             raise InputError(f"Expected at least one file of {lacking}, but got none: name one.")
         check_once(self.paths)
@@ -59,7 +65,7 @@ class TextFiles(_Reading):
     @property
     def paths(self) -> tuple[str, ...]:
         """All files, hypotheses first."""
-        return (*self.hypotheses, *self.references)
+        return (*self.hypotheses, *self.references, *((self.source,) if self.source else ()))
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows."""
@@ -67,14 +73,15 @@ class TextFiles(_Reading):
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
-                references = tuple(text for text in texts[systems:] if text.strip())
-                if len(texts) == len(lines) and references:
+                several = [text for text in texts[systems : systems + len(self.references)] if text.strip()]
+                references = SourcedReferences(several, texts[-1] if self.source and texts else None)
+                if len(texts) == len(lines) and is_enough(references, self.references, self.missing_references):
                     yield Row(number, tuple(texts[:systems]), references)
                     continue
-                files = " or ".join(map(shown, self.references))
+                files = " or ".join(map(shown, self.references or self.paths[systems:]))
                 problem = next((line for line in lines if isinstance(line, LineError)), None) or NoReferenceError(
-                    f"Expected a reference in line {number} of {files}, but got none: add one, or remove the line from "
-                    "all files."
+                    f"Expected a {'reference' if self.references else 'source'} in line {number} of {files}, but got "
+                    "none: add one, or remove the line from all files."
                 )
                 yield left_out(problem, number, self.on_error, self.missing_references)
 
@@ -91,6 +98,7 @@ class TableFile(_Reading):
     on_error: OnError = "stop"  # what a row does that is malformed, lacks a text, or is not UTF-8
     missing_references: MissingReferences | None = None  # what a row without a reference does
     keep: tuple[str, ...] = ()  # further columns, whose cells each row holds as text
+    source: str | None = None  # column of what the hypotheses translate
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -112,8 +120,8 @@ class TableFile(_Reading):
     @property
     def _fields(self) -> list[tuple[str, str]]:
         hypotheses, references = ("hypothesis", self.hypotheses), ("references", self.references)
-        kept = ("keep", self.keep)
-        return [(field, column) for field, columns in (hypotheses, references, kept) for column in columns]
+        rest = ("source", (self.source,) if self.source else ()), ("keep", self.keep)
+        return [(field, column) for field, columns in (hypotheses, references, *rest) for column in columns]
 
     def _kept(self, row: TableRow | InputError) -> tuple[str, ...]:
         return tuple("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
@@ -123,7 +131,10 @@ class TableFile(_Reading):
             if isinstance(row, InputError):
                 raise row
             hypotheses = tuple(row.text(column) for column in self.hypotheses)
-            return Row(number, hypotheses, row.references(self.references))
+            references = row.compared(self.references, self.source)
+            if not is_enough(references, self.references, self.missing_references):
+                row.references(self.references)  # says which cell is empty
+            return Row(number, hypotheses, references)
         except InputError as problem:
             try:
                 return left_out(problem, number, self.on_error, self.missing_references)
@@ -132,6 +143,11 @@ class TableFile(_Reading):
                     # JSON Lines name their columns row by row: a first one without a text more likely has another name.
                     check_columns(row.name, tuple(row.cells), self._fields)
                 raise
+
+
+def is_enough(found: SourcedReferences, columns: Sequence[str], missing: MissingReferences | None) -> bool:
+    """Return whether a row can be scored; one without references by its source, unless it is to be left out."""
+    return bool(found) or (found.source is not None and not (columns and missing == "leave-out"))
 
 
 def left_out(problem: InputError, number: int, on_error: OnError, missing: MissingReferences | None) -> Row:

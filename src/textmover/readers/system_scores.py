@@ -212,6 +212,7 @@ def read_system_table(
     metric: str | None = None,
     hypothesis: str = "hypothesis",
     references: Sequence[str] = ("reference",),
+    source: str | None = None,
     format: str | None = None,
     split: str = "train",
 ) -> SystemTable:
@@ -222,13 +223,13 @@ def read_system_table(
     wanted = [("system", system), ("item", item), *(("groups", one) for one in groups), ("human", human)]
     wanted += [("metric", metric)]
     if texts:
-        wanted += [("hypothesis", hypothesis), *(("references", one) for one in references)]
+        wanted += [("hypothesis", hypothesis), *(("references", one) for one in references), ("source", source)]
     fields = [(what, name) for what, name in wanted if name is not None]
     with contextlib.closing(read_rows(path, fields, format=format, split=split)) as found:
         rows = list(usable(row for _, row in found))
     named = [(row, name) for row in rows for name in _systems(row, system, separator)]
-    read = {id(row): row.references(references) for row in rows} if texts else {}
-    items = [row.group(item) if item is not None else "\x1f".join(read[id(row)]) for row, _ in named]
+    read = {id(row): row.compared(references, source) for row in rows} if texts else {}
+    items = [row.group(item) if item is not None else "\x1f".join(read[id(row)].texts) for row, _ in named]
     group = [GROUP_SEPARATOR.join(row.group(one) for one in groups) for row, _ in named]
     kept, lone = _kept(group, [name for _, name in named], path)
     _check_once(named, items, group, item)

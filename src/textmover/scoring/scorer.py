@@ -246,12 +246,15 @@ class Scorer(ScorerStatistics):
             raw = engine.score(hypotheses, references, on_progress, warn=warn)
             return SegmentScores.from_values(raw.values, scorer.signature, raw.flags)
 
-    def explain(self, hypothesis: str, reference: str | Sequence[str]) -> Explanation:
+    def explain(
+        self, hypothesis: str, reference: str | Sequence[str] | None = None, source: str | None = None
+    ) -> Explanation:
         """Say why a hypothesis gets its score: words, plan, what each word adds; it draws and saves itself.
 
         Args:
             hypothesis: The text that is judged.
             reference: What it is compared with; of several, the one with the best score is explained.
+            source: The text that it translates, where the metric's ``mode`` is ``source``.
 
         Returns:
             The explanation, with ``draw("plan.png")``, ``save("page.html")`` and ``to_dict()``; a notebook shows it as
@@ -262,7 +265,7 @@ class Scorer(ScorerStatistics):
         """
         from textmover.scoring.explain import explain
 
-        return explain(self, hypothesis, reference)
+        return explain(self, hypothesis, reference, source)
 
     def mbr(
         self,

@@ -51,8 +51,12 @@ def load_scorer(
     options: argparse.Namespace, memory: EncoderMemory | None = None, *, one_of_several: bool = False, **changes: Any
 ) -> Scorer:
     """The scorer that the options describe, ready to score."""
+    from textmover.scoring.scorer_statistics import check_sources
+
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
     scorer = build_scorer(options, memory, **changes)
+    if not one_of_several and any(getattr(options, name, None) is not None for name in ("sources", "source_column")):
+        check_sources(scorer.metric)
     if fitting is not None and (scorer.metric.statistics or not one_of_several):
         return scorer.fit(fitting)
     lacking = unfitted_statistics(scorer.metric)

@@ -14,7 +14,7 @@ from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_default
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
 
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):
-            normalize_references(row.hypotheses, [row.references])
+            normalize_references(row.hypotheses, [row.references], row.source and [row.source])
     scorer = load_scorer(options)
     if scorer.metric.fits_on_call:
         _fit(scorer, rows[0], files)
@@ -60,7 +60,7 @@ def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: boo
     with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:
         for row in rows:
             with _placed(row, several=len(rows) > 1):
-                found = explain_fitted(scorer, row.hypotheses[0], list(row.references))
+                found = explain_fitted(scorer, row.hypotheses[0], row.references)
             advance("explaining", 1, len(rows))
             yield ExplainedLine(found, row.line if of_file else None)
 
@@ -84,22 +84,22 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
         return None
     if options.texts:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
-    if len(options.input) < 2:
+    if len(options.input) < 2 and options.sources is None:
         raise InputError(
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
     if options.fit_on is not None:
         check_once([*options.input, options.fit_on])
-    return TextFiles((options.input[0],), tuple(options.input[1:]))
+    return TextFiles((options.input[0],), tuple(options.input[1:]), source=options.sources)
 
 
 def _given(options: argparse.Namespace) -> Row:
-    if len(options.texts) < 2:
+    if len(options.texts) < 2 and (options.sources is None or not options.texts):
         raise InputError(
             f"Expected a hypothesis and a reference, but got {len(options.texts) or 'no'} "
             f"text{'' if len(options.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
         )
-    return Row(1, (options.texts[0],), tuple(options.texts[1:]))
+    return Row(1, (options.texts[0],), SourcedReferences(options.texts[1:], options.sources))
 
 
 def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:

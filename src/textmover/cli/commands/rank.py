@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options.columns import first_given, references_of
+from textmover.cli.options.columns import first_given, references_of, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import group_positions
@@ -38,6 +38,7 @@ FLAGS = {
     "metric": "--metric-column",
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
+    "source": "--source-column",
 }
 """The flag behind each argument of the reader of such a table."""
 
@@ -134,6 +135,7 @@ def _long(options: argparse.Namespace) -> _Scored:
             metric=options.metric_column,
             hypothesis=(options.hypothesis_column or ["hypothesis"])[0],
             references=references_of(options),
+            source=source_of(options),
             format=options.data_format,
             split=options.split or "train",
         )

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from textmover.cli.options.columns import references_of, refuse_table_options
+from textmover.cli.options.columns import references_of, refuse_table_options, source_of
 from textmover.readers.lines import check_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.score_files import Target, choose_target
@@ -59,18 +59,19 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             split=options.split or "train",
             on_error=options.on_error,
             missing_references=options.missing_references or "error",
+            source=source_of(options),
             keep=tuple(dict.fromkeys(options.keep_columns or ())),
         )
     flag = "-i" if options.input is not None else "--hypotheses"
     refuse_table_options(options, flag)
     lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
     if options.input is None:
-        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), *lacking)
-    if len(options.input) < 2:
+        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), *lacking, options.sources)
+    if len(options.input) < 2 and options.sources is None:
         raise InputError(
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
-    return TextFiles((options.input[0],), tuple(options.input[1:]), *lacking)
+    return TextFiles((options.input[0],), tuple(options.input[1:]), *lacking, options.sources)
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:

@@ -12,7 +12,23 @@ from textmover.types import InputError, Segment
 
 def references_of(options: argparse.Namespace) -> tuple[str, ...]:
     """Columns of references, each once."""
-    return tuple(dict.fromkeys(options.reference_column or ["reference"]))
+    default = [] if getattr(options, "field.mode", None) == "source" else ["reference"]
+    return tuple(dict.fromkeys(options.reference_column or default))
+
+
+def source_of(options: argparse.Namespace) -> str | None:
+    """Column of sources, or their file where there is no table."""
+    if options.data is None:
+        return options.sources
+    if options.sources is not None:
+        raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")
+    return source_column(options)
+
+
+def source_column(options: argparse.Namespace) -> str | None:
+    """Column of sources, which a mode that reads them has without an option."""
+    read = getattr(options, "field.mode", "reference") != "reference" or getattr(options, "field.fallback", False)
+    return getattr(options, "source_column", None) or ("source" if read else None)
 
 
 def first_given(options: argparse.Namespace, *names: str) -> str | None:
@@ -35,6 +51,7 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: boo
     columns = Columns(
         hypothesis=options.hypothesis_column or "hypothesis",
         references=references_of(options),
+        source=source_column(options),
         score=(options.score_column or "score") if score else None,
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )

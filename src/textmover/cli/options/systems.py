@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options.columns import first_given, references_of, refuse_table_options
+from textmover.cli.options.columns import first_given, references_of, refuse_table_options, source_of
 from textmover.files import check_output, write_output
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import COMPRESSIONS
@@ -52,6 +52,7 @@ def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> t
             f"{options.output}: text is printed only."
         )
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
+    files += [] if options.sources is None else [options.sources]
     return form, check_output(options.output, files if options.data is None else [*files, options.data])
 
 
@@ -143,7 +144,8 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
                 "each system."
             )
         split = options.split or "train"
-        return TableFile(options.data, columns, references_of(options), format=options.data_format, split=split)
+        texts = (options.data, columns, references_of(options))
+        return TableFile(*texts, format=options.data_format, split=split, source=source_of(options))
     if options.hypotheses is None:
         raise InputError(
             "Expected the texts of two systems or their scores, but got none: give --hypotheses, --data or --scores."
@@ -154,7 +156,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
             f"Expected two systems to compare, but got {options.hypotheses[0]} alone: name the file of another behind "
             "--hypotheses."
         )
-    return TextFiles(tuple(options.hypotheses), tuple(options.references or ()))
+    return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), source=source_of(options))
 
 
 def _rows(files: TextFiles | TableFile) -> list[Row]:

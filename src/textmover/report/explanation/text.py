@@ -27,7 +27,7 @@ def print_explanation(found: Explanation) -> None:
     """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
     several = len(found.reference_scores) > 1
     _print_text("hypothesis", found, "hypothesis")
-    _print_text(f"reference {found.chosen + 1}" if several else "reference", found, "reference")
+    _print_text(f"reference {found.chosen + 1}" if several else found.compared_with, found, "reference")
     if found.matches and console().is_terminal:
         _print_scale(found)
     _say("score", f"{found.score:.4f}  ({found.steps[-1].how})")

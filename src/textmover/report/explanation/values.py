@@ -143,6 +143,7 @@ class Explanation(Shown):
         remainders: What the score has beside the words, such as the offset of a human scale; together with all
             contributions they are the score.
         trees: How dependency trees differ, where the metric compares them.
+        compared_with: ``reference``, or ``source`` where its words are those of the source.
         chosen: Which of the references this is, from 0.
         reference_scores: Score against each of the references.
         segment_score: Score against all of them, which is the best or the mean of these.
@@ -164,6 +165,7 @@ class Explanation(Shown):
     contributions: np.ndarray
     remainders: tuple[Step, ...] = ()
     trees: ExplainedTrees | None = None
+    compared_with: str = "reference"
     chosen: int = 0
     reference_scores: tuple[float, ...] = ()
     segment_score: float | None = None

@@ -187,5 +187,6 @@ class Record:
 def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
     """Digest of all texts of the rows, and the beginnings of those of each."""
     # As JSON no two rows give the same text.
-    found = [digest(json.dumps([*row[1:3], *filter(None, [row.kept])]).encode()) for row in rows]
+    more = [filter(None, [row.kept, row.source]) for row in rows]
+    found = [digest(json.dumps([*row[1:3], *rest]).encode()) for row, rest in zip(rows, more, strict=True)]
     return joined(found), "".join(one[:ROW_DIGITS] for one in found)

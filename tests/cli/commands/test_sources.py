@@ -1,0 +1,121 @@
+"""Sources on the command line: files of lines, columns of tables, and what cannot be used."""
+
+import csv
+import json
+
+import pytest
+
+HYPOTHESES = ["the small dog ran home", "she sells books", "tea and water"]
+OTHERS = ["one cat ran", "he bought paper", "she sells books"]
+REFERENCES = ["a little dog ran", "she sold a book", "warm tea"]
+SOURCES = ["hot dog water", "she sells books", "cup of tea"]
+
+
+@pytest.fixture
+def metric(tiny_multilingual):
+    return ["--model", "twmd", "--encoder", tiny_multilingual, "--layer", "2", "--quiet"]
+
+
+@pytest.fixture
+def files(tmp_path):
+    columns = {"hypothesis": HYPOTHESES, "other": OTHERS, "reference": REFERENCES, "source": SOURCES}
+    for name, lines in columns.items():
+        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    with (tmp_path / "table.csv").open("w") as stream:
+        writer = csv.writer(stream)
+        writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
+    with (tmp_path / "gaps.csv").open("w") as stream:
+        gaps = [
+            [*row[:2], "" if place == 1 else row[2], row[3]]
+            for place, row in enumerate(zip(*columns.values(), strict=True))
+        ]
+        csv.writer(stream).writerows([list(columns), *gaps])
+    return tmp_path
+
+
+def scores(ended):
+    return [float(line) for line in ended.ok().out.split()]
+
+
+@pytest.mark.parametrize("mode", ["source", "both"])
+def test_lines_columns_and_python_give_the_same_scores(run, files, metric, tiny_multilingual, mode):
+    from textmover import Scorer
+
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_multilingual), layer=2, mode=mode, backend="torch")
+    expected = scorer.score(HYPOTHESES, None if mode == "source" else REFERENCES, SOURCES).scores.tolist()
+    given = ["reference.txt"] if mode == "both" else []
+    lines = scores(run("score", "-i", "hypothesis.txt", *given, "-s", "source.txt", "--mode", mode, *metric))
+    table = scores(run("score", "--data", "table.csv", "--mode", mode, *metric))
+    assert lines == pytest.approx(expected, abs=1e-6)
+    assert lines == table
+    assert scores(run("score", "-i", "hypothesis.txt", "reference.txt", *metric)) != lines
+
+
+def test_a_row_without_a_reference_falls_back_to_its_source(run, files, metric):
+    table = ["--data", "gaps.csv", *metric]
+    said = run("score", *table, "--mode", "both").complaint()
+    assert "Expected a reference for each hypothesis, since `mode` is 'both', but number 2 has none" in said
+    found = scores(run("score", *table, "--fallback", "true"))
+    by_source = scores(run("score", *table, "--mode", "source"))
+    by_reference = scores(run("score", "-i", "hypothesis.txt", "reference.txt", *metric))
+    assert found == [by_reference[0], by_source[1], by_reference[2]]
+    left = run("score", *table, "--fallback", "true", "--missing-references", "leave-out").ok().out.split()
+    assert left == [str(found[0]), "nan", str(found[2])]
+
+
+def test_compare_and_rank_by_the_source(run, files, metric):
+    texts = ["-t", "hypothesis.txt", "other.txt", "-s", "source.txt", "--mode", "source", *metric]
+    compared = json.loads(run("compare", *texts, "--format", "json").ok().out)
+    table = ["--data", "table.csv", "--hypothesis-column", "hypothesis", "--hypothesis-column", "other"]
+    same = json.loads(run("compare", *table, "--mode", "source", *metric, "--format", "json").ok().out)
+    assert [one["mean"] for one in compared["systems"]] == [one["mean"] for one in same["systems"]]
+    expected = scores(run("score", "-i", "other.txt", "-s", "source.txt", "--mode", "source", *metric))
+    ranked = run("rank", *texts, "--format", "csv").ok().out
+    assert f"{sum(expected) / 3:.4f}"[1:] in ranked
+
+
+def test_explain_aligns_a_translation_with_its_source(run, files, metric):
+    given = ["--mode", "source", *metric, "--format", "json"]
+    found = json.loads(run("explain", "-i", "hypothesis.txt", "-s", "source.txt", "--line", "3", *given).ok().out)
+    assert found["reference"]["words"][1:-1] == ["cup", "of", "tea"]
+    assert found["compared_with"] == "source"
+    assert found["score"] == pytest.approx(
+        scores(run("score", "-i", "hypothesis.txt", "-s", "source.txt", "--mode", "source", *metric))[2], abs=1e-6
+    )
+    same = json.loads(run("explain", HYPOTHESES[2], "-s", SOURCES[2], *given).ok().out)
+    assert same["contributions"] == found["contributions"]
+    assert "set it to reference or source" in run("explain", "a", "b", "-s", "c", "--mode", "both", *metric).complaint()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-i", "hypothesis.txt", "reference.txt", "-s", "source.txt"], "set `mode` to source or both"),
+        (["-i", "hypothesis.txt", "-s", "short.txt", "--mode", "source"], "3 in hypothesis.txt, 2 in short.txt"),
+        (["-i", "hypothesis.txt", "-s", "blank.txt", "--mode", "source"], "Expected a source in line 2 of blank.txt"),
+        (["-i", "hypothesis.txt", "reference.txt", "--mode", "both"], "Expected a source for each hypothesis"),
+        (["-i", "hypothesis.txt", "--mode", "source"], "add a second file"),
+        (["--data", "table.csv", "-s", "source.txt"], "Expected `--source-column` together with --data"),
+        (["-i", "hypothesis.txt", "reference.txt", "--source-column", "a"], "Expected `--source-column` together with"),
+        (["--data", "table.csv", "--source-column", "src", "--mode", "both"], "set `--source-column` to the name of"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(run, files, metric, arguments, expected):
+    (files / "short.txt").write_text("a\nb\n")
+    (files / "blank.txt").write_text("a\n \nb\n")
+    assert expected in run("score", *arguments, *metric).complaint()
+
+
+def test_sources_need_an_encoder_of_many_languages(run, files, tiny_encoder):
+    given = ["-i", "hypothesis.txt", "reference.txt", "-s", "source.txt", "--model", "twmd", "--encoder", tiny_encoder]
+    for more in ([], ["--mode", "both"]):
+        said = run("score", *given, *more).complaint()
+        assert "Expected a metric on an encoder of many languages to compare texts with their sources" in said
+
+
+def test_a_resumed_run_notices_another_source(run, files, metric):
+    given = ["score", "-i", "hypothesis.txt", "-s", "source.txt", "--mode", "source", *metric, "--output", "out.jsonl"]
+    run(*given, "--resume").ok()
+    run(*given, "--resume").ok()
+    (files / "source.txt").write_text("hot dog water\nother\ncup of tea\n")
+    assert run(*given, "--resume").code == 2
