@@ -17,6 +17,7 @@ def test_every_preset_is_listed_with_what_there_is_to_know(run):
         assert row.endswith(preset.source)  # neither cut nor padded
         assert ("  lower  " if "lazy-emd" in row or "divergence" in row else "  higher  ") in row
         assert "  yes  " in row
+        assert ("  en or --encoder multilingual  " if preset.config.kind == "transport" else "  en  ") in row
     assert "\x1b" not in ended.out
 
 
@@ -28,3 +29,4 @@ def test_json_holds_the_whole_configuration(run):
         assert listed[name]["formula"] == preset.formula
         assert listed[name]["higher_is_better"] == preset.higher_is_better
         assert listed[name]["trainable"]
+        assert listed[name]["languages"] == ["en"]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 DIRECTIVES = ("run with", "before", "among the commands", "not run")
 
-REASONS = ("needs several machines", "makes a page of results", "needs an account on the hub")
+REASONS = ("needs several machines", "makes a page of results", "needs an account on the hub", "needs the extra")
 """Why a block may stay unrun."""
 
 RUNS_ON = "# runs until Ctrl-C"

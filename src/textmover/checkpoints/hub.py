@@ -97,6 +97,11 @@ def _reason(error: Exception) -> str:
 DEFAULT_METRIC = "textmover-general"
 """Default metric."""
 
+AUTO = "auto"
+"""In place of a metric's name: the default one for English texts, the multilingual one for others."""
+
+MULTILINGUAL_METRIC = "textmover-multilingual"
+
 FAMILY = "textmover-"
 """Prefix of released metrics."""
 
@@ -125,7 +130,8 @@ def check_known(name: str) -> None:
         f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` of "
         "the repository: give the path."
     )
-    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else "")
+    hint = "`auto` is for `textmover score`, which reads texts before it takes a metric." if name == AUTO else ""
+    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else hint)
 
 
 def default_metric(fields: Collection[str]) -> str:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from textmover.checkpoints.hub import default_metric
+from textmover.checkpoints.hub import (
+    AUTO,
+    DEFAULT_METRIC,
+    DEFAULT_PRESET,
+    MULTILINGUAL_METRIC,
+    default_metric,
+    released_folder,
+)
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
+from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.readers.segments import read_lines
-from textmover.scoring.field_flags import given_fields
+from textmover.scoring.field_flags import FIELD, given_fields
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.scoring.cache.hidden_states import EncoderMemory
     from textmover.scoring.scorer import Scorer
+
+logger = logging.getLogger(__name__)
 
 FOLDER_LIMIT = 1 << 33
 """Bytes that states on disk may take, where no limit is given."""
@@ -24,6 +36,25 @@ def take_default(options: argparse.Namespace) -> None:
     """Name the metric of a command that scores with one, where the options do not."""
     if options.model is None:
         options.model = default_metric(given_fields(options))
+
+
+def take_by_language(options: argparse.Namespace, *sides: Sequence[str]) -> None:
+    """Name the metric of ``--model auto``: the default one where both sides of the texts are English."""
+    if options.model != AUTO:
+        return
+    from textmover.modules.tokens.text_flags import is_english
+
+    if "encoder" in given_fields(options):
+        raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
+    if all(map(is_english, sides)):
+        options.model = DEFAULT_METRIC
+        return
+    if released_folder(MULTILINGUAL_METRIC):
+        options.model = MULTILINGUAL_METRIC
+    else:
+        options.model = DEFAULT_PRESET
+        setattr(options, f"{FIELD}encoder", MULTILINGUAL)
+    logger.warning("The texts are not all English: %s over %s scores them.", options.model, MULTILINGUAL)
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:

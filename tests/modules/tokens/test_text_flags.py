@@ -2,12 +2,22 @@
 
 import csv
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.modules.tokens.text_flags import FEWEST, MANY, other_script, repeats_phrase, same_outputs, text_flags
+from textmover.modules.tokens.text_flags import (
+    FEWEST,
+    MANY,
+    WRITERS,
+    is_english,
+    other_script,
+    repeats_phrase,
+    same_outputs,
+    text_flags,
+)
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.wording import FLAGS, flag_notes
 from textmover.scoring import Scorer
@@ -89,6 +99,31 @@ def test_languages_are_those_of_the_encoder(tiny_metric):
     assert other_script("გამარჯობა", ("en",)) == "Georgian"
 
 
+def of_twenty_languages():
+    path = Path(__file__).parents[1] / "data" / "twenty_languages.tsv"
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    return {code: [text for one, text in rows if one == code] for code, _ in rows}
+
+
+def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
+    read = languages_of("multilingual-e5-small@1aabcf17")
+    assert len(read) == len(set(read)) >= 90
+    texts = of_twenty_languages()
+    assert set(texts) <= set(read)
+    assert not any(other_script(one, read) for found in texts.values() for one in found)
+    for codes in map(str.split, WRITERS.values()):
+        others = tuple(one for one in read if one not in codes)
+        assert all(other_script(one, others) for code in codes for one in texts.get(code, ()))
+    assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"
+
+
+def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():
+    found = {code: is_english(4 * texts) for code, texts in of_twenty_languages().items()}
+    assert [code for code, english in found.items() if english] == ["en"]
+    assert is_english([])
+    assert is_english(["Hund und Katze"])  # too few words to tell
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -135,7 +170,7 @@ def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric
     ):
         assert f", such as {example}" in told[kind][0] or example in told[kind][0]
     for kind in (UNKNOWN, SCRIPT):
-        assert "`twmd` with an encoder that reads it, such as xlm-roberta-base" in told[kind][0]
+        assert "`twmd` with an encoder that reads it, such as multilingual" in told[kind][0]
 
 
 def test_an_explanation_shows_them(metric):

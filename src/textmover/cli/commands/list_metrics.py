@@ -12,11 +12,12 @@ from typing import Any
 from textmover.checkpoints.citations import bibtex, cited
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
+from textmover.modules.encoder.known_encoders import languages_of
 from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.reading import read_json
 from textmover.terminal import print_table
 
-HEADERS = ("name", "formula", "better", "trainable", "source")
+HEADERS = ("name", "formula", "better", "trainable", "languages", "source")
 NARROW = ("name", "better", "trainable")
 
 
@@ -44,6 +45,7 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
         "formula": preset.formula,
         "higher_is_better": preset.higher_is_better,
         "trainable": hasattr(KINDS[preset.config.kind], "fit_calibration"),  # a TrainableMetric
+        "languages": languages_of(preset.config.encoder),
         "source": preset.source,
         "config": preset.config.to_dict(),
     }
@@ -51,17 +53,22 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
 
 def _released_entry(name: str, folder: Path) -> dict[str, Any]:
     """The entry of a released metric, whose purpose the heading of its card says."""
+    config = read_json(folder / "config.json")["metric"]
     headings = re.findall(r"^# .*?: (.*)$", (folder / CARD).read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {
         "name": name,
         "formula": headings[0],
         "higher_is_better": True,
         "trainable": True,
+        "languages": languages_of(config["encoder"]),
         "source": f"trained by this project{', the default' if name == DEFAULT_METRIC else ''}",
-        "config": read_json(folder / "config.json")["metric"],
+        "config": config,
     }
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
     better, trainable = "higher" if entry["higher_is_better"] else "lower", "yes" if entry["trainable"] else "no"
-    return entry["name"], entry["formula"], better, trainable, entry["source"]
+    languages = "multilingual" if len(entry["languages"]) > 1 else "".join(entry["languages"])
+    if entry["name"] in PRESETS and entry["config"]["kind"] == "transport":
+        languages += " or --encoder multilingual"
+    return entry["name"], entry["formula"], better, trainable, languages, entry["source"]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import TokenBatch
 
 MOST = 0.1
@@ -18,6 +19,9 @@ MOST = 0.1
 
 PHRASE, TIMES, FEWEST = 16, 3, 12
 """Longest phrase whose repetition is noticed, least times that it is said, and shortest such text, in words."""
+
+FEW_WORDS, GRAMMAR = 20, 0.2
+"""Words that tell the language of texts, and least share of English stop words in English."""
 
 MANY = 5
 """Different references to one hypothesis from which on it is flagged."""
@@ -30,18 +34,58 @@ SCRIPTS = {
     "Hebrew": r"\u0590-\u05ff\ufb1d-\ufb4f",
     "Arabic": r"\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
     "Devanagari": r"\u0900-\u097f\ua8e0-\ua8ff",
+    "Armenian": r"\u0531-\u058f\ufb13-\ufb17",
+    "Bengali": r"\u0980-\u09ff",
+    "Gurmukhi": r"\u0a00-\u0a7f",
+    "Gujarati": r"\u0a80-\u0aff",
+    "Oriya": r"\u0b00-\u0b7f",
+    "Tamil": r"\u0b80-\u0bff",
+    "Telugu": r"\u0c00-\u0c7f",
+    "Kannada": r"\u0c80-\u0cff",
+    "Malayalam": r"\u0d00-\u0d7f",
+    "Sinhala": r"\u0d80-\u0dff",
     "Thai": r"\u0e00-\u0e7f",
+    "Lao": r"\u0e80-\u0eff",
+    "Myanmar": r"\u1000-\u109f\ua9e0-\ua9fe\uaa60-\uaa7f",
+    "Georgian": r"\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f",
+    "Ethiopic": r"\u1200-\u139f\u2d80-\u2ddf\uab01-\uab2f",
+    "Khmer": r"\u1780-\u17ff",
     "Hangul": r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
     "Kana": r"\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
     "Han": r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
 }
 """Letters of each script, as ranges of a regular expression."""
 
-WRITTEN_IN = {
-    "ar": "Arabic", "bg": "Cyrillic", "el": "Greek", "fa": "Arabic", "he": "Hebrew", "hi": "Devanagari",
-    "ja": "Han Kana", "ko": "Hangul Han", "ru": "Cyrillic", "th": "Thai", "uk": "Cyrillic", "zh": "Han",
-}  # fmt: skip
-"""Scripts of languages, by their codes; all others are written in Latin letters."""
+UNSPACED = "".join(SCRIPTS[script] for script in ("Han", "Kana", "Khmer", "Lao", "Myanmar", "Thai"))
+"""Letters of scripts that put no spaces between words."""
+
+WRITERS = {
+    "Arabic": "ar fa ps sd ug ur",
+    "Armenian": "hy",
+    "Bengali": "as bn",
+    "Cyrillic": "be bg kk ky mk mn ru sr uk",
+    "Devanagari": "hi mr ne sa",
+    "Ethiopic": "am",
+    "Georgian": "ka",
+    "Greek": "el",
+    "Gujarati": "gu",
+    "Gurmukhi": "pa",
+    "Han": "ja ko zh",
+    "Hangul": "ko",
+    "Hebrew": "he yi",
+    "Kana": "ja",
+    "Kannada": "kn",
+    "Khmer": "km",
+    "Lao": "lo",
+    "Malayalam": "ml",
+    "Myanmar": "my",
+    "Oriya": "or",
+    "Sinhala": "si",
+    "Tamil": "ta",
+    "Telugu": "te",
+    "Thai": "th",
+}
+"""Languages that are written in each script, by their codes; all others are written in Latin letters."""
 
 SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793"
 """Letters and numbers that texts in any script have."""
@@ -81,10 +125,26 @@ def other_script(text: str, languages: Sequence[str]) -> str:
     return next(known, unicodedata.name(most, "unknown").split()[0].title())
 
 
+def is_english(texts: Sequence[str]) -> bool:
+    """Return whether texts are English by and large: few in other scripts, and a fifth of the words those of grammar.
+
+    English texts have two fifths of such words, other languages a tenth at most. Too few words tell nothing.
+
+    Example:
+        >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
+        (True, False)
+    """
+    if sum(other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
+        return False
+    words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
+    return len(words) < FEW_WORDS or sum(map(ENGLISH.__contains__, words)) >= GRAMMAR * len(words)
+
+
 @functools.cache
 def _letters(languages: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Patterns of a letter, and of letters in scripts that none of the languages is written in."""
-    scripts = {script for one in languages for script in WRITTEN_IN.get(one, "Latin").split()}
+    written = {one: [script for script, codes in WRITERS.items() if one in codes.split()] for one in languages}
+    scripts = {script for found in written.values() for script in found or ["Latin"]}
     ours = "".join(SCRIPTS[script] for script in scripts)
     return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{ours}]+")
 

@@ -76,7 +76,7 @@ WARNINGS = {
 }
 
 
-READS = "take `twmd` with an encoder that reads it, such as xlm-roberta-base"
+READS = "take `--model auto`, or `twmd` with an encoder that reads it, such as multilingual"
 WAYS_OUT = {
     "unknown": f"such scores mean little; {READS} for other scripts or roberta-base for symbols",
     "script": f"such scores mean little; {READS}",
