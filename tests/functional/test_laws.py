@@ -59,7 +59,9 @@ def until(given, rule):
     """A stopping rule in reach of the problem's dtype."""
     if "tolerance" not in rule:
         return rule
-    return {"tolerance": 1e-12 if given.similarity.dtype == torch.float64 else 1e-6, "max_iterations": 100_000}
+    if given.similarity.dtype == torch.float64:
+        return {"tolerance": 1e-12, "max_iterations": 100_000}
+    return {"tolerance": 1e-6, "max_iterations": 1_000}  # in float32 some problems come no nearer
 
 
 def balanced(rule, given, epsilon):
@@ -275,7 +277,8 @@ def test_float32_is_near_float64_and_autocast_changes_nothing(problem, case):
     given = problem(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         found = case(given)
-    expected, finer = case(given), case(given.to(torch.float64))
+    # Of weights rounded to float32 the two sides differ in mass: no iteration would come to the finer tolerance.
+    expected, finer = case(given), case(problem())
     for name, value in found.items():
         assert value.dtype == torch.float32
         assert torch.equal(value, expected[name])

@@ -1,3 +1,4 @@
+import itertools
 from functools import partial
 
 import pytest
@@ -127,11 +128,10 @@ def test_one_changed_fact_is_worse_than_one_clumsy_word():
 
 
 @pytest.mark.parametrize("text", ["", " ", "Go", "Go.", "...", "?", "7", "(", "日本語です。", "word\tword\nword"])
-@pytest.mark.parametrize(("name", "degree"), EVERY)
-def test_odd_texts_do_not_fail(text, name, degree):
-    for pool in (None, POOL, WordPool([text])):
+def test_odd_texts_do_not_fail(text):
+    for (name, degree), pool in itertools.product(EVERY, (None, POOL, WordPool([text]))):
         result = perturb(text, name, degree, pool=pool)
-        assert result is None or result.text == text.strip() or result.text != text
+        assert result is None or result.text == text.strip() or result.text != text, (name, degree)
 
 
 @pytest.mark.parametrize(
