@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 
 from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, trained_encoder
 from textmover.modules.assembly import untrained
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.base_weights import base_of
-from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric
+from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
 FREE = ("encoder", "revision", "freeze_layers")
 """Fields of the configuration that may differ: where the encoder lies (its hash is compared), what was trained."""
@@ -129,7 +131,7 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
         raise InputError(
             f"Expected ratings that differ, to calibrate on, but all {len(scores)} are {scores[0]:g}: check the column."
         )
-    metric.fit_calibration(token_pairs(metric, rated), torch.tensor(scores, dtype=torch.float64))
+    fit_scale(metric, rated, torch.tensor(scores, dtype=torch.float64))
 
 
 def fitted_names(metric: SegmentMetric) -> list[str]:
@@ -196,6 +198,42 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
             "texts or in some of them only: give texts to fit them on again."
         )
     return counts.max(dim=0).values.to(first)
+
+
+def fit_scale(metric: Any, rated: Sequence[Segment], ratings: Tensor) -> None:
+    """Fit the calibration head to ratings ``[n]`` by first references, then what combines them with sources."""
+    compared = compared_texts(metric, [one.compared for one in rated])
+    kept = [place for place, one in enumerate(compared) if one] or list(range(len(rated)))
+    pairs = [replace(rated[place], references=compared[place].texts[:1]) for place in kept]
+    metric.fit_calibration(token_pairs(metric, pairs), ratings[kept])
+    if any(one.source for one in compared):
+        metric.combination.fit(*side_scores(metric, rated), ratings.cpu())
+
+
+@torch.no_grad()
+def side_scores(metric: Any, rated: Sequence[Segment]) -> tuple[Tensor, Tensor]:
+    """Scores of segments against first references and sources, ``[n]`` each on the CPU; NaN where there is none."""
+    compared = compared_texts(metric, [one.compared for one in rated])
+    found = torch.full((2, len(rated)), torch.nan)
+    for scores, texts in zip(
+        found, ([one[:1] for one in compared], [one.texts[len(one) :] for one in compared]), strict=True
+    ):
+        places = [place for place, text in enumerate(texts) if text]
+        pairs = token_pairs(metric, [replace(rated[place], references=texts[place]) for place in places])
+        with evaluating(metric):
+            for start, pair in zip(range(0, len(places), BATCH), pairs, strict=True):
+                values = metric.pair_scores(*(side.to(metric.device) for side in pair)).score
+                scores[places[start : start + BATCH]] = values.cpu()
+    return found[0], found[1]
+
+
+def first_scores(metric: Any, rated: Sequence[Segment]) -> Tensor:
+    """Scores of segments against first references and sources ``[n]``, on the CPU."""
+    references, sources = side_scores(metric, rated)
+    if bool(sources.isnan().all()):
+        return references
+    combined: Tensor = metric.combine(references.to(metric.device), sources.to(metric.device)).detach().cpu()
+    return combined
 
 
 def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:

@@ -75,7 +75,7 @@ def shared_with_training(
     for name, key in keys.items():
         seen = {key(one) for one in training} - {None}
         found[name] = (sum(key(one) in seen for one in kept), len(kept))
-    like = near_duplicates([one.references[0] for one in training], [one.references[0] for one in kept])
+    like = near_duplicates([one.compared.texts[0] for one in training], [one.compared.texts[0] for one in kept])
     found["a reference that is nearly the same"] = (sum(like), len(like))
     worth = {name: one for name, one in found.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
     return [f"{count} of {total} share {name}" for name, (count, total) in worth.items()]
@@ -147,7 +147,7 @@ def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
     """Groups whose values hold together several references: few each, or those of a prompt or a document."""
     found = []
     for name in segments[0].groups:
-        pairs = {(one.groups.get(name), one.references[0]) for one in segments}
+        pairs = {(one.groups.get(name), one.compared.texts[0]) for one in segments}
         references, values = len({reference for _, reference in pairs}), len({value for value, _ in pairs})
         nested = len(pairs) == references and values < references
         if nested and (references / values <= FEW_REFERENCES or HOLDS_TOGETHER.fullmatch(name)):
@@ -160,4 +160,4 @@ def _value(name: str, segment: Segment) -> str | None:
 
 
 def _unread_value(values: Mapping[str, str], segment: Segment) -> str | None:
-    return values.get(normalise_reference(segment.references[0]))
+    return values.get(normalise_reference(segment.compared.texts[0]))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from textmover.types import InputError, Segment, TokenBatch
+from textmover.types import InputError, Segment, SourcedReferences, TokenBatch, compared_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,6 +63,7 @@ class RatingBatch(Batch):
     hypotheses: TokenBatch  # R rows
     references: TokenBatch  # R rows
     owners: Tensor  # segment of each row, int64 [R], ascending from 0
+    of_source: Tensor | None = None  # rows whose reference is the source, bool [R]; None where there are none
     ratings: Tensor  # float64 [B]
 
 
@@ -134,10 +135,16 @@ class RatedSource(Source[Segment]):
     """Rated segments."""
 
     group: str | None = None  # key to correlate within; all segments of a part together if None
+    mode: str = "reference"  # what the metric that learns from it compares hypotheses with
+    fallback: bool = False  # whether the other side stands in for a missing one
+
+    def compared(self, items: Sequence[Segment]) -> list[SourcedReferences]:
+        """References and source of segments, as far as the metric that learns reads them."""
+        return compared_texts(self, [one.compared for one in items])
 
     def texts(self, item: Segment) -> tuple[str, ...]:
-        """Hypothesis and references."""
-        return (item.hypothesis, *item.references)
+        """Hypothesis, references and source."""
+        return (item.hypothesis, *self.compared([item])[0].texts)
 
     def identity(self, item: Segment) -> tuple[Any, ...]:
         """The texts and their rating."""
@@ -147,11 +154,14 @@ class RatedSource(Source[Segment]):
         self, items: Sequence[Segment], positions: Sequence[int], joint: int, tokenize: Tokenize
     ) -> RatingBatch:
         """Segments to a batch."""
-        owners = [row for row, segment in enumerate(items) for _ in segment.references]
+        compared = self.compared(items)
+        owners = [row for row, one in enumerate(compared) for _ in one.texts]
+        of_source = [place == len(one) for one in compared for place in range(len(one.texts))]
         return RatingBatch(
             hypotheses=tokenize([items[row].hypothesis for row in owners]),
-            references=tokenize([text for segment in items for text in segment.references]),
+            references=tokenize([text for one in compared for text in one.texts]),
             owners=torch.tensor(owners),
+            of_source=torch.tensor(of_source) if any(of_source) else None,
             ratings=torch.from_numpy(self.ratings_of(items)),
             positions=torch.tensor(positions),
             source=self.name,

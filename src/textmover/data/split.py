@@ -70,7 +70,7 @@ def split_held_back(
         [89, 11]
     """
     for position, segment in enumerate(segments):
-        if not segment.references:
+        if not segment.compared.texts:
             raise InputError(f"Expected a reference for every segment, but got none for segment {position}: add one.")
     keys = [_held_together(segment, by) for segment in segments]
     clusters = connected(keys)
@@ -88,7 +88,7 @@ def split_held_back(
 
 def _held_together(segment: Segment, by: Sequence[str]) -> list[tuple[str, str]]:
     """Texts that hold a segment together with others, by what they are, references first."""
-    references = [("reference", normalise_reference(text)) for text in segment.references]
+    references = [("reference", normalise_reference(text)) for text in segment.references or segment.compared.texts]
     values = {"source": segment.source, **segment.groups}
     others = [(name, normalise_reference(values[name] or "")) for name in by if name != "reference"]
     found = [*(references if "reference" in by else ()), *(one for one in others if one[1])]

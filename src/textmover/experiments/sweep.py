@@ -91,10 +91,10 @@ def judge(
     scorer: Scorer, segments: Sequence[Segment], values: Mapping[str, Any], *, samples: int, seed: int
 ) -> SettingResult:
     """Score and correlate; the bootstrap draws whole references."""
-    result = scorer.score([one.hypothesis for one in segments], [one.references for one in segments])
+    result = scorer.score([one.hypothesis for one in segments], [one.compared for one in segments])
     human = np.array([one.score for one in segments], dtype=np.float64)
     groups = list(map(group_of, segments))
-    clusters = ["\n".join(one.references) for one in segments]
+    clusters = ["\n".join(one.compared.texts) for one in segments]
     interval = bootstrap_interval(result.scores, human, groups, samples=samples, seed=seed, clusters=clusters)
     mean = mean_correlation(grouped_correlations(result.scores, human, groups))
     return SettingResult(values, mean, interval, scorer.metric.higher_is_better, str(result.signature))

@@ -92,7 +92,7 @@ def _texts(metric: SegmentMetric, rated: list[Segment]) -> list[str] | None:
     """The distinct texts of rated segments, where there are statistics to fit on them."""
     if not fitted_names(metric):
         return None
-    return list(dict.fromkeys(text for one in rated for text in (one.hypothesis, *one.references)))
+    return list(dict.fromkeys(text for one in rated for text in (one.hypothesis, *one.compared.texts)))
 
 
 def _tell_unlike_scales(metrics: Sequence[SegmentMetric]) -> None:

@@ -21,12 +21,12 @@ from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.paraphrases import ContrastiveTask
-from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights
+from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights, checked_masks
 from textmover.training.tasks.task import Task
 from textmover.types import InputError
 
 KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
-    RatedSource: ("ratings", ("losses", "signals")),
+    RatedSource: ("ratings", ("losses", "signals", "mask_references", "mask_sources")),
     LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),
     ParaphraseSource: ("paraphrases", ("temperature",)),
 }
@@ -46,6 +46,8 @@ class TaskOptions:
         weight: Weight of the source's loss, above 0.
         losses: Of ratings: weight of each loss by name.
         signals: Of ratings: weight of further targets by name.
+        mask_references: Of ratings: share of the segments whose references are left out, as in :class:`RatingsModule`.
+        mask_sources: Of ratings: share of the segments whose source is left out.
         encoding: Of labels: ``joint`` or ``separate``.
         pooling: Of labels: ``mean`` or ``cls``.
         hidden: Of labels: width of a tanh layer in the head.
@@ -58,6 +60,8 @@ class TaskOptions:
     weight: float = 1.0
     losses: dict[str, Any] | None = None
     signals: dict[str, float] | None = None
+    mask_references: float | None = None
+    mask_sources: float | None = None
     encoding: Literal["joint", "separate"] | None = None
     pooling: Pooling | None = None
     hidden: int | None = None
@@ -186,7 +190,8 @@ class MultiTaskModule(StageModule):
         first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
         losses = RATING_LOSSES if options.losses is None else options.losses
         check_batches(source, losses, options.signals or {})
-        return RatingTask(source, losses, options.signals or {}, main=first)
+        masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
+        return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
 
     def _calibrate(self) -> None:
         """Give the metric a calibration head, which shares everything else with the metric that has none."""

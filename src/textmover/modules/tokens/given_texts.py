@@ -16,22 +16,20 @@ def normalize_references(
     hypotheses: Sequence[str], references: References | None, sources: Texts | None = None
 ) -> list[SourcedReferences]:
     """References of each hypothesis, with its source; all texts are checked."""
-    given = [None] * len(hypotheses) if sources is None else listed_texts(sources, "sources")
-    if len(given) != len(hypotheses):
+    listed = (
+        [()] * len(hypotheses) if references is None and sources is not None else listed_texts(references, "references")
+    )
+    given = [getattr(one, "source", None) for one in listed] if sources is None else listed_texts(sources, "sources")
+    if sources is not None and len(given) != len(hypotheses):
         raise InputError(f"Expected as many sources as hypotheses, but got {len(given)} for {len(hypotheses)}.")
-    if references is None and sources is not None:
-        references = [()] * len(hypotheses)
     # What is neither a text nor a list is kept here, and refused with its place below.
-    grouped = [
-        (one,) if isinstance(one, str) or not lists_texts(one) else tuple(one)
-        for one in listed_texts(references, "references")
-    ]
+    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in listed]
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
-        if not texts and sources is None:
+        if not texts and sources is None and given[position] is None:
             raise InputError(
                 f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
             )

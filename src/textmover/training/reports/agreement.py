@@ -30,7 +30,7 @@ from textmover.training.stage import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS
-from textmover.types import Shown, Signature, View
+from textmover.types import Shown, Signature, SourcedReferences, View
 
 
 @dataclass(frozen=True)
@@ -267,10 +267,10 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
 
 def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:
     segments = source.parts[part]
-    hypotheses, references = [one.hypothesis for one in segments], [one.references for one in segments]
+    hypotheses, references = [one.hypothesis for one in segments], [one.compared for one in segments]
     first, second = (_upwards(scorer, hypotheses, references) for scorer in (before, after))
     human = source.ratings_of(segments)
-    clusters = ["\n".join(one.references) for one in segments]
+    clusters = ["\n".join(one.compared.texts) for one in segments]
     groups = source.groups_of(segments)
     return {
         name: bootstrap_gain(first, second, human, groups, statistic=name, samples=samples, clusters=clusters)
@@ -278,7 +278,7 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
     }
 
 
-def _upwards(scorer: Scorer, hypotheses: list[str], references: list[tuple[str, ...]]) -> NDArray[np.float64]:
+def _upwards(scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences]) -> NDArray[np.float64]:
     """Scores of which higher is better: a distance, which a metric may have been before training, with its sign turned.
 
     Otherwise the turn itself would pass for a gain.

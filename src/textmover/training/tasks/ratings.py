@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.checkpoints.averaging import token_pairs
+from textmover.checkpoints.averaging import first_scores, fit_scale
 from textmover.data.sources import RatedSource, RatingBatch
 from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.statistics.correlation import (
@@ -25,7 +25,7 @@ from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
-from textmover.types import InputError, Segment, SegmentMetric
+from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +52,16 @@ class RatingTask(Task[RatedSource]):
     """
 
     def __init__(
-        self, source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float], *, main: bool
+        self,
+        source: RatedSource,
+        losses: Mapping[str, Any],
+        signals: Mapping[str, float],
+        *,
+        main: bool,
+        masks: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         super().__init__(source)
+        self.masks = masks  # shares of the segments with both whose references, or whose source, are not seen
         self.losses, self.signals = dict(losses), dict(signals)
         self.head = None if main else Calibration()
         self.rating_mean: Tensor
@@ -87,14 +94,14 @@ class RatingTask(Task[RatedSource]):
         human = torch.from_numpy(self.source.ratings_of(sample))
         with context.autocast():
             if self.head is None:
-                metric.fit_calibration(token_pairs(metric, sample), human)
+                fit_scale(metric, sample, human)
             else:
-                self.head.fit(_scores(metric, sample), human)
+                self.head.fit(first_scores(metric, sample), human)
         self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: RatingBatch) -> Tensor:
         """Weighted losses between scores and ratings, and one minus the correlations with the signals."""
-        scores = segment_scores(metric, batch)
+        scores = segment_scores(metric, batch, self.masks)
         scores = scores if self.head is None else self.head(scores)
         scores = joint_values(self._standardized(scores), batch.joint)
         ratings = joint_values(self._standardized(batch.ratings), batch.joint)
@@ -125,7 +132,7 @@ class RatingTask(Task[RatedSource]):
     def _compute_signals(self, context: Context) -> Tensor:
         """Scores of every segment to train on by every signal ``[n, K]``, higher is better, standardised."""
         hypotheses = [one.hypothesis for one in self.source.items]
-        references = [one.references for one in self.source.items]
+        references = self.source.compared(self.source.items)
         columns = []
         for name in self.signals:
             if name in LEXICAL:
@@ -141,6 +148,16 @@ class RatingTask(Task[RatedSource]):
                 )
             columns.append((values - values.mean()) / values.std())
         return torch.tensor(np.stack(columns, axis=1), dtype=torch.float32)
+
+
+def checked_masks(references: float, sources: float) -> tuple[float, float]:
+    """Shares of segments whose references, or whose sources, are left out, if they can be."""
+    if not (0 <= references <= 1 and 0 <= sources <= 1 and references + sources <= 1):
+        raise InputError(
+            "Expected `mask_references` and `mask_sources` to be shares of at least 0 with a sum of at most 1, but got "
+            f"{references} and {sources}: lower them."
+        )
+    return references, sources
 
 
 def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
@@ -160,7 +177,10 @@ def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> No
 
 
 def check_references(metric: SegmentMetric, source: RatedSource) -> None:
-    """Refuse several references of a segment where the metric would have to join them."""
+    """Tell the source what the metric reads; refuse several references where the metric would have to join them."""
+    source.mode, source.fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
+    for items in (source.items, *source.parts.values()):
+        source.compared(items)
     if metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
         raise InputError(
             "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
@@ -203,26 +223,32 @@ def _fewest(losses: Mapping[str, Any], signals: Mapping[str, float]) -> dict[str
     return found | ({"signals": FEWEST["pearson"]} if any(signals.values()) else {})
 
 
-def segment_scores(metric: Any, batch: RatingBatch) -> Tensor:
-    """Score of each segment ``[B]``: over its references the best, or the mean, as the metric says."""
+def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] = (0.0, 0.0)) -> Tensor:
+    """Score of each segment ``[B]``: over its references the best, or the mean, as the metric says, and its source.
+
+    ``masks`` are the shares of the segments that have both whose references, or whose source, are left out at random.
+    """
     scores: Tensor = metric(batch.hypotheses, batch.references).score
-    if len(batch.owners) == len(batch):
+    if batch.of_source is None:
+        return _over_references(metric, scores, batch.owners, len(batch))
+    sides = [
+        _over_references(metric, scores[rows], batch.owners[rows], len(batch))
+        for rows in (~batch.of_source, batch.of_source)
+    ]
+    draws = torch.rand(len(batch)).to(scores.device)
+    both = ~(sides[0].isnan() | sides[1].isnan())
+    sides[0] = sides[0].masked_fill(both & (draws < masks[0]), torch.nan)
+    sides[1] = sides[1].masked_fill(both & (draws >= 1 - masks[1]), torch.nan)
+    return metric.combine(*sides)
+
+
+def _over_references(metric: Any, scores: Tensor, owners: Tensor, count: int) -> Tensor:
+    """Best or mean score of each of ``count`` segments; NaN where there is none."""
+    if len(owners) == count:
         return scores
     reduce = "mean" if metric.multi_reference == "mean" else "amax"
-    start = torch.zeros(len(batch), dtype=scores.dtype, device=scores.device)
-    return start.scatter_reduce(0, batch.owners, scores, reduce, include_self=False)
-
-
-@torch.no_grad()
-def _scores(metric: Any, segments: Sequence[Segment]) -> Tensor:
-    """Scores of segments against their first references ``[n]``, on the CPU."""
-    training = metric.training
-    metric.eval()
-    try:
-        parts = [metric(*(side.to(metric.device) for side in pair)).score for pair in token_pairs(metric, segments)]
-    finally:
-        metric.train(training)
-    return torch.cat(parts).cpu()
+    start = torch.full((count,), torch.nan, dtype=scores.dtype, device=scores.device)
+    return start.scatter_reduce(0, owners, scores, reduce, include_self=False)
 
 
 def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
