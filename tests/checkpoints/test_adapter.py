@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.modules.encoder import base_weights
+from textmover.modules.encoder.base_weights import weights_print
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.probes import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
@@ -354,3 +356,38 @@ def test_a_rank_beyond_its_bound_is_one_sentence(changed, tmp_path):
     write_config(folder, {**entries, "adapter": {**entries["adapter"], "rank": 10**9}})
     with pytest.raises(InputError, match=r"^[^\n]*`rank` of the adapter in .* from 1 to 65,536, but got 1000000000.*$"):
         load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("here", ["in full", "in 4 bits"])
+def test_the_multilingual_encoder_in_other_bits_is_told(changed, tiny_encoder, tmp_path, caplog, monkeypatch, here):
+    """Its weights in 4 bits and in full serve for one another, under a signature of their own; others never do."""
+
+    def copied(name, part):
+        folder = shutil.copytree(tiny_encoder, tmp_path / name)
+        state = load_file(folder / "model.safetensors")
+        save_file(state | {part: 1.01 * state[part]}, folder / "model.safetensors")
+        return folder
+
+    other = copied("other", "embeddings.word_embeddings.weight")
+    known = load_file(other / "model.safetensors")
+    packed = tiny_encoder if here == "in full" else other
+    monkeypatch.setattr(base_weights, "UNPACKED_SHA256", file_sha256(packed / "model.safetensors"))
+    monkeypatch.setattr(
+        base_weights, "NEVER_PACKED_PRINT", weights_print({name: known[name] for name in base_weights.NEVER_PACKED})
+    )
+    monkeypatch.setattr(base_weights, "MULTILINGUAL", str(other))
+    metric = changed(2)
+    save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
+    loaded = load_checkpoint(tmp_path / "adapter", encoder=str(other))
+    assert "is in 4 bits" in caplog.text
+    sha256 = file_sha256(other / "model.safetensors")
+    saved = load_checkpoint(tmp_path / "adapter").signature.entries["encoder"]
+    assert loaded.signature.entries["encoder"] == saved.rpartition("@")[0] + f"@{sha256[:8]}" != saved
+    assert Scorer(loaded).score(TEXTS, TEXTS[::-1]).scores == pytest.approx(
+        Scorer(metric).score(TEXTS, TEXTS[::-1]).scores, abs=0.2
+    )
+    again = tmp_path / "again"
+    save_checkpoint(loaded, again, card="", adapter=EXACT)
+    assert read_config(again)["encoder"]["base"]["sha256"] == sha256
+    with pytest.raises(InputError, match="to have weights of the hash"):
+        load_checkpoint(tmp_path / "adapter", encoder=str(copied("third", base_weights.NEVER_PACKED[1])))

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from textmover import Scorer
+from textmover.modules.encoder import known_encoders
+from textmover.presets import build_metric, preset_config
 
 PARAPHRASE = ("Munich is situated in the south of Germany.", "Munich is located at the southern part of Germany.")
 PASSIVE = ("Elon Musk has founded Tesla Motors.", "Tesla motors is founded by Elon Musk.")
@@ -79,3 +81,13 @@ def test_a_scorer_that_learned_from_other_parts_says_so(embedded, caplog):
     Scorer.from_pretrained("rome", multi_reference="mean")
     Scorer.from_pretrained("rome", change=1.0, scorer="mean")
     assert "trained on features" not in caplog.text
+
+
+def test_its_trees_stay_english(embedded, monkeypatch, caplog):
+    """Also over an encoder of many languages, of which it says so."""
+    monkeypatch.setitem(known_encoders.LANGUAGES, "all-MiniLM-L6-v2", "de en")
+    metric = build_metric(preset_config("rome"))
+    assert metric.languages == ("en",)
+    assert metric.reader.metric.languages == ("de", "en")
+    assert "RoMe's trees and its scorer are made for English alone" in caplog.text
+    assert build_metric(preset_config("rome", parser="none", features=["semantic"], scorer="mean")).languages != ("en",)

@@ -12,7 +12,7 @@ import torch
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.base_weights import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, position_limit
+from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, languages_of, position_limit
 from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
@@ -167,8 +167,11 @@ def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]
             f"{encoder_config.num_hidden_layers}: give the right one as `encoder`."
         )
     parts = _pretrained(config, source, encoder_config, tuple(entry["layers"]), getattr(torch, entry["dtype"]))
-    remember_base(parts.encoder, replace(base, folder=source.folder))
-    return replace(parts, identity=entry["identity"])
+    if source.sha256.startswith(base.sha256):
+        remember_base(parts.encoder, replace(base, folder=source.folder))
+        return replace(parts, identity=entry["identity"])
+    remember_base(parts.encoder, BaseEncoder.found(base.name, base.revision, source))
+    return replace(parts, identity=f"{entry['identity'].rpartition('@')[0]}@{source.sha256[:8]}")
 
 
 def _pretrained(
@@ -275,6 +278,7 @@ def _built(config: MetricConfig, folder: Path, model_type: str | None, limit: in
         config.long_texts,
         traits=needs_traits(config),
         stop_words=stop_words(config.stop_words),
+        any_script=len(languages_of(config.encoder)) > 1,
     )
     tokenizer.check(rows)
     return tokenizer

@@ -22,6 +22,7 @@ from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
+from textmover.rome.parsers.names import DEFAULT_PARSER
 from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.scorer.scorers import NEW, build_scorer
@@ -83,7 +84,10 @@ class RomeMetric(ConfiguredMetric):
         """
         if config.scorer in NEW:
             logger.warning("The scorer %s has not been trained: until it is, its scores mean nothing.", config.scorer)
-        return cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
+        metric = cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
+        if metric.languages != metric.reader.metric.languages:
+            logger.warning("RoMe's trees and its scorer are made for English alone: take `twmd` for other languages.")
+        return metric
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -128,8 +132,12 @@ class RomeMetric(ConfiguredMetric):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that the word vectors were made for; none where that is not known."""
-        return self.reader.metric.languages
+        """Codes of the languages that the word vectors were made for; none where that is not known.
+
+        The parser of this project reads English alone.
+        """
+        found = self.reader.metric.languages
+        return ("en",) if len(found) > 1 and self.config.parser == DEFAULT_PARSER else found
 
     @property
     def encoder_identity(self) -> str:

@@ -16,10 +16,10 @@ from textmover.modules import MetricConfig
 from textmover.modules.encoder import source as sources
 from textmover.modules.encoder.pretrained import load_config, load_tokenizer
 from textmover.modules.encoder.source import FOUR_BITS, MULTILINGUAL, UNPACKED_SHA256, file_sha256, resolve_encoder
-from textmover.types import InputError
+from textmover.types import InputError, TokenTrait
 
 WIDTH, DEPTH, HEADS, INNER, POSITIONS, KINDS = 32, 1, 4, 64, 40, 2
-PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "ab", "▁ab", "～", "カ", "é", "x", "y", "w", "<mask>"]
+PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "ab", "▁ab", "～", "カ", "é", "x", "ไ", "。", "<mask>"]
 SCORES = [0.0, 0.0, 0.0, 0.0, -3.0, -4.0, -4.0, -5.0, -5.5, -6.0, -6.0, -6.0, -7.0, -7.0, -7.0, 0.0]
 SENTENCES = Path(__file__).parents[1] / "data" / "twenty_languages.tsv"
 
@@ -114,6 +114,15 @@ def test_weights_are_those_of_the_file(package):
 def test_texts_are_cut_as_by_the_encoder(package, text, pieces):
     tokenizer = load_tokenizer(resolve_encoder("multilingual").folder)
     assert tokenizer.convert_ids_to_tokens(tokenizer(text.strip())["input_ids"]) == ["<s>", *pieces, "</s>"]
+
+
+def test_words_need_no_spaces_between_them(package):
+    metric = load_metric(
+        "twmd", encoder="multilingual", layer=1, subwords="first", punctuation="drop", stop_words="é x"
+    )
+    batch = metric.tokenize(["カカxé ไไ。é"])  # ▁ カ カ x é ▁ ไ ไ 。 é between the special ones
+    PUNCTUATION, STOP, INNER = TokenTrait.PUNCTUATION, TokenTrait.STOP_WORD, TokenTrait.CONTINUATION
+    assert batch.traits[0].tolist() == [0, 0, 0, 0, 0, INNER, 0, 0, 0, PUNCTUATION, STOP, 0]
 
 
 @pytest.mark.parametrize("name", ["multilingual", "multilingual-e5-small", MULTILINGUAL])

@@ -21,7 +21,7 @@ from textmover.modules.tokens.text_flags import (
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.wording import FLAGS, flag_notes
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pairs import WARNINGS
+from textmover.scoring.engine.pairs import WARNINGS, unusual
 
 UNKNOWN, SCRIPT, REPETITION = "unknown", "script", "repetition"
 TEXTS = {
@@ -115,6 +115,9 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
         others = tuple(one for one in read if one not in codes)
         assert all(other_script(one, others) for code in codes for one in texts.get(code, ()))
     assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"
+    for kind in (UNKNOWN, SCRIPT):  # there is no better metric to name
+        assert unusual(kind, 1, (), read).endswith(": such scores mean little")
+        assert "such as multilingual" in unusual(kind, 1, (), ("en",))
 
 
 def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.encoder.source import EncoderSource, file_sha256, resolve_encoder
+from textmover.modules.encoder.source import (
+    MULTILINGUAL,
+    UNPACKED_SHA256,
+    WEIGHT_FILES,
+    EncoderSource,
+    file_sha256,
+    resolve_encoder,
+)
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
+
+NEVER_PACKED = ("embeddings.LayerNorm.bias", "embeddings.LayerNorm.weight")
+NEVER_PACKED_PRINT = "24ede3ce"
+"""Weights of the multilingual encoder that are the same in its file of 4 bits, and their print."""
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 """Files that decide on tokens, the one that is read first."""
@@ -58,12 +73,30 @@ class BaseEncoder:
         )
         source = resolve_encoder(name, revision, way_out)
         misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
-        if misfit is not None:
+        if misfit is not None and self._in_other_bits(source):
+            logger.warning(
+                "The base encoder of the adapter, %s, was to have weights of the hash %s, but those in %s have %s. One "
+                "is in 4 bits: sentence vectors of both have cosines of .98 to .99, so scores deviate.",
+                *(self.name, self.sha256[:8], source.folder, source.sha256[:8]),
+            )
+        elif misfit is not None:
             raise InputError(
                 f"Expected the base encoder {self.name} {misfit}: give the folder or hub name of the right one as "
                 "`encoder`, or a preset as the metric, such as twmd, to score with another encoder."
             )
         return source
+
+    def _in_other_bits(self, source: EncoderSource) -> bool:
+        """Return whether one of this and a source is the multilingual encoder in 4 bits, and the other in full."""
+        if source.sha256 == UNPACKED_SHA256:
+            return self.name == MULTILINGUAL
+        from safetensors import SafetensorError, safe_open
+
+        if not UNPACKED_SHA256.startswith(self.sha256[:8]):
+            return False
+        with contextlib.suppress(OSError, SafetensorError), safe_open(source.folder / WEIGHT_FILES[0], "pt") as stored:
+            return weights_print({name: stored.get_tensor(name) for name in NEVER_PACKED}) == NEVER_PACKED_PRINT
+        return False
 
     def misfit(self, found: BaseEncoder) -> str | None:
         """Describe how another base differs from this one, as far as both are known."""

@@ -56,8 +56,8 @@ SCRIPTS = {
 }
 """Letters of each script, as ranges of a regular expression."""
 
-UNSPACED = "".join(SCRIPTS[script] for script in ("Han", "Kana", "Khmer", "Lao", "Myanmar", "Thai"))
-"""Letters of scripts that put no spaces between words."""
+UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
+"""A letter of a script that puts no spaces between words."""
 
 WRITERS = {
     "Arabic": "ar fa ps sd ug ur",

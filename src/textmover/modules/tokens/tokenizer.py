@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import load_tokenizer
+from textmover.modules.tokens.text_flags import UNSPACED
 from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
@@ -61,6 +62,8 @@ class Tokenizer:
     neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
     before it.
 
+    For ``any_script`` punctuation is that of Unicode, and each piece is a word in scripts without spaces, such as Thai.
+
     Without a ``model_type`` it is read from its file alone, without transformers.
     """
 
@@ -73,7 +76,9 @@ class Tokenizer:
         *,
         traits: bool = False,
         stop_words: frozenset[str] = frozenset(),
+        any_script: bool = False,
     ) -> None:
+        self._any_script = any_script
         extra = {"add_prefix_space": True} if model_type in PREFIX_SPACE_TYPES else {}
         self._tokenizer: Any = TokenizerFile(folder) if model_type is None else load_tokenizer(folder, **extra)
         self.folder, self.max_length = folder, max_length
@@ -286,15 +291,21 @@ class Tokenizer:
         flags = np.zeros(max(len(self._tokenizer), *vocabulary.values()) + 1, dtype=np.int8)
         for (piece, index), surface in zip(vocabulary.items(), surfaces, strict=True):
             word = surface.strip()
-            value = TokenTrait.PUNCTUATION if len(word) == 1 and word in string.punctuation else 0
+            value = TokenTrait.PUNCTUATION if len(word) == 1 and self._is_punctuation(word) else 0
             value |= TokenTrait.STOP_WORD if word.lower() in stop_words else 0
             if marker == "##":
                 value |= 0 if piece.startswith("##") else OPENS
             else:
-                value |= OPENS if _divides(surface[:1]) else 0
-                value |= CLOSES if _divides(surface[-1:]) else 0
+                value |= OPENS if self._divides(surface[:1]) else 0
+                value |= CLOSES if self._divides(surface[-1:]) else 0
             flags[index] = value
         return flags
+
+    def _is_punctuation(self, character: str) -> bool:
+        return character in string.punctuation or (self._any_script and unicodedata.category(character)[0] == "P")
+
+    def _divides(self, character: str) -> bool:
+        return _divides(character) or (self._any_script and UNSPACED.match(character) is not None)
 
 
 def check_string(text: object, position: int) -> str:

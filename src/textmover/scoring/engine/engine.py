@@ -355,4 +355,5 @@ class Engine(TextWork):
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                logger.warning("%s.", unusual(name, number, list(self._examples.get(name, ()))))
+                examples, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
+                logger.warning("%s.", unusual(name, number, examples, languages))

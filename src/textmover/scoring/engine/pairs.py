@@ -92,8 +92,8 @@ def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np
     return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
 
 
-def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
-    """Number of flagged segments by flag.
+def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Sequence[str] = ()) -> str:
+    """Number of flagged segments by flag, and what to do; metrics of many languages have no better one beside them.
 
     Example:
         >>> unusual("truncated", 2)
@@ -101,7 +101,9 @@ def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
     """
     found = f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
     shown = f", such as {', '.join(examples)}" if examples else ""
-    return f"{found}{shown}{': ' if kind in WAYS_OUT else ''}{WAYS_OUT.get(kind, '')}"
+    way_out = WAYS_OUT.get(kind, "")
+    way_out = way_out.partition(";")[0] if READS in way_out and len(languages) > 1 else way_out
+    return f"{found}{shown}{': ' if way_out else ''}{way_out}"
 
 
 class Progress:
