@@ -160,3 +160,37 @@ def test_references_with_a_source_are_pickled_and_read_by_mode():
     assert (tuple(one), one.source, one.texts) == (("a", ""), "b", ("a", "", "b"))
     (read,) = compared_texts(object(), [one])
     assert (tuple(read), read.source) == (("a", ""), None)
+
+
+@pytest.mark.parametrize("matching", ["twmd", "emd"])
+def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching):
+    candidates, sources = [HYPOTHESES, ["tea", "she sells books", "tea"]], [SOURCES[0], SOURCES[1]]
+    source = scorer_of(mode="source", matching=matching)
+    found = source.mbr(candidates, sources=sources)
+    for choice, group, one in zip(found.choices, candidates, sources, strict=True):
+        expected = source.score(group, None, [one] * len(group)).scores
+        assert choice.utilities == pytest.approx(expected, abs=1e-6)
+        assert choice.index == expected.argmax()
+    assert found.signature.entries["mbr"] == "source"
+    both, plain = scorer_of(mode="both", matching=matching), scorer_of(matching=matching)
+    among = plain.mbr(candidates).choices
+    for choice, other, alone in zip(both.mbr(candidates, sources=sources).choices, among, found.choices, strict=True):
+        assert choice.utilities == pytest.approx(0.7 * other.utilities + 0.3 * alone.utilities, abs=1e-6)
+    with pytest.raises(InputError, match="Expected a source in segment 1, since the metric reads it"):
+        source.mbr(candidates)
+    with pytest.raises(InputError, match="compares with references alone"):
+        plain.mbr(candidates, sources=sources)
+
+
+def test_a_torchmetrics_metric_takes_sources(scorer_of):
+    from textmover import TextMoverScore
+
+    scorer = scorer_of(mode="both")
+    metric = TextMoverScore(scorer, reduction="none")
+    metric.update(HYPOTHESES[:2], REFERENCES[:2], sources=SOURCES[:2])
+    metric.update(HYPOTHESES[2:], REFERENCES[2:], sources=SOURCES[2:])
+    expected = scorer.score(HYPOTHESES, REFERENCES, SOURCES).scores.tolist()
+    assert metric.compute().tolist() == pytest.approx(expected, abs=1e-6)
+    alone = TextMoverScore(scorer_of(mode="source"))
+    alone.update(HYPOTHESES, sources=SOURCES)
+    assert float(alone.compute()) == pytest.approx(scorer_of(mode="source").score(HYPOTHESES, None, SOURCES).mean)

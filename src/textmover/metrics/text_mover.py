@@ -54,8 +54,9 @@ class SegmentValues(ScorerMetric):
     def update(  # type: ignore[override]
         self,
         preds: str | Sequence[str],
-        target: str | Sequence[str] | Sequence[Sequence[str]],
+        target: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
         positions: Sequence[int] | Tensor | None = None,
+        sources: str | Sequence[str] | None = None,
     ) -> None:
         """Score further hypotheses.
 
@@ -63,13 +64,14 @@ class SegmentValues(ScorerMetric):
             preds: One hypothesis or several.
             target: For each, its reference or references.
             positions: Place of each segment among all; numbered as distributed samplers do where not given.
+            sources: For each, the text that it translates, for a metric whose ``mode`` or ``fallback`` reads it.
 
         Raises:
             InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
                 of each update.
         """
         refuse_fit_on_call(self.scorer.metric)
-        found = self.scorer.score(preds, target)
+        found = self.scorer.score(preds, target, sources)
         values = {"score": found.scores, **found.components}
         columns = {_state(name): torch.from_numpy(values[name]) for name in self.names}
         self.keep(columns, len(found), positions)

@@ -23,6 +23,7 @@ class Candidates(NamedTuple):
     name: Any = None  # what the input calls the segment: any value of JSON
     named: bool = False  # whether it calls it anything
     place: str = ""  # where it stands, for errors
+    source: str | None = None  # text that the candidates translate
 
     def checked(self) -> Candidates:
         """The same, if it can be used."""
@@ -60,6 +61,7 @@ class CandidateFiles(Followed):
 
     paths: tuple[str, ...]  # a single file, in which the candidates of a segment stand in consecutive lines
     number: int | None = None  # candidates to a segment, of a single file
+    source: str | None = None  # file of the texts that they translate, one a segment
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,19 @@ class CandidateFiles(Followed):
 
     def __iter__(self) -> Generator[Candidates, None, None]:
         """Read the candidates of each segment."""
-        return self._from_one() if len(self.paths) == 1 else self._from_several()
+        found = self._from_one() if len(self.paths) == 1 else self._from_several()
+        return found if self.source is None else self._with_sources(found, self.source)
+
+    @staticmethod
+    def _with_sources(found: Generator[Candidates, None, None], path: str) -> Generator[Candidates, None, None]:
+        with contextlib.closing(found), contextlib.closing(iter_texts(path)) as lines:
+            for number, (one, source) in enumerate(itertools.zip_longest(found, usable(lines)), start=1):
+                if one is None or source is None:
+                    raise InputError(
+                        f"Expected a line of {shown(path)} for each segment, but segment {number} lacks its "
+                        f"{'source' if one else 'candidates'}: give as many of both."
+                    )
+                yield one._replace(source=source)
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
@@ -112,6 +126,7 @@ class CandidateTable(Followed):
     candidates: str = "candidates"  # column of lists of texts
     references: str | None = None  # column of lists of texts to compare them with
     weights: str | None = None  # column of lists of numbers, one for each text that they are compared with
+    source: str | None = None  # column of the text that they translate
     name: str | None = None  # column of what the segments are called; ``None`` leaves them without a name
     format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
@@ -119,7 +134,7 @@ class CandidateTable(Followed):
 
     @property
     def _fields(self) -> list[tuple[str, str]]:
-        named = [(one, getattr(self, one)) for one in ("candidates", "references", "weights", "name")]
+        named = [(one, getattr(self, one)) for one in ("candidates", "references", "weights", "source", "name")]
         return [(one, column) for one, column in named if column is not None]
 
     def __iter__(self) -> Generator[Candidates, None, None]:
@@ -143,6 +158,7 @@ class CandidateTable(Followed):
             None if self.name is None else row.cells.get(self.name),
             self.name is not None,
             f"{row.name}, {row.unit} {row.number}",
+            None if self.source is None else row.optional_text(self.source),
         ).checked()
 
 

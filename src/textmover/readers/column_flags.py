@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
@@ -34,3 +35,15 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
         if said == str(error):
             raise
         raise InputError(said) from error
+
+
+def references_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Columns of references, each once."""
+    default = [] if getattr(options, "field.mode", None) == "source" else ["reference"]
+    return tuple(dict.fromkeys(options.reference_column or default))
+
+
+def source_column(options: argparse.Namespace) -> str | None:
+    """Column of sources, which a mode that reads them has without an option."""
+    read = getattr(options, "field.mode", "reference") != "reference" or getattr(options, "field.fallback", False)
+    return getattr(options, "source_column", None) or ("source" if read else None)

@@ -119,6 +119,9 @@ def lexical_scores(
     metric = LEXICAL.get(name)
     if metric is None:
         raise InputError(f"Expected the name of a metric to be {', '.join(LEXICAL)}, but got {name!r}: choose one.")
+    lacking = next((place for place, texts in enumerate(references, start=1) if not texts), None)
+    if lacking is not None:
+        raise InputError(f"Expected references to compute {name}, but number {lacking} has none: leave {name} out.")
     try:
         version = metadata.version(metric.package)
         metric.make()

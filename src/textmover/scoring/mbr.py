@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch
 
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
-from textmover.scoring.scorer_statistics import check_fitted
-from textmover.types import InputError, SegmentMetric, Shown, Signature, View
+from textmover.scoring.scorer_statistics import check_fitted, check_sources
+from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View
 
 if TYPE_CHECKING:
+    from textmover.modules.configured_metric import ConfiguredMetric
     from textmover.scoring.scorer import Scorer
 
 BLOCK = 4096
@@ -101,6 +103,7 @@ def choose(
     *,
     include_self: bool | None = None,
     matrices: bool = False,
+    sources: Sequence[str] | None = None,
 ) -> MbrResult:
     r"""Choose the candidate of each segment with the highest expected utility.
 
@@ -118,6 +121,9 @@ def choose(
             expectation wants it; without, it is compared with the others, as COMET's ``comet-mbr`` does. Copies of it
             at other places are others. A candidate that has no others is compared with itself.
         matrices: Whether to give all utilities.
+        sources: For each, the text that its candidates translate, for a metric whose ``mode`` is ``source``: then the
+            score against it is the utility, and no candidate is compared with another; or ``both``: then it is combined
+            with the expected utility.
 
     Example:
         >>> from textmover import Scorer
@@ -128,7 +134,9 @@ def choose(
     Reference:
         Eikema and Aziz 2022, Sampling-Based Approximations to Minimum Bayes Risk Decoding.
     """
-    sets = _checked_sets(candidates, references, weights)
+    sets = _checked_sets(candidates, references, weights, sources)
+    if sources is not None:
+        check_sources(scorer.metric)
     if include_self is not None and references is not None:
         raise InputError(
             "Expected `include_self` only where candidates are compared with one another, but got `references`: leave "
@@ -159,9 +167,11 @@ def choose_each(
 ) -> Iterator[Choice]:
     """Choose for one segment after the other, in memory that does not grow with their number."""
     scorer = scorer.frozen()
-    symmetric = is_symmetric(scorer.metric)
+    symmetric, mode = is_symmetric(scorer.metric), getattr(scorer.metric, "mode", "reference")
     for block in _blocks(sets):
         plans = [_Plan.of(one, include_self=include_self, matrix=matrices, symmetric=symmetric) for one in block]
+        if mode != "reference":
+            plans = [plan.beside(one, alone=mode == "source") for plan, one in zip(plans, block, strict=True)]
         with scorer.engine() as engine:
             scores, unusual = engine.score_within(
                 [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
@@ -169,7 +179,7 @@ def choose_each(
         if counts is not None:
             counts.update(unusual)
         for plan, values in zip(plans, scores, strict=True):
-            yield plan.choice(values, higher_is_better=scorer.metric.higher_is_better)
+            yield plan.choice(values, scorer.metric)
 
 
 def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
@@ -177,15 +187,16 @@ def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
     scorer.fit_on_call(*_texts_of(sets))
 
 
-def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[tuple[str, ...]]]:
+def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
     """Candidates, and what those of each segment are compared with."""
-    compared = [one.texts if one.references is None else one.references for one in sets]
+    compared = [SourcedReferences(one.texts if one.references is None else one.references, one.source) for one in sets]
     return [text for one in sets for text in one.texts], compared
 
 
 def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
     """Signature of choices: the metric's, and how its values are averaged."""
     compared = "references" if references else "all" if _with_self(include_self, weights) else "others"
+    compared = "source" if getattr(scorer.metric, "mode", "reference") == "source" else compared
     return scorer.signature.extended(mbr=f"{compared}{'-weighted' if weights else ''}")
 
 
@@ -218,6 +229,10 @@ class _Plan:
     symmetric: bool
     """True if each score stands for both directions."""
     matrix: bool
+    with_source: int = 0
+    """Pairs of a candidate and the source, the last ones."""
+    source_alone: bool = False
+    """True if candidates are compared with nothing else."""
 
     @classmethod
     def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
@@ -241,15 +256,29 @@ class _Plan:
         pairs = np.argwhere(grid | np.diag(with_itself))
         return cls(list(place), pairs, rows, columns, weights, left_out, symmetric, matrix)
 
-    def choice(self, scores: np.ndarray, *, higher_is_better: bool) -> Choice:
+    def beside(self, given: Candidates, *, alone: bool) -> _Plan:
+        """The plan that compares each candidate with the source too, or with nothing else."""
+        if given.source is None or not given.source.strip():
+            raise InputError(f"Expected a source in {given.place}, since the metric reads it, but got none: give one.")
+        firsts = np.unique(self.rows)
+        added = np.stack([firsts, np.full(len(firsts), len(self.texts))], axis=1)
+        pairs = added if alone else np.concatenate([self.pairs, added])
+        texts = [*self.texts, given.source]
+        return replace(self, texts=texts, pairs=pairs, with_source=len(added), source_alone=alone)
+
+    def choice(self, scores: np.ndarray, metric: SegmentMetric) -> Choice:
         """The choice, given the scores of the pairs."""
         size = len(self.texts)
         table = np.zeros((size, size))
+        among = len(self.pairs) - self.with_source
         table[self.pairs[:, 0], self.pairs[:, 1]] = scores
         if self.symmetric:
-            table[self.pairs[:, 1], self.pairs[:, 0]] = scores
-        utilities = self._expected(table)
-        best = utilities.max() if higher_is_better else utilities.min()
+            table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
+        utilities = np.full(len(self.rows), np.nan) if self.source_alone else self._expected(table)
+        if self.with_source:
+            sides = torch.from_numpy(np.stack([utilities, table[self.rows, -1]])).to(metric.device, torch.float32)
+            utilities = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().double().cpu().numpy()
+        best = utilities.max() if metric.higher_is_better else utilities.min()
         index = int(np.flatnonzero(np.abs(utilities - best) <= TIE * max(1.0, abs(best)))[0])
         matrix = table[np.ix_(self.rows, self.columns)] if self.matrix else None
         return Choice(index, self.texts[self.rows[index]], float(utilities[index]), utilities, matrix)
@@ -292,15 +321,15 @@ def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
         yield block
 
 
-def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candidates]:
+def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) -> list[Candidates]:
     """The segments of a call."""
     from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
     groups = [_group(one, "candidates", place) for place, one in enumerate(listed_texts(candidates, "candidates"), 1)]
-    others: dict[str, list[Any]] = {"references": [None] * len(groups), "weights": [None] * len(groups)}
-    for name, given in (("references", references), ("weights", weights)):
+    others: dict[str, list[Any]] = {name: [None] * len(groups) for name in ("references", "weights", "sources")}
+    for name, given in (("references", references), ("weights", weights), ("sources", sources)):
         if given is not None:
             others[name] = listed_texts(given, name)
             if len(others[name]) != len(groups):
@@ -309,12 +338,13 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
                     "list for each."
                 )
     found = []
-    for place, (texts, compared, masses) in enumerate(zip(groups, *others.values(), strict=True), 1):
+    for place, (texts, compared, masses, source) in enumerate(zip(groups, *others.values(), strict=True), 1):
         compared = None if references is None else _group(compared, "references", place)
         masses = None if weights is None else tuple(map(as_number, listed_texts(masses, "weights")))
-        found.append(Candidates(texts, compared, masses, place=f"segment {place}").checked())
+        found.append(Candidates(texts, compared, masses, place=f"segment {place}", source=source).checked())
     # Each is a text, and Unicode.
-    normalize_references([one.texts[0] for one in found], [(*one.texts, *(one.references or ())) for one in found])
+    everything = [(*one.texts, *(one.references or ())) for one in found]
+    normalize_references([one.texts[0] for one in found], everything, sources)
     return found
 
 

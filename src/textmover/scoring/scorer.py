@@ -275,11 +275,13 @@ class Scorer(ScorerStatistics):
         *,
         include_self: bool | None = None,
         matrices: bool = False,
+        sources: Sequence[str] | None = None,
     ) -> MbrResult:
         """Choose the best of several candidates for each segment; see :func:`textmover.scoring.mbr.choose`."""
         from textmover.scoring.mbr import choose
 
-        return choose(self, candidates, references, weights, include_self=include_self, matrices=matrices)
+        options: dict[str, Any] = {"include_self": include_self, "matrices": matrices, "sources": sources}
+        return choose(self, candidates, references, weights, **options)
 
     def warn(self, counts: Mapping[str, int]) -> None:
         """Say once of each kind how many segments were out of the ordinary."""

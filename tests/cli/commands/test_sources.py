@@ -119,3 +119,30 @@ def test_a_resumed_run_notices_another_source(run, files, metric):
     run(*given, "--resume").ok()
     (files / "source.txt").write_text("hot dog water\nother\ncup of tea\n")
     assert run(*given, "--resume").code == 2
+
+
+def test_mbr_reads_sources_from_lines_and_columns(run, files, metric):
+    given = ["--mode", "source", *metric, "--format", "jsonl"]
+    lines = run("mbr", "-i", "hypothesis.txt", "other.txt", "-s", "source.txt", *given).ok().out.splitlines()
+    groups = [list(pair) for pair in zip(HYPOTHESES, OTHERS, strict=True)]
+    rows = [{"candidates": group, "src": source} for group, source in zip(groups, SOURCES, strict=True)]
+    (files / "sets.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    table = run("mbr", "--data", "sets.jsonl", "--source-column", "src", *given).ok().out.splitlines()
+    assert [json.loads(one) for one in lines] == [json.loads(one) for one in table]
+    (files / "short.txt").write_text("a\n")
+    said = run("mbr", "-i", "hypothesis.txt", "other.txt", "-s", "short.txt", *given).complaint()
+    assert "Expected a line of short.txt for each segment, but segment 2 lacks its source" in said
+
+
+def test_evaluate_a_metric_without_references(run, files, metric):
+    texts = zip(HYPOTHESES * 4, SOURCES * 4, range(12), strict=True)
+    rows = ["hypothesis\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
+    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
+    given = ["--data", "rated.tsv", "--mode", "source", *metric, "--samples", "5"]
+    run("evaluate", *given, "--report", "page").ok()
+    lines = (files / "rated.scores.tsv").read_text().splitlines()
+    assert lines[0].split("\t")[:2] == ["hypothesis", "human_score"]
+    expected = scores(run("score", "-i", "hypothesis.txt", "-s", "source.txt", "--mode", "source", *metric))
+    assert [float(line.split("\t")[-1]) for line in lines[1:4]] == pytest.approx(expected, abs=1e-6)
+    said = run("evaluate", *given, "--baselines", "chrf", "--output", "other.tsv").complaint()
+    assert "Expected references to compute chrf, but number 1 has none: leave chrf out." in said

@@ -26,6 +26,7 @@ COLUMNS = {
     "candidates": "--candidates-column",
     "references": "--references-column",
     "weights": "--weights-column",
+    "source": "--source-column",
     "name": "--id-column",
 }
 """The flag behind each column of a table of candidates."""
@@ -41,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
     if options.fit_on is not None:
         check_once([*paths, options.fit_on])
+    paths += [] if options.sources is None else [options.sources]
     output = choose_output(options.format, options.output, paths)
     if options.include_self is not None and options.references_column is not None:
         raise InputError(
@@ -112,7 +114,9 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
             raise InputError(
                 f"Expected `{given}` together with --data, but got -i: lines have no columns, so leave it out."
             )
-        return CandidateFiles(tuple(options.input), options.num_candidates)
+        return CandidateFiles(tuple(options.input), options.num_candidates, options.sources)
+    if options.sources is not None:
+        raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")
     if options.num_candidates is not None:
         raise InputError(
             "Expected `--num-candidates` together with -i, but got --data, whose rows hold lists: leave it out."

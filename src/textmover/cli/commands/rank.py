@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options.columns import first_given, references_of, source_of
+from textmover.cli.options.columns import first_given, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import group_positions
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import flags_named, references_of
 from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking

@@ -7,7 +7,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from textmover.cli.options.columns import references_of, refuse_table_options, source_of
+from textmover.cli.options.columns import refuse_table_options, source_of
+from textmover.readers.column_flags import references_of
 from textmover.readers.lines import check_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.score_files import Target, choose_target

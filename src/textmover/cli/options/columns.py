@@ -5,15 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named, references_of, source_column
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
-
-
-def references_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """Columns of references, each once."""
-    default = [] if getattr(options, "field.mode", None) == "source" else ["reference"]
-    return tuple(dict.fromkeys(options.reference_column or default))
 
 
 def source_of(options: argparse.Namespace) -> str | None:
@@ -23,12 +17,6 @@ def source_of(options: argparse.Namespace) -> str | None:
     if options.sources is not None:
         raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")
     return source_column(options)
-
-
-def source_column(options: argparse.Namespace) -> str | None:
-    """Column of sources, which a mode that reads them has without an option."""
-    read = getattr(options, "field.mode", "reference") != "reference" or getattr(options, "field.fallback", False)
-    return getattr(options, "source_column", None) or ("source" if read else None)
 
 
 def first_given(options: argparse.Namespace, *names: str) -> str | None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options.columns import first_given, references_of, refuse_table_options, source_of
+from textmover.cli.options.columns import first_given, refuse_table_options, source_of
 from textmover.files import check_output, write_output
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_flags import flags_named, references_of
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.readers.system_scores import digest_signature, read_system_scores

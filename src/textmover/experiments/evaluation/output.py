@@ -35,7 +35,7 @@ from textmover.report import (
 )
 from textmover.report.document import number
 from textmover.terminal import console, print_table
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, compared_texts
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -72,6 +72,8 @@ def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
     from textmover.explaining.words import align_words
 
     number = 0
+    if any(one.source is not None for one in compared_texts(scorer.metric, [shown.references])):
+        return None
     if len(shown.references) > 1:
         each = scorer.score_fitted([shown.hypothesis] * len(shown.references), [[one] for one in shown.references])
         number = int(np.argmax(each.scores if scorer.metric.higher_is_better else -each.scores))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.meta_evaluation import MetricScores
-from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
+from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named, references_of, source_column
 from textmover.readers.judgements import SetDescription, load_description, read_judgements
 from textmover.readers.judgements.formats import READERS
 from textmover.readers.named.catalogue import place_of
@@ -24,6 +24,7 @@ CHANGES = ("missing_references", "missing_ratings", "duplicates")  # keys of a d
 FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
+    "source": "--source-column",
     "ratings": "--score-column",
     "groups": "--group",
     "item": "--item-column",
@@ -142,7 +143,8 @@ def _description(options: argparse.Namespace) -> SetDescription:
     score = options.score_column or "score"
     return SetDescription(
         hypothesis=options.hypothesis_column or "hypothesis",
-        references=tuple(dict.fromkeys(options.reference_column or ["reference"])),
+        references=references_of(options),
+        source=source_column(options),
         ratings={score: score},
         groups=tuple(dict.fromkeys(options.group or ())),
         item=options.item_column,
@@ -165,7 +167,7 @@ def scores_table(judgements: Judgements, rows: Sequence[MetricScores]) -> tuple[
     known = (("item", judgements.items), ("system", judgements.systems))
     texts |= {name: values for name, values in known if values is not None}
     texts["hypothesis"] = judgements.hypotheses
-    for place in range(max(map(len, judgements.references))):
+    for place in range(max(map(len, judgements.references), default=0)):
         name = "reference" if place == 0 else f"reference_{place + 1}"
         texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
     numbers: dict[str, np.ndarray] = {f"human_{name}": values for name, values in judgements.ratings.items()}

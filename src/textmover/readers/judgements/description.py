@@ -123,7 +123,7 @@ class SetDescription:
 
     def __post_init__(self) -> None:
         for key in ("references", "ratings"):
-            if not getattr(self, key):
+            if not getattr(self, key) and not (key == "references" and self.source):
                 raise self._error(key, "name at least one column", "none", "name one")
         for key, choices in CHOICES.items():
             if getattr(self, key) not in choices:

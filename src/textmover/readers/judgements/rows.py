@@ -12,7 +12,7 @@ import numpy as np
 
 from textmover.readers.segments import TableRow, check_columns, finite
 from textmover.readers.tables import open_tables
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, SourcedReferences
 
 ALL = "all"
 """The group of texts that belong to none."""
@@ -49,7 +49,7 @@ def assembled(
     return Judgements(
         name=name,
         hypotheses=tuple(one.hypothesis for one in texts),
-        references=tuple(one.references for one in texts),
+        references=tuple(SourcedReferences(one.references, one.source) for one in texts),
         ratings=_columns(dimensions, [one.ratings for one in texts]),
         groups=tuple(one.group for one in texts),
         items=unless_empty(tuple(one.item for one in texts)),

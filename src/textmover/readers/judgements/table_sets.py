@@ -70,7 +70,7 @@ def read_judgements(
     for row in found.rows:
         reason = _unwanted(row, one)
         references = () if reason else _references(row, one)
-        if reason or not references:
+        if reason or (one.references and not references):
             left_out[reason or NO_REFERENCE] += 1
         else:
             texts.append(_judged(row, one, references, found.columns))
@@ -124,7 +124,9 @@ def _unwanted(row: TableRow, description: SetDescription) -> str | None:
 
 
 def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
-    """The references of a row that are not empty; none where such rows may be left out."""
+    """The references of a row that are not empty; none where such rows may be left out or are read by sources."""
+    if not description.references:
+        return ()
     try:
         return row.references(description.references)
     except NoReferenceError as error:
