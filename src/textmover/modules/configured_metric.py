@@ -37,6 +37,7 @@ class SourceCombination(nn.Module):
     @torch.no_grad()
     def fit(self, references: Tensor, sources: Tensor, ratings: Tensor) -> None:
         """Least squares over scores ``[n]``, NaN where missing: first the scale of sources, then the weight."""
+        references, sources, ratings = (one.to(self.logit) for one in (references, sources, ratings))
         there = ~sources.isnan()
         self.source.fit(sources[there], ratings[there])
         both = there & ~references.isnan()
@@ -103,8 +104,8 @@ class ConfiguredMetric(nn.Module):
         if not self.reads_sources:
             raise InputError(
                 "Expected a metric on an encoder of many languages to compare texts with their sources, but got one on "
-                f"{getattr(self, 'encoder_identity', None)}: take the preset twmd over intfloat/multilingual-e5-small "
-                "as `encoder`."
+                f"{getattr(self, 'encoder_identity', None)}: take the preset twmd with intfloat/multilingual-e5-small "
+                "as `encoder` (--encoder multilingual)."
             )
         if self.combination is None:
             raise InputError(

@@ -235,10 +235,11 @@ def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] =
         _over_references(metric, scores[rows], batch.owners[rows], len(batch))
         for rows in (~batch.of_source, batch.of_source)
     ]
-    draws = torch.rand(len(batch)).to(scores.device)
-    both = ~(sides[0].isnan() | sides[1].isnan())
-    sides[0] = sides[0].masked_fill(both & (draws < masks[0]), torch.nan)
-    sides[1] = sides[1].masked_fill(both & (draws >= 1 - masks[1]), torch.nan)
+    if any(masks):
+        draws = torch.rand(len(batch)).to(scores.device)
+        both = ~(sides[0].isnan() | sides[1].isnan())
+        sides[0] = sides[0].masked_fill(both & (draws < masks[0]), torch.nan)
+        sides[1] = sides[1].masked_fill(both & (draws >= 1 - masks[1]), torch.nan)
     return metric.combine(*sides)
 
 
