@@ -67,9 +67,14 @@ def test_a_loaded_scorer_scores_in_a_child(scorer, method):
     assert signature == str(expected.signature)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("backend", "method"),
+    [
+        *(pytest.param(backend, "fork", marks=pytest.mark.slow) for backend in ("openvino", "onnxruntime")),
+        pytest.param("openvino", "spawn", marks=pytest.mark.slow),
+        pytest.param("onnxruntime", "spawn", marks=pytest.mark.long),
+    ],
+)
 def test_a_back_end_scores_in_a_child(backend, method, tiny_encoder, real_backends):
     """In a program of its own, with garbage of OpenVINO's and a runner that another thread is making."""
     pytest.importorskip(backend)

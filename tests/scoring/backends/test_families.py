@@ -12,7 +12,12 @@ DEEP = {"modernbert": {"num_hidden_layers": 4}}
 """What one layer makes of padding, another one spreads to the texts."""
 
 BACKENDS = {"openvino": openvino, "onnxruntime": onnxruntime}
-QUICK = ("modernbert", "openvino")
+FREQUENT = {
+    ("modernbert", "openvino"): (),
+    **{(family, "openvino"): pytest.mark.slow for family in FAMILIES if family != "modernbert"},
+    **{(family, "onnxruntime"): pytest.mark.slow for family in ("bert", "deberta-v2", "modernbert")},
+}
+"""Those that are tried more often than now and then: each family once, and the kinds of attention on both."""
 
 
 def batches():
@@ -25,7 +30,7 @@ def batches():
 @pytest.mark.parametrize(
     ("family", "backend"),
     [
-        pytest.param(family, backend, marks=() if (family, backend) == QUICK else pytest.mark.slow)
+        pytest.param(family, backend, marks=FREQUENT.get((family, backend), pytest.mark.long))
         for family in FAMILIES
         for backend in BACKENDS
     ],
