@@ -1,5 +1,6 @@
 """What all tests share: shape checks, no network, a tiny encoder, and folders that may be missing."""
 
+import copy
 import gc
 import importlib.util
 import json
@@ -93,7 +94,9 @@ def sought_mark(config: pytest.Config) -> str | None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Pass over files that do not have the mark; importing all takes half a minute in every worker."""
+    """Pass over files that do not have the mark, or no doctest; importing all takes half a minute in every worker."""
+    if collection_path.is_relative_to(ROOT / "src") and collection_path.suffix == ".py":
+        return True if ">>>" not in collection_path.read_text(encoding="utf-8") else None
     mark = sought_mark(config)
     if mark is None or not collection_path.match("test_*.py"):
         return None
@@ -183,7 +186,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Folder of a BERT with 3 layers of 32 dimensions, 128 positions and a WordPiece vocabulary of about 400 pieces."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -217,7 +220,26 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(0)
         BertModel(config).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("textmover.modules.encoder.encoder.load_model", reading_once(folder))
+        yield folder
+
+
+def reading_once(folder: Path):
+    """Loads encoders; what comes from ``folder``, which no test changes, is read once and copied."""
+    from textmover.modules.encoder.pretrained import load_model
+
+    kept = {}
+
+    def load(config, place: Path, dtype: torch.dtype | None = None):
+        if place.resolve() != folder or dtype is None:
+            return load_model(config, place, dtype)
+        key = (config.to_json_string(), dtype)
+        if key not in kept:
+            kept[key] = load_model(copy.deepcopy(config), place, dtype)
+        return copy.deepcopy(kept[key])
+
+    return load
 
 
 @pytest.fixture(scope="session")

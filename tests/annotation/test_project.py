@@ -4,9 +4,8 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -267,29 +266,33 @@ def test_what_a_killed_process_left_is_cleared(project, killed, monkeypatch):
     assert {one.name for one in project.place.iterdir()} == {".lock", f"{annotator_key('Ada')}.jsonl"}
 
 
-RATING = """
-import sys
-from textmover.annotation import open_project
-project = open_project(sys.argv[1])
-for turn in range(int(sys.argv[2]), int(sys.argv[3])):
-    project.rate("Ada", project.items[turn % 10].key, "fluency", 1 + turn % 3)
-    print(turn, flush=True)
-"""
-
-
 def rating(folder, first, last):
-    """A process that rates one text after the other and says which."""
-    command = [sys.executable, "-c", RATING, str(folder), str(first), str(last)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    """A copy of this process that rates one text after the other; its number, and a stream of the turns."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of copies of a process with threads
+        process = os.fork()
+    if process == 0:
+        try:
+            project = open_project(folder)
+            for turn in range(first, last):
+                project.rate("Ada", project.items[turn % 10].key, "fluency", 1 + turn % 3)
+                os.write(writing, f"{turn}\n".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    return process, open(reading)
 
 
 def test_nothing_that_was_saved_is_lost_when_the_process_is_killed(folder, project):
     for wait in (0.0, 0.002, 0.005):
-        with rating(folder, 0, 10**6) as running:
-            told = [int(running.stdout.readline()) for _ in range(25)]
+        process, turns = rating(folder, 0, 10**6)
+        with turns:
+            told = [int(turns.readline()) for _ in range(25)]
             time.sleep(wait)
-            running.send_signal(signal.SIGKILL)
-            told += [int(line) for line in running.stdout.read().split()]
+            os.kill(process, signal.SIGKILL)
+            told += [int(line) for line in turns.read().split()]
+        os.waitpid(process, 0)
         # What was told as saved is there, or what came right behind it.
         wanted = {f"i{turn % 10}": {1 + turn % 3} for turn in told}
         following = told[-1] + 1
@@ -301,6 +304,9 @@ def test_nothing_that_was_saved_is_lost_when_the_process_is_killed(folder, proje
 
 
 def test_two_programs_at_once_do_not_write_over_each_other(folder, project):
-    with rating(folder, 0, 5) as one, rating(folder, 5, 10) as other:
-        assert [one.wait(60), other.wait(60)] == [0, 0]
+    started = [rating(folder, first, first + 5) for first in (0, 5)]
+    for process, turns in started:
+        with turns:
+            assert len(turns.read().split()) == 5
+        os.waitpid(process, 0)
     assert len(project.said("Ada")) == 10

@@ -98,9 +98,9 @@ def made_explanation(hypothesis: str, reference: str, *, plans: int = 2, seed: i
     """The same words are alike, others by chance; each word is matched with the words that are like it."""
     rng = np.random.default_rng(seed)
     found, given = explained_text(hypothesis), explained_text(reference)
-    similarity = np.array(
-        [[1.0 if one == other else rng.uniform(-0.2, 0.6) for other in found.words] for one in given.words]
-    )
+    alike = np.array(given.words)[:, None] == np.array(found.words)
+    similarity = np.ones(alike.shape)
+    similarity[~alike] = rng.uniform(-0.2, 0.6, size=(~alike).sum())
     similarity[-1] = similarity[:, -1] = 0  # the end, which is left out, is compared with nothing
     heat = np.exp(similarity / 0.05) * (given.weights > 0)[:, None] * (found.weights > 0)
     recall = heat / np.maximum(heat.sum(axis=1, keepdims=True), 1e-30) * given.weights[:, None]
