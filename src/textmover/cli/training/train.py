@@ -99,6 +99,17 @@ class _OneSentenceParser(LightningArgumentParser):
 class TrainCLI(LightningCLI):
     """LightningCLI over modules and data by class path, with a report and an export after ``fit``."""
 
+    def __init__(self, *classes: Any, args: Sequence[str], **options: Any) -> None:
+        self.asked = next((name for name in self.subcommands() if [name] == list(args[:1])), None)
+        super().__init__(*classes, args=list(args), **options)
+
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
+        """Leave out the options of another subcommand than the first argument names: adding them takes its time."""
+        if self.asked in (subcommand, None):
+            return super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        self._subcommand_method_arguments[subcommand] = []
+        return self.init_parser(**kwargs)
+
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser that refuses in one sentence."""
         parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED})
@@ -221,7 +232,7 @@ def run_training(
             subclass_mode_model=True,
             subclass_mode_data=True,
             auto_configure_optimizers=False,  # the module brings its own
-            args=list(arguments),
+            args=arguments,
             save_config_kwargs={"overwrite": True},
             trainer_defaults={
                 "callbacks": [RandomState(), SayHowToResume(), *callbacks],
