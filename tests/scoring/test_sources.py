@@ -194,3 +194,13 @@ def test_a_torchmetrics_metric_takes_sources(scorer_of):
     alone = TextMoverScore(scorer_of(mode="source"))
     alone.update(HYPOTHESES, sources=SOURCES)
     assert float(alone.compute()) == pytest.approx(scorer_of(mode="source").score(HYPOTHESES, None, SOURCES).mean)
+
+
+def test_an_explanation_adds_up_to_the_score_against_the_source(scorer_of):
+    for fields in ({"calibrate": True}, {"scale": 1.0, "offset": 0.0}):
+        scorer = scorer_of(mode="source", **fields)
+        found = scorer.explain(HYPOTHESES[0], source=SOURCES[0])
+        assert found.score == pytest.approx(scorer.score(HYPOTHESES[:1], None, SOURCES[:1]).scores[0], abs=1e-6)
+        assert found.by_words + sum(step.value for step in found.remainders) == pytest.approx(found.score, abs=1e-4)
+        assert ("on the human scale" in found.steps[-1].how) == ("calibrate" in fields)
+        assert "unsaid" not in [step.name for step in found.remainders]

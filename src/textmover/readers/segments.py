@@ -288,10 +288,12 @@ class TableRow(NamedTuple):
             texts += [self._checked_text(column, text) for text in cell if text is not None]
         found = tuple(text for text in texts if text.strip())
         if not found:
-            raise NoReferenceError(
-                f"Expected a reference in {self.cell(*columns)}, but got none: add one or remove the row."
-            )
+            raise self.lacking("reference", *columns)
         return found
+
+    def lacking(self, what: str, *columns: str) -> NoReferenceError:
+        """The error of a row without a reference, or without a source."""
+        return NoReferenceError(f"Expected a {what} in {self.cell(*columns)}, but got none: add one or remove the row.")
 
     def compared(self, columns: Sequence[str], source: str | None) -> SourcedReferences:
         """The references with the source, which rows with a source column may have instead."""

@@ -133,7 +133,8 @@ class TableFile(_Reading):
             hypotheses = tuple(row.text(column) for column in self.hypotheses)
             references = row.compared(self.references, self.source)
             if not is_enough(references, self.references, self.missing_references):
-                row.references(self.references)  # says which cell is empty
+                empty = ("reference", *self.references) if self.references else ("source", self.source or "")
+                raise row.lacking(*empty)
             return Row(number, hypotheses, references)
         except InputError as problem:
             try:

@@ -76,10 +76,12 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
 
 def _of_sources(metric: MetricModel) -> MetricModel:
     """The metric whose calibration maps similarities to sources to its scores; it shares everything else."""
+    first, second = metric.calibration or Calibration(), cast("SourceCombination", metric.combination).source
+    if (float(second.scale.detach()), float(second.offset.detach())) == (1, 0):
+        return metric
     changed = copy.copy(metric)
     changed._modules = dict(metric._modules)
     changed.calibration = Calibration()
-    first, second = metric.calibration or Calibration(), cast("SourceCombination", metric.combination).source
     changed.calibration.scale.data = first.scale.data * second.scale.data
     changed.calibration.offset.data = second(first.offset.data).detach()
     return changed

@@ -95,6 +95,7 @@ def test_explain_aligns_a_translation_with_its_source(run, files, metric):
         (["-i", "hypothesis.txt", "-s", "blank.txt", "--mode", "source"], "Expected a source in line 2 of blank.txt"),
         (["-i", "hypothesis.txt", "reference.txt", "--mode", "both"], "Expected a source for each hypothesis"),
         (["-i", "hypothesis.txt", "--mode", "source"], "add a second file"),
+        (["--data", "blank.csv", "--mode", "source"], "a source in column 'source' of blank.csv, line 2, but got none"),
         (["--data", "table.csv", "-s", "source.txt"], "Expected `--source-column` together with --data"),
         (["-i", "hypothesis.txt", "reference.txt", "--source-column", "a"], "Expected `--source-column` together with"),
         (["--data", "table.csv", "--source-column", "src", "--mode", "both"], "set `--source-column` to the name of"),
@@ -103,6 +104,7 @@ def test_explain_aligns_a_translation_with_its_source(run, files, metric):
 def test_what_cannot_be_used_is_refused(run, files, metric, arguments, expected):
     (files / "short.txt").write_text("a\nb\n")
     (files / "blank.txt").write_text("a\n \nb\n")
+    (files / "blank.csv").write_text("hypothesis,source\na,\n")
     assert expected in run("score", *arguments, *metric).complaint()
 
 
