@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from textmover.modules.assembly import untrained
+from textmover.modules.encoder import base_weights
 from textmover.modules.encoder.base_weights import BaseEncoder, base_of, identity_of, remember_base, weights_print
-from textmover.modules.encoder.source import file_sha256
+from textmover.modules.encoder.source import MULTILINGUAL, UNPACKED_SHA256, EncoderSource, file_sha256
 from textmover.types import InputError
 
 
@@ -54,6 +55,18 @@ def test_some_digits_of_a_hash_are_enough_to_find_it(base):
     assert BaseEncoder(base.name, None, base.sha256[:8]).find().sha256 == base.sha256
     with pytest.raises(InputError, match="of the hash 00000000, but those in"):
         BaseEncoder(base.name, None, "0" * 8).find()
+
+
+def test_an_adapter_over_4_bits_takes_them_where_full_weights_are_in_the_cache_too(monkeypatch, tmp_path, caplog):
+    full, packed = (
+        EncoderSource(tmp_path, origin, sha) for origin, sha in (("cache", "f" * 64), ("4", UNPACKED_SHA256))
+    )
+    monkeypatch.setattr(base_weights, "resolve_encoder", lambda *_: full)
+    monkeypatch.setattr(base_weights, "from_package", lambda *_: packed)
+    assert BaseEncoder(MULTILINGUAL, None, UNPACKED_SHA256).find() is packed
+    assert caplog.text == ""
+    with pytest.raises(InputError, match="weights of the hash 01234567"):
+        BaseEncoder(MULTILINGUAL, None, "01234567").find()
 
 
 def test_what_an_entry_says(base):

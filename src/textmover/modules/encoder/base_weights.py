@@ -20,6 +20,7 @@ from textmover.modules.encoder.source import (
     WEIGHT_FILES,
     EncoderSource,
     file_sha256,
+    from_package,
     resolve_encoder,
 )
 from textmover.types import InputError
@@ -72,6 +73,9 @@ class BaseEncoder:
             'textmover-general, need the extra "embedded" alone.'
         )
         source = resolve_encoder(name, revision, way_out)
+        if UNPACKED_SHA256.startswith(self.sha256[:8]) and source.sha256 != UNPACKED_SHA256:
+            packed = from_package(self.name, revision)  # full weights in a cache come first otherwise
+            source = packed if isinstance(packed, EncoderSource) else source
         misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
         if misfit is not None and self._in_other_bits(source):
             logger.warning(

