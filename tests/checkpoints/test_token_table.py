@@ -79,9 +79,37 @@ def test_the_command_makes_one(embeddings, tmp_path, capsys):
     metric = save_checkpoint(embeddings, tmp_path / "metric", card="# card")
     assert main(["export", str(metric), str(tmp_path / "table"), "--table"]) == 0
     assert isinstance(load_checkpoint(tmp_path / "table").encoder, TokenTable)
+    narrow = ["--table", "--dimensions", "8", "--overwrite"]
+    assert main(["export", str(metric), str(tmp_path / "table"), *narrow]) == 0
+    assert load_checkpoint(tmp_path / "table").encoder.dimension == 8
+    assert main(["export", str(metric), str(tmp_path / "other"), "--dimensions", "8"]) == 2
+    assert "Expected `--table` beside `--dimensions`" in capsys.readouterr().err
     for other in (["--adapter", "2"], ["--backend", "openvino"]):
         assert main(["export", str(metric), str(tmp_path / "other"), "--table", *other]) == 2
         assert "Expected `--table` without" in capsys.readouterr().err
+
+
+def test_a_narrow_table_keeps_the_products_of_vectors_that_lie_in_its_directions(tiny_metric, embeddings, tmp_path):
+    """The directions are those of the singular value decomposition, so no others come nearer (Eckart and Young)."""
+    whole, narrow = (as_token_table(embeddings, dimension).encoder for dimension in (None, 8))
+    wide, less = (one.rows.double() * one.scales.double()[:, None] for one in (whole, narrow))
+    left, values, _ = torch.linalg.svd(wide, full_matrices=False)
+    expected = (left[:, :8] * values[:8] ** 2) @ left[:, :8].T
+    assert (less @ less.T - expected).abs().max() < 0.02 * expected.abs().max()
+    folder = save_checkpoint(as_token_table(embeddings, 8), tmp_path / "narrow", card="# card")
+    assert load_checkpoint(folder).encoder.rows.shape[1] == 8
+    full = [
+        Scorer(one).score(HYPOTHESES, REFERENCES).scores for one in map(as_token_table, (embeddings,) * 2, (None, 32))
+    ]
+    assert abs(full[0] - full[1]).max() < 0.01
+    for dimension in (0, 33):
+        with pytest.raises(InputError, match="`dimension` to be between 1 and 32"):
+            as_token_table(embeddings, dimension)
+    centred = tiny_metric(layer=0, centering="corpus", rescale=True)
+    centred.fit(REFERENCES)
+    with pytest.raises(InputError, match="texts to fit mean and baseline again on"):
+        as_token_table(centred, 8)
+    assert not as_token_table(centred, 8, texts=REFERENCES).needs_fit
 
 
 def test_what_has_no_table_is_refused(tiny_metric, folder):

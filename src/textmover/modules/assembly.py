@@ -17,7 +17,7 @@ from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, Sid
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
-from textmover.modules.encoder.token_table import TokenTable, token_vectors
+from textmover.modules.encoder.token_table import TokenTable, main_directions, token_vectors
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
@@ -205,13 +205,14 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
     return Parts(StaticEncoder(vectors), tokenizer, vectors.identity)
 
 
-def as_table(parts: Parts) -> Parts:
+def as_table(parts: Parts, dimension: int | None = None) -> Parts:
     """The parts of a metric on the embeddings of its encoder, with a table in the place of the encoder.
 
     Raises:
-        InputError: If the metric reads another layer.
+        InputError: If the metric reads another layer, or there are not that many dimensions.
     """
-    table = TokenTable.of(token_vectors(parts.encoder, parts.tokenizer.vocabulary_size))
+    vectors = token_vectors(parts.encoder, parts.tokenizer.vocabulary_size)
+    table = TokenTable.of(vectors if dimension is None else main_directions(vectors, dimension))
     name, _, _ = parts.identity.partition("@")
     return Parts(table, parts.tokenizer, f"{name.partition('+')[0]}-table@{table.fingerprint()[:8]}")
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.averaging import refit
 from textmover.checkpoints.card import adapter_card, describe_adapter, without_adapter
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, save_checkpoint
@@ -20,7 +21,7 @@ from textmover.readers.column_flags import COLUMN_OPTIONS
 from textmover.scoring.backends import Prepared, check_backend, prepare
 from textmover.training.finished_runs import metric_and_card
 from textmover.training.mixing import mix
-from textmover.types import InputError
+from textmover.types import InputError, Segment
 
 
 def run(options: argparse.Namespace) -> None:
@@ -34,8 +35,10 @@ def run(options: argparse.Namespace) -> None:
     for name in backends:
         check_backend(name, resolve_device("cpu"))
     metric, card = metric_and_card(options.run_checkpoint)
+    rated: list[Segment] = []
     if options.average is not None or options.untrained is not None or options.ratings is not None:
-        rated = [] if options.ratings is None else read_tables([options.ratings], options, score=True)[0]
+        if options.ratings is not None:
+            rated = read_tables([options.ratings], options, score=True)[0]
         settings = {name: getattr(options, name) for name in ("weights", "untrained", "ratings")}
         name = Path(options.run_checkpoint).name
         metric, card = mix(metric, card, name, average=options.average or (), rated=rated, **settings)
@@ -46,7 +49,8 @@ def run(options: argparse.Namespace) -> None:
         lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
 
     if options.table:
-        metric = as_token_table(metric)
+        metric = as_token_table(metric, options.dimensions, [one.references[0] for one in rated])
+        refit(metric, rated=rated if rated and metric.config.calibrate else None)
     save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
     if adapter is not None:
         lines.append(describe_adapter(metric, folder))
@@ -83,6 +87,8 @@ def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
         )
     if options.table and (options.adapter is not None or options.backend):
         raise InputError("Expected `--table` without `--adapter` and `--backend`, but got both: no encoder is left.")
+    if options.dimensions is not None and not options.table:
+        raise InputError("Expected `--table` beside `--dimensions`, but got none: an encoder keeps its width.")
     if options.push is None and (options.private or options.push_revision is not None):
         raise InputError("Expected `--push OWNER/NAME` beside `--private` or `--push-revision`, but got none: give it.")
     if options.push is not None:

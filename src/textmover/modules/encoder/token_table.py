@@ -85,3 +85,16 @@ def token_vectors(encoder: object, size: int) -> Tensor:
         (states,) = encoder.graph()(ids, None)
         found.append(states.float().mean(dim=1).cpu())
     return torch.cat(found)
+
+
+def main_directions(vectors: Tensor, dimension: int) -> Tensor:
+    """Vectors ``[V, D]`` in the ``dimension`` orthogonal directions in which their squares are largest.
+
+    Products of vectors lose what lies in the other directions, most of which tells rare tokens from each other.
+    """
+    if not 1 <= dimension <= vectors.shape[1]:
+        raise InputError(
+            f"Expected `dimension` to be between 1 and {vectors.shape[1]}, the vectors' width, but got {dimension}."
+        )
+    exact = vectors.double()
+    return (exact @ torch.linalg.eigh(exact.T @ exact).eigenvectors[:, -dimension:]).float()
