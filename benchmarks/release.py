@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from textmover import Scorer, __version__
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.averaging import refit
-from textmover.checkpoints.files import CARD
+from textmover.checkpoints.files import CARD, WEIGHTS
 from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_metric
+from textmover.checkpoints.token_table import as_token_table
 from textmover.files import atomic_file
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
@@ -51,13 +52,17 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
     """Train what is missing, put the metric on the scale of all released ones, and store it."""
     trained = ladder.run(spec["rung"], None if ladder.averages(spec["rung"]) else spec["seeds"][0])
     metric = load_metric(trained, calibrate=False, rescale=True)
-    refit(metric, texts=ladder.texts)
-    save_checkpoint(metric, folder, card="", overwrite=True, adapter=AdapterConfig(spec["rank"]))
+    if "dimensions" in spec:
+        metric = as_token_table(metric, spec["dimensions"], ladder.texts)
+    else:
+        refit(metric, texts=ladder.texts)
+    adapter = AdapterConfig(spec["rank"]) if "rank" in spec else None
+    save_checkpoint(metric, folder, card="", overwrite=True, adapter=adapter)
 
 
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:
     """The lines of the card on agreement with people."""
-    start, released = Scorer.from_pretrained(START), Scorer.from_pretrained(folder)
+    start, released = Scorer.from_pretrained(START, **spec.get("start", {})), Scorer.from_pretrained(folder)
     kept = ladder.output / "scores"
     lines = [
         "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
@@ -140,7 +145,13 @@ def processor() -> str:
 
 def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> str:
     """The model card, Markdown."""
-    report = cards.stored_adapter(folder)
+    weights = f"A table of token vectors, 8 bits each, {(folder / WEIGHTS).stat().st_size / 1e6:.2f} MB."
+    if "rank" in spec:
+        one = cards.stored_adapter(folder)
+        weights = (
+            f"An adapter of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
+            f"{one.size / 1e6:.2f} MB; relative error of its matrices {one.error:.2f}."
+        )
     usage = (
         f"```bash\ntextmover score -i hypotheses.txt references.txt --model {spec['name']}\n```\n\n"
         "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
@@ -153,9 +164,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         ("Agreement with people", found),
         f"benchmarks/release.py {path.as_posix()} --test --output runs/released",
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:",
-        f"{made_with(spec['stages'])}\n\n"
-        f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "
-        f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.",
+        f"{made_with(spec['stages'])}\n\n{weights}",
     )
 
 

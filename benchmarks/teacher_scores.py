@@ -1,0 +1,100 @@
+"""Pairs of sentences that nobody has rated, and what several metrics, the teachers, give them on the mean.
+
+    python benchmarks/teacher_scores.py --output runs/teacher.csv
+
+The pairs are captions with what people wrote about them (SNLI), and sentences beside those that share rare words with
+them, near and less near, so that shared words and shared meaning part. Each teacher's scores are standardised over all
+pairs. Recipes read the table as ratings, see `configs/stages/base_general.yaml`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import linalg as sparse_linalg
+
+from textmover import Scorer
+from textmover.data.overlap import compared_text
+from textmover.readers.named import located
+from textmover.readers.segments import Columns, read_segments
+
+PAIRS = {"data:snli-dev": 5000}
+SENTENCES = {"data:tatoeba": 4500, "data:ud-ewt-sentences": 3500}
+MPNET = {"encoder": "sentence-transformers/all-mpnet-base-v2", "temperature": 0.1}
+TEACHERS: tuple[tuple[str, dict[str, Any]], ...] = (("twmd", MPNET), ("textmover-general", {}))
+WORDS = (4, 60)
+"""Least and greatest number of words of a sentence."""
+
+
+def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterator[tuple[str, str]]:
+    """Sentences, each beside one of its twenty nearest by the words that they share, rare words counting more."""
+    words = [Counter(re.findall(r"\w+", text.lower())) for text in texts]
+    index = {word: i for i, word in enumerate(dict.fromkeys(word for one in words for word in one))}
+    counts = sparse.csr_array(
+        (
+            [float(n) for one in words for n in one.values()],
+            [index[word] for one in words for word in one],
+            np.cumsum([0, *map(len, words)]),
+        ),
+        shape=(len(texts), len(index)),
+    )
+    weights = counts.multiply(np.log(len(texts) / (counts > 0).sum(axis=0))).tocsr()
+    weights = sparse.diags_array(1 / (sparse_linalg.norm(weights, axis=1) + 1e-9)) @ weights
+    for row in generator.permutation(len(texts))[:most]:
+        near = (weights @ weights[[row]].T).toarray()[:, 0]
+        near[row] = -1
+        rank = min(int(generator.exponential(4)), 19)
+        yield texts[row], texts[int(np.argsort(-near, kind="stable")[rank])]
+
+
+def pool(generator: Generator, share: float) -> dict[str, list[tuple[str, str]]]:
+    """Pairs by the set that they come from, no text more than a few times."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, most in PAIRS.items():
+        rows = read_segments(name, Columns(hypothesis="hypothesis", references="premise", score=None))
+        chosen = generator.permutation(len(rows))[: math.ceil(share * most)]
+        found[name] = [(rows[i].hypothesis, rows[i].references[0]) for i in chosen]
+    for name, most in SENTENCES.items():
+        lines = dict.fromkeys(Path(located(name)).read_text(encoding="utf-8").splitlines())
+        texts = [text for text in lines if WORDS[0] <= len(text.split()) <= WORDS[1]]
+        found[name] = list(neighbours(texts, math.ceil(share * most), generator))
+    return {
+        name: [pair for pair in pairs if compared_text(pair[0]) != compared_text(pair[1])]
+        for name, pairs in found.items()
+    }
+
+
+def standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((scores - scores.mean()) / scores.std(), dtype=np.float64)
+
+
+def main() -> None:
+    options = harness.parser(__doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0).parse_args()
+    found = pool(np.random.default_rng(options.seed), options.share)
+    pairs = [pair for part in found.values() for pair in part]
+    texts = [one for one, _ in pairs], [other for _, other in pairs]
+    scores = np.mean(
+        [standardised(Scorer.from_pretrained(name, **kept).score(*texts).scores) for name, kept in TEACHERS], axis=0
+    )
+    names = [name for name, part in found.items() for _ in part]
+    rows = [
+        {"set": name, "hypothesis": one, "reference": other, "score": f"{score:.5f}"}
+        for name, (one, other), score in zip(names, pairs, scores, strict=True)
+    ]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    harness.write_rows(options.output, list(rows[0]), rows)
+    print(f"{len(rows)} pairs are written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()
