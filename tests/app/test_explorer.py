@@ -80,3 +80,20 @@ def test_two_thousand_words_are_scored_and_not_drawn(explorer, name):
     drawn = explorer.alignment(text, [text], name)
     assert f"at most {LONGEST_DRAWN} words" in drawn
     assert "<iframe" not in drawn
+
+
+def test_a_source_is_read_by_metrics_that_can(tiny_metric, tiny_multilingual, tiny_encoder, tmp_path):
+    from textmover.scoring import save_checkpoint
+    from textmover.types import SourcedReferences
+
+    for name, fields in (("plain", {}), ("reads", {"encoder": str(tiny_multilingual), "mode": "source"})):
+        save_checkpoint(tiny_metric(**fields), tmp_path / name, card="")
+    names = [str(tmp_path / "plain"), str(tmp_path / "reads")]
+    explorer = Explorer(names, "cpu")
+    plain, reads = explorer.scores("a cat", SourcedReferences(["", "a dog"], "a cat"), names)
+    assert plain.values["score"] < reads.values["score"] == pytest.approx(1, abs=1e-5)
+    assert "copied" in reads.note
+    assert "<iframe" in explorer.alignment("a cat", SourcedReferences([], "the dog"), names[1])
+    failed, _ = explorer.scores("a cat", SourcedReferences([], "the dog"), names)
+    assert failed.failed
+    assert "a reference" in failed.note

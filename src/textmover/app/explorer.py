@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textmover.app.html import notice, shown
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -85,14 +85,14 @@ class Explorer:
             if str(metric) not in self.names:
                 raise InputError("Expected a metric to explain, but got none: choose one.")
             way = "`textmover explain` writes that of longer ones into a file."
-            _check_length([text, *wanted], LONGEST_DRAWN, "to draw an alignment", way)
+            _check_length([text, *wanted.texts], LONGEST_DRAWN, "to draw an alignment", way)
             with self._lock:
                 found = self._scorer(str(metric)).explain(text, wanted)
             return f'<div class="tm-alignment" data-at="{id(found)}">{found._repr_html_()}</div>'
         except InputError as error:
             return notice(str(error), "plain")
 
-    def _row(self, name: str, text: str, references: list[str]) -> MetricRow:
+    def _row(self, name: str, text: str, references: SourcedReferences) -> MetricRow:
         try:
             scorer = self._scorer(name)
             found = scorer.score([text], [references])
@@ -139,12 +139,13 @@ def _number(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
 
 
-def _checked(hypothesis: object, references: Sequence[object]) -> tuple[str, list[str]]:
+def _checked(hypothesis: object, references: Sequence[object]) -> tuple[str, SourcedReferences]:
     """The texts, once it is clear that there are some and none is endless."""
-    text, wanted = str(hypothesis or ""), [str(one) for one in references if str(one or "").strip()]
-    if not text.strip() or not wanted:
+    several = [str(one) for one in references if str(one or "").strip()]
+    text, wanted = str(hypothesis or ""), SourcedReferences(several, getattr(references, "source", None))
+    if not text.strip() or not wanted.texts:
         raise InputError("Expected a text and a reference, but got only one or neither: type both.")
-    _check_length([text, *wanted], LONGEST_SCORED, "here", "`textmover score` takes longer ones from files.")
+    _check_length([text, *wanted.texts], LONGEST_SCORED, "here", "`textmover score` takes longer ones from files.")
     return text, wanted
 
 

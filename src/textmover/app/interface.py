@@ -12,7 +12,7 @@ from textmover.app.annotation_session import Desk
 from textmover.app.explorer import Explorer, score_table
 from textmover.app.html import notice
 from textmover.app.review import agreement_view, export_view
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 FILES = Path(__file__).parent
 
@@ -109,6 +109,7 @@ def _explore(explorer: Explorer) -> None:
             text = gr.Textbox(label="Text", value=EXAMPLE[0], lines=3, max_lines=12, elem_id="tm-hypothesis")
             reference = gr.Textbox(label="Reference", value=EXAMPLE[1], lines=3, max_lines=12, elem_id="tm-reference")
             further = gr.Textbox(label="Further references, one a line", lines=1, max_lines=8, elem_id="tm-further")
+            source = gr.Textbox(label="Source, for metrics that read it", lines=1, max_lines=12, elem_id="tm-source")
             metrics = gr.Dropdown(
                 explorer.names, value=explorer.first, multiselect=True, label="Metrics", elem_id="tm-metrics"
             )
@@ -120,24 +121,24 @@ def _explore(explorer: Explorer) -> None:
             explained = gr.Radio([], label="Alignment", visible=False, elem_id="tm-explained")
             drawing = gr.HTML(elem_id="tm-drawing")
 
-    def references(first: Any, others: Any) -> list[Any]:
-        return [first, *str(others or "").splitlines()[:FURTHER]]
+    def references(first: Any, others: Any, source: Any) -> SourcedReferences:
+        return SourcedReferences([first or "", *str(others or "").splitlines()[:FURTHER]], source)
 
-    def run(text: Any, first: Any, others: Any, chosen: Any) -> tuple[Any, Any, Any]:
+    def run(text: Any, first: Any, others: Any, source: Any, chosen: Any) -> tuple[Any, Any, Any]:
         try:
-            rows = explorer.scores(text, references(first, others), chosen or [])
+            rows = explorer.scores(text, references(first, others, source), chosen or [])
         except InputError as error:
             return notice(str(error)), gr.update(visible=False), ""
         names = [row.name for row in rows if not row.failed]
         if not names:
             return score_table(rows), gr.update(visible=False), ""
-        drawn = explorer.alignment(text, references(first, others), names[0])
+        drawn = explorer.alignment(text, references(first, others, source), names[0])
         return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawn
 
-    def draw(text: Any, first: Any, others: Any, metric: Any) -> str:
-        return explorer.alignment(text, references(first, others), metric)
+    def draw(text: Any, first: Any, others: Any, source: Any, metric: Any) -> str:
+        return explorer.alignment(text, references(first, others, source), metric)
 
-    texts = [text, reference, further]
+    texts = [text, reference, further, source]
     shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "full"}
     score.click(run, [*texts, metrics], [table, explained, drawing], **shared)
     explained.input(draw, [*texts, explained], drawing, **shared)

@@ -30,6 +30,8 @@ def explain(
 ) -> Explanation:
     """Explain a score; a metric that fits idf weights on each call fits them on these texts: fit it on more before."""
     compared = _checked(hypothesis, references, source)
+    if source is not None:
+        check_sources(scorer.metric)
     return explain_fitted(scorer.for_call([hypothesis], [compared]), hypothesis, compared)
 
 
@@ -39,8 +41,6 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
     scorer = scorer.frozen()
     metric = scorer.metric
     check_fitted(metric)
-    if given.source is not None:
-        check_sources(metric)
     (compared,) = compared_texts(metric, [given])
     if compared and compared.source is not None:
         raise InputError("Expected one side to explain, but `mode` is both: set it to reference or source.")
