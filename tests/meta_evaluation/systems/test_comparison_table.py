@@ -159,7 +159,7 @@ def test_decisions_on_systems_of_wmt17_are_sacrebleus(script, scored, shared_fol
     assert (len(pairs), check_decisions(script, map(scored, pairs))) == (count, differing)
 
 
-@pytest.mark.slow
+@pytest.mark.long  # the other sets hold the same decisions sooner
 def test_decisions_on_all_systems_of_webnlg_are_sacrebleus(script, scored, shared_folder):
     systems = script.webnlg(shared_folder / "data")
     assert (len(systems.texts), len(systems.references)) == (9, 198)
