@@ -196,13 +196,13 @@ def test_order_of_tokens_does_not_matter(problem, case):
 
 
 @each_case
-@pytest.mark.parametrize("scale", [0.1, 7.0])
-def test_values_scale_with_the_cost_and_the_numbers(problem, case, scale):
-    given = problem(ragged=True)
-    block = scale * given.similarity + (1 - scale if case.name == "cost" else 0)
-    power = 2 if case is CASES["wordset cka"] else 1
-    found = case(given._replace(similarity=block), *(scale * number for number in case.numbers))
-    assert_same(found, {name: scale**power * value for name, value in without_plan(case(given)).items()}, 1e-10)
+def test_values_scale_with_the_cost_and_the_numbers(problem, case):
+    for scale in (0.1, 7.0):
+        given = problem(ragged=True)
+        block = scale * given.similarity + (1 - scale if case.name == "cost" else 0)
+        power = 2 if case is CASES["wordset cka"] else 1
+        found = case(given._replace(similarity=block), *(scale * number for number in case.numbers))
+        assert_same(found, {name: scale**power * value for name, value in without_plan(case(given)).items()}, 1e-10)
 
 
 @cases_with["shifts"]
@@ -224,52 +224,52 @@ def test_the_sides_can_be_exchanged(problem, case):
 
 
 @each_case
-@pytest.mark.parametrize("side", ["rows", "columns"])
-def test_a_token_without_weight_behind_its_mask_is_invisible(problem, case, side):
-    given = problem() if side == "rows" else problem().transposed()
-    cost = given.similarity
-    wider = given._replace(
-        similarity=torch.cat([cost[:, :2], 4 + 0 * cost[:, :1], cost[:, 2:]], dim=1),
-        a=torch.cat([given.a[:, :2], 0 * given.a[:, :1], given.a[:, 2:]], dim=1),
-        reference_mask=torch.cat([given.a[:, :2] > 0, given.a[:, :1] < 0, given.a[:, 2:] > 0], dim=1),
-    )
-    given, wider = (one if side == "rows" else one.transposed() for one in (given, wider))
-    assert_same(case(wider), without_plan(case(given)))
+def test_a_token_without_weight_behind_its_mask_is_invisible(problem, case):
+    for side in ("rows", "columns"):
+        given = problem() if side == "rows" else problem().transposed()
+        cost = given.similarity
+        wider = given._replace(
+            similarity=torch.cat([cost[:, :2], 4 + 0 * cost[:, :1], cost[:, 2:]], dim=1),
+            a=torch.cat([given.a[:, :2], 0 * given.a[:, :1], given.a[:, 2:]], dim=1),
+            reference_mask=torch.cat([given.a[:, :2] > 0, given.a[:, :1] < 0, given.a[:, 2:] > 0], dim=1),
+        )
+        given, wider = (one if side == "rows" else one.transposed() for one in (given, wider))
+        assert_same(case(wider), without_plan(case(given)))
 
 
 @cases_with["splits"]
-@pytest.mark.parametrize("side", ["rows", "columns"])
-def test_a_token_may_be_split_into_two_halves(problem, case, side):
-    given = problem() if side == "rows" else problem().transposed()
-    half = given.a[:, :1] / 2
-    split = given._replace(
-        similarity=torch.cat([given.similarity, given.similarity[:, :1]], dim=1),
-        a=torch.cat([half, given.a[:, 1:], half], dim=1),
-        reference_mask=torch.cat([given.reference_mask, given.reference_mask[:, :1]], dim=1),
-    )
-    given, split = (one if side == "rows" else one.transposed() for one in (given, split))
-    assert_same(case(split), without_plan(case(given)))
+def test_a_token_may_be_split_into_two_halves(problem, case):
+    for side in ("rows", "columns"):
+        given = problem() if side == "rows" else problem().transposed()
+        half = given.a[:, :1] / 2
+        split = given._replace(
+            similarity=torch.cat([given.similarity, given.similarity[:, :1]], dim=1),
+            a=torch.cat([half, given.a[:, 1:], half], dim=1),
+            reference_mask=torch.cat([given.reference_mask, given.reference_mask[:, :1]], dim=1),
+        )
+        given, split = (one if side == "rows" else one.transposed() for one in (given, split))
+        assert_same(case(split), without_plan(case(given)))
 
 
 @each_case
 @each_dtype
-@pytest.mark.parametrize("side", ["reference", "hypothesis", "both"])
-def test_an_empty_side_moves_nothing_with_finite_gradients(problem, case, side, dtype, bound):
-    given = problem(3, dtype=dtype)
-    a, b, rows, columns = (tensor.clone() for tensor in given[1:])
-    if side != "hypothesis":
-        a[0], rows[0] = 0, False
-    if side != "reference":
-        b[0], columns[0] = 0, False
-    leaves = [tensor.requires_grad_() for tensor in (given.similarity.clone(), a, b)]
-    numbers = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in case.numbers if case.learned]
-    found = case(type(given)(*leaves, rows, columns), *numbers)
-    sum(value.sum() for value in without_plan(found).values()).backward()
-    assert all((value[0] == 0).all() for value in found.values())
-    assert all(one.grad is None or one.grad.isfinite().all() for one in (*leaves, *numbers))
-    assert (leaves[0].grad[0] == 0).all()
-    rest = case(type(given)(*(tensor[1:] for tensor in given)))
-    assert_same({name: value[1:] for name, value in found.items()}, rest, bound)
+def test_an_empty_side_moves_nothing_with_finite_gradients(problem, case, dtype, bound):
+    for side in ("reference", "hypothesis", "both"):
+        given = problem(3, dtype=dtype)
+        a, b, rows, columns = (tensor.clone() for tensor in given[1:])
+        if side != "hypothesis":
+            a[0], rows[0] = 0, False
+        if side != "reference":
+            b[0], columns[0] = 0, False
+        leaves = [tensor.requires_grad_() for tensor in (given.similarity.clone(), a, b)]
+        numbers = [torch.tensor(one, dtype=dtype, requires_grad=True) for one in case.numbers if case.learned]
+        found = case(type(given)(*leaves, rows, columns), *numbers)
+        sum(value.sum() for value in without_plan(found).values()).backward()
+        assert all((value[0] == 0).all() for value in found.values())
+        assert all(one.grad is None or one.grad.isfinite().all() for one in (*leaves, *numbers))
+        assert (leaves[0].grad[0] == 0).all()
+        rest = case(type(given)(*(tensor[1:] for tensor in given)))
+        assert_same({name: value[1:] for name, value in found.items()}, rest, bound)
 
 
 @each_case
