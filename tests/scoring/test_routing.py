@@ -44,8 +44,15 @@ def test_an_encoder_beside_it_is_refused():
         scorer_options.take_by_language(options, ENGLISH)
 
 
-@pytest.mark.parametrize(("reference", "expected"), [(ENGLISH[0], "textmover-general"), (CHINESE[0], "twmd")])
-def test_score_reads_texts_before_it_takes_a_metric(monkeypatch, tmp_path, reference, expected):
+@pytest.mark.parametrize(
+    ("flag", "other", "expected"),
+    [
+        ("--references", ENGLISH[0], "textmover-general"),
+        ("--references", CHINESE[0], "twmd"),
+        ("--sources", CHINESE[0], "twmd"),
+    ],
+)
+def test_score_reads_texts_before_it_takes_a_metric(monkeypatch, tmp_path, flag, other, expected):
     class ReachedError(Exception):
         pass
 
@@ -54,10 +61,10 @@ def test_score_reads_texts_before_it_takes_a_metric(monkeypatch, tmp_path, refer
 
     monkeypatch.setattr(scorer_options, "released_folder", lambda name: None)
     monkeypatch.setattr(score_inputs, "load_scorer", load_scorer)
-    for name, text in (("h.txt", ENGLISH[0]), ("r.txt", reference)):
+    for name, text in (("h.txt", ENGLISH[0]), ("r.txt", other)):
         (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
     with pytest.raises(ReachedError, match=expected):
-        main(["score", "-i", str(tmp_path / "h.txt"), str(tmp_path / "r.txt"), "--model", "auto"])
+        main(["score", "--hypotheses", str(tmp_path / "h.txt"), flag, str(tmp_path / "r.txt"), "--model", "auto"])
 
 
 def test_elsewhere_it_is_refused_with_the_way_out():

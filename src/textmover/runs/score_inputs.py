@@ -34,7 +34,7 @@ def texts_and_scorer(
     reading = held.enter_context(contextlib.closing(_shards_of(rows, options)))
     first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
     read = [row for shard in first for row in shard.rows]
-    sides = [row.hypotheses for row in read], [row.references for row in read]
+    sides = [row.hypotheses for row in read], [row.references for row in read], [(row.source or "",) for row in read]
     take_by_language(options, *(list(itertools.chain.from_iterable(side)) for side in sides))
     scorer = load_scorer(options)
     if not scorer.metric.fits_on_call:
