@@ -164,7 +164,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         ("Agreement with people", found),
         f"benchmarks/release.py {path.as_posix()} --test --output runs/released",
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:",
-        f"{made_with(spec['stages'])}\n\n{weights}",
+        f"{made_with(spec['stages'])} {spec.get('note', '')}".rstrip() + f"\n\n{weights}",
     )
 
 

@@ -117,6 +117,13 @@ def ours(preset: str, calls: int = 1, **options: Any) -> Candidate:
     return candidate(build, lambda scorer, pairs: scorer.score(*pairs).scores, calls)
 
 
+def token_table(setting: Setting) -> Any:
+    """The released metric that has no encoder to replace."""
+    from textmover import Scorer
+
+    return Scorer.from_pretrained("textmover-static", device=setting.device)
+
+
 def encoder_alone(**options: Any) -> Candidate:
     """The encoder over the same batches of the same distinct texts, and nothing else."""
 
@@ -201,6 +208,7 @@ CANDIDATES: dict[str, Candidate] = {
     "bertscore-f1 int8": ours("bertscore-f1", precision="int8"),
     "bertscore-f1 exact, again": ours("bertscore-f1", precision="exact", calls=2),
     **{f"{one} {how}": ours(one, precision=how) for how in ("exact", "fast") for one in ("twmd", "wmd")},
+    "textmover-static": candidate(token_table, lambda scorer, pairs: scorer.score(*pairs).scores),
     **{f"encoder exact {one}": encoder_alone(precision="exact", backend=one) for one in BACKENDS},
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),

@@ -76,9 +76,9 @@ HUB = (
 )
 
 
-def mlqe():
+def mlqe(*pairs):
     files = {}
-    for lp in ("et-en", "ne-en", "ro-en", "ru-en", "si-en"):
+    for lp in pairs:
         for part in ("train", "dev"):
             folder, header = (
                 f"{lp}-{part}",
@@ -175,7 +175,8 @@ MADE = {
     "wmt16-da": lambda: das(2016, "DAseg.", WMT16),
     "wmt17-da": wmt17,
     "wmt-news": lambda: das(2015, "", ("cs-en", "de-en", "fi-en", "ru-en")) | das(2016, "DAseg.", WMT16),
-    "mlqe-pe": mlqe,
+    "mlqe-pe": lambda: mlqe("et-en", "ne-en", "ro-en", "ru-en", "si-en"),
+    "mlqe-pe-from-english": lambda: mlqe("en-de", "en-zh"),
     "sts12-16": sts,
     "stsb": lambda: {f"stsb-en-{split}.csv": b'"A cat, sitting",A dog.,2.500\n' for split in ("train", "dev", "test")},
     "sick": lambda: {
@@ -311,6 +312,23 @@ ROWS = {
         {
             "part": "dev",
             "lp": "et-en",
+            "source": "Kass",
+            "hypothesis": 'The "cat"',
+            "reference": 'The man\'s "cat".',
+            "z_mean": "1.0",
+            "da_mean": "90.0",
+            "hter": "0.400000",
+            "hypothesis_tokens": 'The " cat "',
+            "reference_tokens": 'The man \'s " cat " .',
+            "tags": "OK OK OK",
+        },
+    ),
+    "mlqe-pe-from-english": (
+        4,
+        1,
+        {
+            "part": "dev",
+            "lp": "en-de",
             "source": "Kass",
             "hypothesis": 'The "cat"',
             "reference": 'The man\'s "cat".',

@@ -176,7 +176,7 @@ def _quality_estimation(published: Published, part: Part) -> Iterator[Row]:
                 "part": name,
                 "lp": values["lp"],
                 **texts,
-                "reference": detokenised(reference),
+                "reference": detokenised(reference, values["lp"].partition("-")[2]),
                 **judged,
                 "hter": hter.strip(),
                 **tokens,
@@ -187,13 +187,17 @@ CLOSING = re.compile(r"[,.?!:;\\%}\])…]+|\.\.\.")
 OPENING = re.compile(r"[\[({¿¡“\$£€₽]+")
 
 
-def detokenised(text: str) -> str:
-    """Join the Moses tokens of an English sentence.
+def detokenised(text: str, language: str = "en") -> str:
+    """Join the Moses tokens of an English, German or Chinese sentence.
 
     Example:
         >>> detokenised("' Yes , ' said the man 's friend ( 40 % ) .")
         "'Yes,' said the man's friend (40%)."
     """
+    if language == "zh":
+        return text.replace(" ", "").strip()
+    if language == "de":
+        text = text.replace("„ ", "„").replace(" “", "“")
     joined, space, opened, last = "", "", {'"': False, "'": False}, ""
     for token in text.split():
         glued = bool(CLOSING.fullmatch(token) or (last and re.match(r"'\w", token)))
