@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from textmover.interfaces.scorers import Model, as_scorer, columns_of
 from textmover.modules.tokens.given_texts import listed_texts, normalize_references
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.scoring import Scorer
@@ -57,7 +57,7 @@ class EvaluationModule:
         self.name = name
         self.scorer: Scorer = as_scorer(model, **options)
         self._predictions: list[str] = []
-        self._references: list[tuple[str, ...]] = []
+        self._references: list[SourcedReferences] = []
 
     @property
     def features(self) -> list[Any]:
@@ -144,7 +144,7 @@ def load(model: Model = None, *, name: str = "textmover", **options: Any) -> Eva
     return EvaluationModule(model, name=name, **options)
 
 
-def _checked(predictions: Any, references: Any) -> tuple[list[str], list[tuple[str, ...]]]:
+def _checked(predictions: Any, references: Any) -> tuple[list[str], list[SourcedReferences]]:
     """Predictions, and the references of each."""
     if predictions is None or references is None:
         raise InputError("Expected predictions and references, but got one of them alone.")
