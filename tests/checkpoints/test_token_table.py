@@ -12,6 +12,7 @@ from textmover.checkpoints.token_table import as_token_table
 from textmover.cli.main import main
 from textmover.modules.encoder.token_table import POSITIONS, TokenTable
 from textmover.scoring import Scorer
+from textmover.training import RatingsModule
 from textmover.training.lora import LoraConfig, add_lora
 from textmover.types import InputError
 
@@ -112,7 +113,7 @@ def test_a_narrow_table_keeps_the_products_of_vectors_that_lie_in_its_directions
     assert not as_token_table(centred, 8, texts=REFERENCES).needs_fit
 
 
-def test_what_has_no_table_is_refused(tiny_metric, folder):
+def test_what_has_no_table_is_refused_or_told(tiny_metric, folder, caplog):
     with pytest.raises(InputError, match="reads layer 0 of its encoder to make a table of, but got layer 2"):
         as_token_table(tiny_metric(layer=2))
     with pytest.raises(InputError, match="but got layer those of a table"):
@@ -121,6 +122,8 @@ def test_what_has_no_table_is_refused(tiny_metric, folder):
         load_checkpoint(folder, long_texts="window")
     with pytest.raises(InputError, match="Expected"):
         add_lora(load_checkpoint(folder).encoder, LoraConfig())
+    RatingsModule(str(folder))
+    assert "has no encoder to train" in caplog.text
 
 
 def test_a_damaged_table_is_refused_in_one_sentence(folder):

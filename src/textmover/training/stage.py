@@ -156,6 +156,11 @@ class StageModule(CheckedArguments, pl.LightningModule):
             ) from error
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
             raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
+        if not any(True for _ in loaded.encoder_parameters()):
+            logger.warning(
+                "%s has no encoder to train: its token vectors stay as they are, and training fits the heads alone.",
+                self.start,
+            )
         return loaded.train()
 
     def untrained(self) -> SegmentMetric:

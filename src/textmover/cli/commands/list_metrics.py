@@ -53,13 +53,14 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
 
 def _released_entry(name: str, folder: Path) -> dict[str, Any]:
     """The entry of a released metric, whose purpose the heading of its card says."""
-    config = read_json(folder / "config.json")["metric"]
+    stored = read_json(folder / "config.json")
+    config = stored["metric"]
     headings = re.findall(r"^# .*?: (.*)$", (folder / CARD).read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {
         "name": name,
         "formula": headings[0],
         "higher_is_better": True,
-        "trainable": True,
+        "trainable": "table" not in stored["encoder"],
         "languages": languages_of(config["encoder"]),
         "source": f"trained by this project{', the default' if name == DEFAULT_METRIC else ''}",
         "config": config,
