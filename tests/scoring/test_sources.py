@@ -204,3 +204,6 @@ def test_an_explanation_adds_up_to_the_score_against_the_source(scorer_of):
         assert found.by_words + sum(step.value for step in found.remainders) == pytest.approx(found.score, abs=1e-4)
         assert ("on the human scale" in found.steps[-1].how) == ("calibrate" in fields)
         assert "unsaid" not in [step.name for step in found.remainders]
+        assert found.to_dict()["compared_with"] == "source"
+        assert 'data-side="r">\n<p class="label">Source' in found.to_html()
+        assert "Reference" not in found.to_html().partition("<script")[0]

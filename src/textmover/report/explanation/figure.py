@@ -151,7 +151,7 @@ def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
     top = 1 - 0.12 / height
     figure.text(0.15 / width, top, f"score {signed(found.score, 4)}", fontsize=14, weight="bold", va="top")
     figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
-    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), ("reference \N{DOWNWARDS ARROW}", 0.12)):
+    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), (f"{found.compared_with} \N{DOWNWARDS ARROW}", 0.12)):
         at = (layout.left - 0.09) / width, (layout.below + layout.height + above) / height
         figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
 

@@ -118,7 +118,8 @@ def _side(found: Explanation, side: SideName, most: int) -> dict[str, Any]:
         )
     end = max((span[1] for span in text.spans[:most] if span is not None), default=0)
     return {
-        "title": side.capitalize(),
+        "key": side[0],
+        "title": (found.compared_with if side == "reference" else side).capitalize(),
         "direction": _direction(text.text),
         "words": words,
         "rest": one_line(text.text[end:]) if len(text) > most else "",
@@ -148,6 +149,7 @@ def _map(found: Explanation, most: int) -> str | None:
     largest = max(float(one.plan.max()) for one in found.matches)
     cells = {
         "names": [one.name for one in found.matches],
+        "compared": found.compared_with,
         "cosines": np.rint(100 * found.similarity).astype(int).tolist(),
         "radii": [np.rint(100 * np.sqrt(one.plan / largest)).astype(int).tolist() for one in found.matches],
         "blank": [np.flatnonzero(blank_words(found, side)).tolist() for side in ("reference", "hypothesis")],

@@ -233,7 +233,7 @@ class Explanation(Shown):
             **pick(self, "pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions"),
             "remainders": self.remainders,
             "trees": trees,
-            **pick(self, "chosen", "reference_scores", "segment_score"),
+            **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
         }
         return {name: plain(value) for name, value in found.items()}
 

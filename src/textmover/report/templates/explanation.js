@@ -120,7 +120,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
   const box = pair.querySelector("[data-map]");
   const drawMap = () => {
     if (!box || box.firstChild || !box.closest("details").open) return;
-    const { names, cosines, radii, blank } = JSON.parse(box.dataset.map);
+    const { names, compared, cosines, radii, blank } = JSON.parse(box.dataset.map);
     const label = (one) => { const text = one.querySelector("b").textContent; return text.length > 16 ? text.slice(0, 15) + "…" : text; };
     const rows = words.r.map(label), columns = words.h.map(label);
     const left = 14 + 6.6 * Math.max(...rows.map((one) => one.length), 4);
@@ -156,7 +156,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
     }));
     const note = document.createElement("p");
     note.className = "note";
-    note.textContent = "Rows: reference, columns: hypothesis. Colour: cosine. " + (half
+    note.textContent = `Rows: ${compared}, columns: hypothesis. Colour: cosine. ` + (half
       ? `Disc: what is moved, on the left in ${names[0]}, on the right in ${names[1]}.`
       : "Disc: what is moved.");
     box.append(svg, note);
