@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from textmover.checkpoints.hub import AUTO as AUTO
 from textmover.checkpoints.hub import (
-    AUTO,
     DEFAULT_METRIC,
     DEFAULT_PRESET,
     MULTILINGUAL_METRIC,
@@ -40,8 +40,6 @@ def take_default(options: argparse.Namespace) -> None:
 
 def take_by_language(options: argparse.Namespace, *sides: Sequence[str]) -> None:
     """Name the metric of ``--model auto``: the default one where both sides of the texts are English."""
-    if options.model != AUTO:
-        return
     from textmover.modules.tokens.text_flags import is_english
 
     if "encoder" in given_fields(options):

@@ -114,11 +114,10 @@ class Tokenizer:
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
-            check_string(text, position)
-            if not is_unicode(text):
+            if not isinstance(text, str) or not is_unicode(text):
                 raise InputError(
                     "Expected Unicode text, but got half a surrogate pair in the one that starts with "
-                    f"{text[:SHOWN]!a}: {REPAIR}."
+                    f"{check_string(text, position)[:SHOWN]!a}: {REPAIR}."
                 )
         stripped = [text.strip() for text in texts]
         encoded = self._encode(stripped)
