@@ -435,6 +435,10 @@ def test_a_lock_leaves_only_what_others_have_made(tmp_path):
         with locked(folder, folder):
             pass
     assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
+    (tmp_path / ".s.txt.parts").mkdir()  # of a run that was killed before it had its lock
+    with locked(tmp_path / ".s.txt.parts", tmp_path / "s.txt"):
+        pass
+    assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Expected to be able to write"), locked(tmp_path / "file" / "x", tmp_path):
         pass

@@ -33,7 +33,8 @@ _OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
 def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
     """Keep other runs out of a folder, made if missing, until the process ends; ``output`` is its name in messages."""
     made = [parent for parent in folder.parents if not parent.exists()]
-    if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
+    # Else somebody has made it for the output; one beside the output is of a run, also an empty one that was killed.
+    if folder != output or not folder.is_dir() or any(folder.iterdir()):
         made = [folder, *made]
     try:
         with _lock(folder, output, patience):
