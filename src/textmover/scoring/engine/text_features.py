@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from textmover.modules.tokens.text_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
@@ -101,9 +100,11 @@ ENCODING = 0.9
 """Share of the work on a window that is done when its texts are encoded, as progress counts it."""
 
 
-def default_batch_tokens(device: torch.device) -> int:
-    """Tokens to a batch of the encoder: what stays in a processor's caches, or what fills a GPU."""
-    return 1024 if device.type == "cpu" else 16384
+def default_batch_tokens(metric: SegmentMetric) -> int:
+    """Tokens to a batch: what an encoder keeps in a processor's caches, what a table looks up, or what fills a GPU."""
+    if metric.device.type != "cpu":
+        return 16384
+    return 1024 if metric.runnable_encoder is not None else 8192
 
 
 class TextWork:
@@ -113,7 +114,7 @@ class TextWork:
         if batch_tokens is not None and batch_tokens < 1:
             raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
         self.metric = metric
-        self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
+        self.batch_tokens = default_batch_tokens(metric) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
         self._told = False
         self._examples: dict[str, dict[str, None]] = {}
