@@ -95,6 +95,22 @@ def mlqe(*pairs):
     return files
 
 
+def post_edited(lp):
+    return {
+        "part": "dev",
+        "lp": lp,
+        "source": "Kass",
+        "hypothesis": 'The "cat"',
+        "reference": 'The man\'s "cat".',
+        "z_mean": "1.0",
+        "da_mean": "90.0",
+        "hter": "0.400000",
+        "hypothesis_tokens": 'The " cat "',
+        "reference_tokens": 'The man \'s " cat " .',
+        "tags": "OK OK OK",
+    }
+
+
 def sts():
     from textmover.readers.named.catalogue import named_sets
 
@@ -306,40 +322,8 @@ ROWS = {
         for year in range(18, 23)
     },
     "wmt-news": (2, 0, {"year": "2015", "file": "DAseg reference", "sentence": A}),
-    "mlqe-pe": (
-        10,
-        1,
-        {
-            "part": "dev",
-            "lp": "et-en",
-            "source": "Kass",
-            "hypothesis": 'The "cat"',
-            "reference": 'The man\'s "cat".',
-            "z_mean": "1.0",
-            "da_mean": "90.0",
-            "hter": "0.400000",
-            "hypothesis_tokens": 'The " cat "',
-            "reference_tokens": 'The man \'s " cat " .',
-            "tags": "OK OK OK",
-        },
-    ),
-    "mlqe-pe-from-english": (
-        4,
-        1,
-        {
-            "part": "dev",
-            "lp": "en-de",
-            "source": "Kass",
-            "hypothesis": 'The "cat"',
-            "reference": 'The man\'s "cat".',
-            "z_mean": "1.0",
-            "da_mean": "90.0",
-            "hter": "0.400000",
-            "hypothesis_tokens": 'The " cat "',
-            "reference_tokens": 'The man \'s " cat " .',
-            "tags": "OK OK OK",
-        },
-    ),
+    "mlqe-pe": (10, 1, post_edited("et-en")),
+    "mlqe-pe-from-english": (4, 1, post_edited("en-de")),
     "sts12-16": (
         25,
         4,

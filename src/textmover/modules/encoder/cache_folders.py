@@ -49,7 +49,7 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
         _fill(folder, write)
     except OSError as error:
         raise InputError(
-            f"Expected room for the vectors of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
+            f"Expected room for what is made of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
             "folder that can be written."
         ) from error
     _temporary[sha256] = folder
