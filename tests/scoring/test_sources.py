@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from textmover import Scorer
+from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
 from textmover.scoring import save_checkpoint
 from textmover.types import InputError, SourcedReferences, compared_texts
@@ -52,6 +53,25 @@ def test_both_are_the_weighted_mean_of_either(scorer_of, fields):
     assert both.scores == pytest.approx(0.7 * first + 0.3 * (0.8 * second + 0.1), abs=1e-6)
     assert "mode:both|source:0.3*(0.8*s+0.1)" in str(both.signature)
     assert "mode" not in plain.signature.entries
+
+
+def test_the_combination_holds_whatever_the_scale_of_the_scores(scorer_of, tmp_path):
+    """Calibration and rescaling map all scores alike, when a checkpoint is loaded with other ones, too."""
+    scorer = scorer_of(mode="both", fallback=True, calibrate=True)
+    with torch.no_grad():
+        scorer.metric.calibration.scale.fill_(3.0)
+        scorer.metric.calibration.offset.fill_(-1.0)
+    save_checkpoint(scorer.metric, tmp_path / "metric", card="")
+    similarities = scorer_of(mode="both", fallback=True)
+    rescaled = load_metric(tmp_path / "metric", calibrate=False, rescale=True)
+    rescaled.fit([text for one in REFERENCES for text in one] + SOURCES)
+    base = rescaled.baseline.values[2].item()
+    scales = {"calibrated": (scorer, 3, -1), "rescaled": (Scorer(rescaled), 1 / (1 - base), -base / (1 - base))}
+    for references, sources in ((REFERENCES, SOURCES), (None, SOURCES), (REFERENCES, None)):
+        found = similarities.score(HYPOTHESES, references, sources).scores
+        for name, (other, scale, offset) in scales.items():
+            scores = other.score(HYPOTHESES, references, sources).scores
+            assert scores == pytest.approx(scale * found + offset, abs=1e-5), name
 
 
 def test_precision_and_recall_are_combined_without_the_scale(scorer_of):

@@ -207,7 +207,7 @@ def fit_scale(metric: Any, rated: Sequence[Segment], ratings: Tensor) -> None:
     pairs = [replace(rated[place], references=compared[place].texts[:1]) for place in kept]
     metric.fit_calibration(token_pairs(metric, pairs), ratings[kept])
     if any(one.source for one in compared):
-        metric.combination.fit(*side_scores(metric, rated), ratings.cpu())
+        metric.combination.fit(*side_scores(metric, rated), ratings.cpu(), metric.ends.cpu())
 
 
 @torch.no_grad()

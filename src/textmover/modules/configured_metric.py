@@ -14,7 +14,10 @@ from textmover.types import InputError, PairScores, TokenBatch
 
 
 class SourceCombination(nn.Module):
-    r"""Score from those against references and source: :math:`(1 - w)\,s_r + w\,(\alpha s_s + \beta)`, all learned."""
+    r"""Score from those against references and source: :math:`(1 - w)\,C(s_r) + w\,C(\alpha s_s + \beta)`, all learned.
+
+    :math:`C`, which maps similarities to scores, is affine: rescaled, calibrated or neither, the combination holds.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,22 +29,31 @@ class SourceCombination(nn.Module):
         scaled = self.source.signature_entries()["calibration"]
         return {"source": f"{self.logit.sigmoid().item():.4g}*({scaled})" if mode == "both" else scaled}
 
-    def forward(self, references: Tensor, sources: Tensor, *, scaled: bool = True) -> Tensor:
-        """Combine values ``[B]``; NaN is missing, and the other value stands for both then."""
+    def forward(self, references: Tensor, sources: Tensor, ends: Tensor | None = None) -> Tensor:
+        """Combine values ``[B]``; NaN is missing, and the other value stands for both then.
+
+        ``ends`` are the scores of the similarities 0 and 1, ``[2]``; without them sources are not scaled.
+        """
         absent, alone = references.isnan(), sources.isnan()
         first, second = references.nan_to_num(), sources.nan_to_num()
-        second = self.source(second) if scaled else second
+        second = second if ends is None else self.scaled(second, ends)
         weight = self.logit.sigmoid()
         return torch.where(absent, second, torch.where(alone, first, (1 - weight) * first + weight * second))
 
+    def scaled(self, scores: Tensor, ends: Tensor) -> Tensor:
+        """Scores against sources ``[B]`` on the scale of those against references."""
+        zero, one = ends
+        return self.source.scale * (scores - zero) + (one - zero) * self.source.offset + zero
+
     @torch.no_grad()
-    def fit(self, references: Tensor, sources: Tensor, ratings: Tensor) -> None:
+    def fit(self, references: Tensor, sources: Tensor, ratings: Tensor, ends: Tensor) -> None:
         """Least squares over scores ``[n]``, NaN where missing: first the scale of sources, then the weight."""
-        references, sources, ratings = (one.to(self.logit) for one in (references, sources, ratings))
+        references, sources, ratings, ends = (one.to(self.logit) for one in (references, sources, ratings, ends))
         there = ~sources.isnan()
-        self.source.fit(sources[there], ratings[there])
+        similarities, wanted = ((one[there] - ends[0]) / (ends[1] - ends[0]) for one in (sources, ratings))
+        self.source.fit(similarities, wanted)
         both = there & ~references.isnan()
-        gap = self.source(sources) - references
+        gap = self.scaled(sources, ends) - references
         if bool(both.any()) and bool((gap[both] != 0).any()):
             weight = ((ratings - references) * gap)[both].sum() / gap[both].square().sum()
             self.logit.copy_(weight.clamp(0.05, 0.95).logit())
@@ -83,9 +95,21 @@ class ConfiguredMetric(nn.Module):
         """Return whether it can compare texts with their sources."""
         return False
 
+    def on_scale(self, similarities: Tensor) -> Tensor:
+        """Similarities or distances ``[B]`` as scores."""
+        return similarities if self.calibration is None else self.calibration(similarities)
+
+    @property
+    def ends(self) -> Tensor:
+        """Scores of the similarities 0 and 1, ``[2]``."""
+        return self.on_scale(torch.tensor([0.0, 1.0], device=self.device))
+
     def combine(self, references: Tensor, sources: Tensor, name: str = "score") -> Tensor:
         """Combine values of segments ``[B]`` against references and sources; NaN where one is missing."""
-        return references if self.combination is None else self.combination(references, sources, scaled=name == "score")
+        if self.combination is None:
+            return references
+        combined: Tensor = self.combination(references, sources, self.ends if name == "score" else None)
+        return combined
 
     def combined(self, references: PairScores | None, sources: PairScores) -> PairScores:
         """Combine the scores of hypotheses against references, where there are any, with those against sources."""

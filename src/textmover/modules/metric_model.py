@@ -100,12 +100,15 @@ class MetricModel(ConfiguredMetric):
         """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
-        bounds = torch.tensor(self.matching.bounds, dtype=torch.float64)
-        if self.baseline is not None and self.baseline.fitted:
-            column = 2 if not self.matching.has_sides else ("recall", "precision", "f").index(self.config.score)
-            bounds = self.baseline(bounds[:, None].expand(2, 3))[:, column]
-        low, high = bounds.tolist()
+        low, high = self.on_scale(torch.tensor(self.matching.bounds, dtype=torch.float64)).tolist()
         return (low, high)
+
+    def on_scale(self, similarities: Tensor) -> Tensor:
+        """Similarities or distances ``[B]`` as scores, rescaled and calibrated where the metric does so."""
+        if self.baseline is not None:
+            column = 2 if not self.matching.has_sides else ("recall", "precision", "f").index(self.config.score)
+            similarities = self.baseline(similarities[:, None].expand(-1, 3))[:, column]
+        return super().on_scale(similarities)
 
     @property
     def reads_sources(self) -> bool:
@@ -220,7 +223,7 @@ class MetricModel(ConfiguredMetric):
             values, flags = self.pair_values(hypotheses, references)
             recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
             score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
-            score = score if self.calibration is None else self.calibration(score)
+            score = super().on_scale(score)
             if not self.matching.has_sides:
                 return PairScores(score, flags=flags)
             return PairScores(score, precision, recall, f, flags=flags)

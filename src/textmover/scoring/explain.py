@@ -76,14 +76,14 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
 
 def _of_sources(metric: MetricModel) -> MetricModel:
     """The metric whose calibration maps similarities to sources to its scores; it shares everything else."""
-    first, second = metric.calibration or Calibration(), cast("SourceCombination", metric.combination).source
-    if (float(second.scale.detach()), float(second.offset.detach())) == (1, 0):
+    combination = cast("SourceCombination", metric.combination)
+    if (float(combination.source.scale.detach()), float(combination.source.offset.detach())) == (1, 0):
         return metric
-    changed = copy.copy(metric)
+    changed, first = copy.copy(metric), metric.calibration or Calibration()
     changed._modules = dict(metric._modules)
     changed.calibration = Calibration()
-    changed.calibration.scale.data = first.scale.data * second.scale.data
-    changed.calibration.offset.data = second(first.offset.data).detach()
+    changed.calibration.scale.data = first.scale.data * combination.source.scale.data
+    changed.calibration.offset.data = combination.scaled(first.offset, metric.ends).detach()
     return changed
 
 
