@@ -18,8 +18,9 @@ What each rung ends with is scored on every set::
 A ladder that was stopped goes on where it was: stages that have exported and sets that have been judged stay, and a
 training is resumed. Each stage notes what it is made of (``made.json``), so that nothing of an earlier recipe is taken.
 Several may run beside one another with the same output, as long as their rungs differ. Sets with ``test: true`` are
-left out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure, ``ladder.md`` the
-means over seeds with the lowest and the highest.
+left out unless ``--test`` is given: choose by the others first. ``compare: source`` or ``both`` gives a set's sources
+in place of its references, or beside them. ``ladder.csv`` has every figure, ``ladder.md`` the means over seeds with the
+lowest and the highest.
 """
 
 from __future__ import annotations
@@ -216,6 +217,12 @@ class Judged:
 
     segments: list[Segment]
     group: str | None
+    compare: str = "reference"  # or "source", or "both"
+
+    @classmethod
+    def read(cls, entry: dict[str, Any]) -> Judged:
+        """The set that an entry of a ladder describes."""
+        return cls(read_set(entry), entry.get("group"), entry.get("compare", "reference"))
 
     @property
     def human(self) -> NDArray[np.float64]:
@@ -227,8 +234,10 @@ class Judged:
 
     def scores(self, scorer: Scorer) -> NDArray[np.float64]:
         """What a metric gives the segments, higher is better."""
-        texts = [one.hypothesis for one in self.segments], [one.references for one in self.segments]
-        return (1 if scorer.metric.higher_is_better else -1) * scorer.score(*texts).scores
+        hypotheses = [one.hypothesis for one in self.segments]
+        references = None if self.compare == "source" else [one.references for one in self.segments]
+        sources = None if self.compare == "reference" else [one.source or "" for one in self.segments]
+        return (1 if scorer.metric.higher_is_better else -1) * scorer.score(hypotheses, references, sources).scores
 
 
 def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
@@ -248,7 +257,7 @@ def main() -> None:
     options = parser.parse_args()
     found = yaml.safe_load(options.ladder.read_text())
     wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
-    sets = {name: Judged(read_set(one), one.get("group")) for name, one in wanted.items()}
+    sets = {name: Judged.read(one) for name, one in wanted.items()}
     ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, training_texts(found["fit_on"]))
     names = options.rungs or list(ladder.rungs)
     single = [name for name in names if not ladder.averages(name)]

@@ -15,7 +15,7 @@ import harness
 import numpy as np
 import torch
 import yaml
-from ladder import Judged, read_set
+from ladder import Judged
 from numpy.typing import NDArray
 
 from textmover.functional.cost import unit_vectors
@@ -78,7 +78,7 @@ def main() -> None:
     for name, entry in yaml.safe_load((harness.ROOT / options.ladder).read_text())["sets"].items():
         if entry.get("test"):
             continue
-        judged = Judged(read_set(entry), entry.get("group"))
+        judged = Judged.read(entry)
         with torch.inference_mode(), own_arithmetic():
             for preset, scores in layer_scores(metrics, judged, mixes).items():
                 by_layer = [

@@ -19,7 +19,7 @@ import cards
 import harness
 import numpy as np
 import yaml
-from ladder import Judged, Ladder, averaged, read_set, training_texts
+from ladder import Judged, Ladder, averaged, training_texts
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
@@ -181,11 +181,7 @@ def main() -> None:
     spec["stages"] = stages_of(found["rungs"], spec["rung"])
     folder = options.output / spec["name"]
     make(spec, ladder, folder)
-    sets = {
-        name: Judged(read_set(one), one.get("group"))
-        for name, one in found["sets"].items()
-        if options.test or not one.get("test")
-    }
+    sets = {name: Judged.read(one) for name, one in found["sets"].items() if options.test or not one.get("test")}
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))

@@ -126,6 +126,25 @@ def test_a_copied_source_is_flagged_and_counted(scorer_of, caplog):
     assert found.counts["copied"] == 1
     assert found.flags["copied"].tolist() == [False, True, False, False]
     assert "1 segment had a hypothesis that is its source, copied, such as 'she sells books'" in caplog.text
+    references = scorer_of().score(HYPOTHESES, REFERENCES).scores
+    assert found.scores[1] == pytest.approx(references[1], abs=1e-6)  # a copy says nothing beside a reference
+    assert abs(found.scores[0] - references[0]) > 1e-3
+    alone = scorer_of(mode="source").score(HYPOTHESES, None, sources)
+    assert alone.scores[1] == pytest.approx(0.9, abs=1e-6)  # nor alone: it is flagged
+    assert alone.counts["copied"] == 1
+
+
+def test_mbr_does_not_choose_a_copied_source(scorer_of):
+    candidates, copies = [[HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[0]]], [[HYPOTHESES[1]] * 2]
+    (chosen,) = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]]).choices
+    assert chosen.index != 0
+    assert np.isnan(chosen.utilities).tolist() == [True, False, False]
+    (chosen,) = scorer_of(mode="source").mbr(copies, sources=[HYPOTHESES[1]]).choices
+    assert chosen.utilities == pytest.approx([0.9, 0.9], abs=1e-6)
+    (chosen,) = scorer_of(mode="both").mbr(candidates, sources=[HYPOTHESES[1]]).choices
+    (among,) = scorer_of().mbr(candidates).choices
+    assert chosen.utilities[0] == pytest.approx(among.utilities[0], abs=1e-6)
+    assert abs(chosen.utilities[1] - among.utilities[1]) > 1e-3
 
 
 def test_scores_do_not_depend_on_batch_mates_and_repeat(scorer_of):

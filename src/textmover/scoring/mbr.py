@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.text_flags import copied_sources
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
@@ -276,9 +277,13 @@ class _Plan:
             table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
         utilities = np.full(len(self.rows), np.nan) if self.source_alone else self._expected(table)
         if self.with_source:
-            sides = torch.from_numpy(np.stack([utilities, table[self.rows, -1]])).to(metric.device, torch.float32)
-            utilities = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().double().cpu().numpy()
-        best = utilities.max() if metric.higher_is_better else utilities.min()
+            copied = copied_sources([self.texts[row] for row in self.rows], [self.texts[-1]] * len(self.rows))
+            copied &= not (self.source_alone and copied.all())
+            against = np.where(copied, np.nan, table[self.rows, -1])
+            sides = torch.from_numpy(np.stack([utilities, against])).to(metric.device, torch.float32)
+            combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().double().cpu().numpy()
+            utilities = np.where(copied & self.source_alone, np.nan, combined)
+        best = np.nanmax(utilities) if metric.higher_is_better else np.nanmin(utilities)
         index = int(np.flatnonzero(np.abs(utilities - best) <= TIE * max(1.0, abs(best)))[0])
         matrix = table[np.ix_(self.rows, self.columns)] if self.matrix else None
         return Choice(index, self.texts[self.rows[index]], float(utilities[index]), utilities, matrix)

@@ -133,9 +133,15 @@ class Engine(TextWork):
     ) -> RawScores:
         """Score each hypothesis against its references, one call at a time; ``by_pair`` does not combine references.
 
-        Sources stand beside the references, as :class:`~textmover.types.SourcedReferences`.
+        Sources stand beside the references, as :class:`~textmover.types.SourcedReferences`; a hypothesis that is its
+        source is judged by its references alone, where it has any.
         """
         compared = compared_texts(self.metric, references)
+        copied = copied_sources(hypotheses, [one.source for one in compared])
+        if not by_pair:  # a copy says nothing of a translation where there is a reference
+            compared = [
+                SourcedReferences(one) if mark and one else one for one, mark in zip(compared, copied, strict=True)
+            ]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[_Window] = deque()
@@ -148,7 +154,7 @@ class Engine(TextWork):
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
-        flags["copied"] = copied_sources(hypotheses, [one.source for one in compared])
+        flags["copied"] = copied
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])

@@ -82,7 +82,7 @@ WAYS_OUT = {
     "script": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
-    "copied": "a copy scores as a perfect translation, so leave such segments out or rate them yourself",
+    "copied": "beside its source alone a copy scores as a perfect translation, so leave such segments out",
 }
 """The way out by flag."""
 
