@@ -136,8 +136,9 @@ def test_a_copied_source_is_flagged_and_counted(scorer_of, caplog):
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
     candidates, copies = [[HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[0]]], [[HYPOTHESES[1]] * 2]
-    (chosen,) = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]]).choices
-    assert chosen.index != 0
+    found = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]])
+    (chosen,) = found.choices
+    assert (chosen.index != 0, found.counts["copied"]) == (True, 1)
     assert np.isnan(chosen.utilities).tolist() == [True, False, False]
     (chosen,) = scorer_of(mode="source").mbr(copies, sources=[HYPOTHESES[1]]).choices
     assert chosen.utilities == pytest.approx([0.9, 0.9], abs=1e-6)

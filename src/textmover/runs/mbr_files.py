@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -146,6 +147,6 @@ def _line(format: str, candidates: Candidates, choice: Choice) -> str:
         "index": choice.index,
         "utility": float(f"{choice.utility:.9g}"),
         "text": choice.text,
-        "utilities": [float(f"{one:.9g}") for one in choice.utilities.tolist()],
+        "utilities": [None if math.isnan(one) else float(f"{one:.9g}") for one in choice.utilities.tolist()],
     }
     return json.dumps(entries, ensure_ascii=False, default=str)

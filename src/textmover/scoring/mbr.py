@@ -178,7 +178,8 @@ def choose_each(
                 [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
             )
         if counts is not None:
-            counts.update(unusual)
+            copies = sum(bool(plan.copied.any()) for plan in plans)
+            counts.update(unusual + Counter({"copied": copies} if copies else {}))
         for plan, values in zip(plans, scores, strict=True):
             yield plan.choice(values, scorer.metric)
 
@@ -267,6 +268,12 @@ class _Plan:
         texts = [*self.texts, given.source]
         return replace(self, texts=texts, pairs=pairs, with_source=len(added), source_alone=alone)
 
+    @property
+    def copied(self) -> np.ndarray:
+        """Candidates that are the source, bool ``[N]``."""
+        source = self.texts[-1] if self.with_source else None
+        return copied_sources([self.texts[row] for row in self.rows], [source] * len(self.rows))
+
     def choice(self, scores: np.ndarray, metric: SegmentMetric) -> Choice:
         """The choice, given the scores of the pairs."""
         size = len(self.texts)
@@ -277,8 +284,7 @@ class _Plan:
             table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
         utilities = np.full(len(self.rows), np.nan) if self.source_alone else self._expected(table)
         if self.with_source:
-            copied = copied_sources([self.texts[row] for row in self.rows], [self.texts[-1]] * len(self.rows))
-            copied &= not (self.source_alone and copied.all())
+            copied = self.copied & (not (self.source_alone and self.copied.all()))
             against = np.where(copied, np.nan, table[self.rows, -1])
             sides = torch.from_numpy(np.stack([utilities, against])).to(metric.device, torch.float32)
             combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().double().cpu().numpy()

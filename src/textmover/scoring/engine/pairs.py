@@ -82,7 +82,7 @@ WAYS_OUT = {
     "script": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
-    "copied": "beside its source alone a copy scores as a perfect translation, so leave such segments out",
+    "copied": "a copy is judged by its references alone, and without any its score says nothing",
 }
 """The way out by flag."""
 
