@@ -56,6 +56,15 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
+MOST_WORDS = 45_000
+
+
+def test_documents_are_short():
+    """Words as ``wc -w`` counts them, bars of tables too."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= MOST_WORDS
+
+
 def test_every_page_is_reached():
     """From the README or the page that the site begins with."""
     reached, waiting = set(), [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "examples").rglob("README.md")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from textmover.experiments.page import Block
@@ -62,7 +63,14 @@ def compute(
         if figure is not None:
             draw_figure(found, str(figure))
         blocks.append(figure_block(found, figure.name if figure else None))
-    return [*blocks, *analysed], list(findings.gaps)
+    return [*_signed_once(blocks), *analysed], list(findings.gaps)
+
+
+def _signed_once(blocks: Sequence[Block]) -> Iterator[Block]:
+    seen: set[tuple[str, str]] = set()
+    for one in blocks:
+        yield replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
+        seen.update(one.signatures)
 
 
 def _findings(
