@@ -216,7 +216,7 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     among = plain.mbr(candidates).choices
     for choice, other, alone in zip(both.mbr(candidates, sources=sources).choices, among, found.choices, strict=True):
         assert choice.utilities == pytest.approx(0.7 * other.utilities + 0.3 * alone.utilities, abs=1e-6)
-    with pytest.raises(InputError, match="Expected a source in segment 1, since the metric reads it"):
+    with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
         plain.mbr(candidates, sources=sources)

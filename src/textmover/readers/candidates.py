@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from textmover.readers.lines import Followed, Position, check_once, iter_texts, shown, side_by_side, usable
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 
 class Candidates(NamedTuple):
@@ -24,6 +24,13 @@ class Candidates(NamedTuple):
     named: bool = False  # whether it calls it anything
     place: str = ""  # where it stands, for errors
     source: str | None = None  # text that the candidates translate
+    source_place: str = ""  # where that stands
+
+    @property
+    def compared(self) -> SourcedReferences:
+        """References, or the candidates in their place, and source."""
+        texts = self.texts if self.references is None else self.references
+        return SourcedReferences(texts, self.source, (self.place, self.source_place))
 
     def checked(self) -> Candidates:
         """The same, if it can be used."""
@@ -95,7 +102,7 @@ class CandidateFiles(Followed):
                         f"Expected a line of {shown(path)} for each segment, but segment {number} lacks its "
                         f"{'source' if one else 'candidates'}: give as many of both."
                     )
-                yield one._replace(source=source)
+                yield one._replace(source=source, source_place=f"line {number} of {shown(path)}")
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
@@ -113,9 +120,10 @@ class CandidateFiles(Followed):
                 yield Candidates(texts, place=f"segment {segment} of {shown(path)}")
 
     def _from_several(self) -> Generator[Candidates, None, None]:
+        names = " or ".join(map(shown, self.paths))
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
             for line, texts in enumerate(rows, start=1):
-                yield Candidates(tuple(usable(texts)), place=f"line {line}")
+                yield Candidates(tuple(usable(texts)), place=f"line {line} of {names}")
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,7 @@ class CandidateTable(Followed):
             self.name is not None,
             f"{row.name}, {row.unit} {row.number}",
             None if self.source is None else row.optional_text(self.source),
+            "" if self.source is None else row.cell(self.source),
         ).checked()
 
 

@@ -20,7 +20,7 @@ from textmover.readers.lines import STANDARD_INPUT, Position, iter_texts, shown,
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Segment, SourcedReferences
+from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 
 GROUP_SEPARATOR = " / "
 """Separator between the values of several group columns."""
@@ -177,7 +177,7 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
     try:
         return Segment(
             hypothesis=row.text(columns.hypothesis),
-            references=tuple(row.compared(columns.reference_columns, columns.source)),
+            references=row.compared(columns.reference_columns, columns.source),
             score=None if columns.score is None else row.score(columns.score),
             source=None if columns.source is None else row.optional_text(columns.source),
             groups={column: row.group(column) for column in columns.groups},
@@ -258,10 +258,6 @@ def read_rows(
         )
 
 
-class NoReferenceError(InputError):
-    """A row without a reference."""
-
-
 class TableRow(NamedTuple):
     """One row of a table, which checks what it hands out and can say where it stands."""
 
@@ -298,10 +294,12 @@ class TableRow(NamedTuple):
     def compared(self, columns: Sequence[str], source: str | None) -> SourcedReferences:
         """The references with the source, which rows with a source column may have instead."""
         if source is None:
-            return SourcedReferences(self.references(columns))
+            return SourcedReferences(self.references(columns), None, (self.cell(*columns), ""))
+        found: tuple[str, ...] = ()
         with contextlib.suppress(NoReferenceError):
-            return SourcedReferences(self.references(columns), self.optional_text(source))
-        return SourcedReferences((), self.optional_text(source))
+            found = self.references(columns)
+        places = self.cell(*columns) if columns else "", self.cell(source)
+        return SourcedReferences(found, self.optional_text(source), places)
 
     def score(self, column: str) -> float:
         """A finite number."""

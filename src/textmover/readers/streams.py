@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
-from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows
-from textmover.types import InputError, SourcedReferences
+from textmover.readers.segments import TableRow, check_columns, read_rows
+from textmover.types import InputError, NoReferenceError, SourcedReferences
 
 OnError = Literal["stop", "skip"]
 """Treatment of an unusable row: an error, or left out and counted."""
@@ -70,18 +70,19 @@ class TextFiles(_Reading):
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows."""
         systems = len(self.hypotheses)
+        first, second = " or ".join(map(shown, self.references)), shown(self.source or "")
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
                 several = [text for text in texts[systems : systems + len(self.references)] if text.strip()]
-                references = SourcedReferences(several, texts[-1] if self.source and texts else None)
+                places = first and f"line {number} of {first}", second and f"line {number} of {second}"
+                references = SourcedReferences(several, texts[-1] if self.source and texts else None, places)
                 if len(texts) == len(lines) and is_enough(references, self.references, self.missing_references):
                     yield Row(number, tuple(texts[:systems]), references)
                     continue
-                files = " or ".join(map(shown, self.references or self.paths[systems:]))
                 problem = next((line for line in lines if isinstance(line, LineError)), None) or NoReferenceError(
-                    f"Expected a {'reference' if self.references else 'source'} in line {number} of {files}, but got "
-                    "none: add one, or remove the line from all files."
+                    f"Expected a {'reference' if self.references else 'source'} in {places[not self.references]}, but "
+                    "got none: add one, or remove the line from all files."
                 )
                 yield left_out(problem, number, self.on_error, self.missing_references)
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.runs.progress import progress_bar
-from textmover.types import SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -20,11 +19,12 @@ def score_pairs(
 ) -> NDArray[np.float64]:
     """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie."""
     scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
-    places: dict[tuple[str, tuple[str, ...], str | None], int] = {}
     pairs = zip(hypotheses, references, strict=True)
     keys = [(text, tuple(several), getattr(several, "source", None)) for text, several in pairs]
-    chosen = [places.setdefault(key, len(places)) for key in keys]
-    texts, against = [key[0] for key in places], [SourcedReferences(*key[1:]) for key in places]
+    firsts = dict(reversed([(key, row) for row, key in enumerate(keys)]))
+    places = {key: place for place, key in enumerate(firsts)}
+    chosen = [places[key] for key in keys]
+    texts, against = [key[0] for key in firsts], [references[row] for row in firsts.values()]
     found = []
     finished = 0
     with progress_bar("scoring", shown=shown) as advance:

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.text_flags import copied_sources
+from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
-from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View
+from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
@@ -168,18 +168,19 @@ def choose_each(
 ) -> Iterator[Choice]:
     """Choose for one segment after the other, in memory that does not grow with their number."""
     scorer = scorer.frozen()
-    symmetric, mode = is_symmetric(scorer.metric), getattr(scorer.metric, "mode", "reference")
+    symmetric = is_symmetric(scorer.metric)
     for block in _blocks(sets):
         plans = [_Plan.of(one, include_self=include_self, matrix=matrices, symmetric=symmetric) for one in block]
-        if mode != "reference":
-            plans = [plan.beside(one, alone=mode == "source") for plan, one in zip(plans, block, strict=True)]
+        sides = compared_texts(scorer.metric, [one.compared for one in block])
+        plans = [plan if one.source is None else plan.beside(one) for plan, one in zip(plans, sides, strict=True)]
         with scorer.engine() as engine:
             scores, unusual = engine.score_within(
                 [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
             )
         if counts is not None:
-            copies = sum(bool(plan.copied.any()) for plan in plans)
-            counts.update(unusual + Counter({"copied": copies} if copies else {}))
+            found = {"copied": sum(bool(plan.copied.any()) for plan in plans)}
+            found[FALLBACK] = int(fell_back(scorer.metric, sides).sum())
+            counts.update(unusual + Counter(found))
         for plan, values in zip(plans, scores, strict=True):
             yield plan.choice(values, scorer.metric)
 
@@ -191,8 +192,7 @@ def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
 
 def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
     """Candidates, and what those of each segment are compared with."""
-    compared = [SourcedReferences(one.texts if one.references is None else one.references, one.source) for one in sets]
-    return [text for one in sets for text in one.texts], compared
+    return [text for one in sets for text in one.texts], [one.compared for one in sets]
 
 
 def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
@@ -258,15 +258,13 @@ class _Plan:
         pairs = np.argwhere(grid | np.diag(with_itself))
         return cls(list(place), pairs, rows, columns, weights, left_out, symmetric, matrix)
 
-    def beside(self, given: Candidates, *, alone: bool) -> _Plan:
-        """The plan that compares each candidate with the source too, or with nothing else."""
-        if given.source is None or not given.source.strip():
-            raise InputError(f"Expected a source in {given.place}, since the metric reads it, but got none: give one.")
+    def beside(self, compared: SourcedReferences) -> _Plan:
+        """The plan that compares each candidate with the source too, or, without references, with nothing else."""
         firsts = np.unique(self.rows)
         added = np.stack([firsts, np.full(len(firsts), len(self.texts))], axis=1)
-        pairs = added if alone else np.concatenate([self.pairs, added])
-        texts = [*self.texts, given.source]
-        return replace(self, texts=texts, pairs=pairs, with_source=len(added), source_alone=alone)
+        pairs = np.concatenate([self.pairs, added]) if compared else added
+        texts = [*self.texts, *compared.texts[len(compared) :]]
+        return replace(self, texts=texts, pairs=pairs, with_source=len(added), source_alone=not compared)
 
     @property
     def copied(self) -> np.ndarray:
@@ -352,7 +350,8 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
     for place, (texts, compared, masses, source) in enumerate(zip(groups, *others.values(), strict=True), 1):
         compared = None if references is None else _group(compared, "references", place)
         masses = None if weights is None else tuple(map(as_number, listed_texts(masses, "weights")))
-        found.append(Candidates(texts, compared, masses, place=f"segment {place}", source=source).checked())
+        at = f"segment {place}"
+        found.append(Candidates(texts, compared, masses, place=at, source=source, source_place=at).checked())
     # Each is a text, and Unicode.
     everything = [(*one.texts, *(one.references or ())) for one in found]
     normalize_references([one.texts[0] for one in found], everything, sources)

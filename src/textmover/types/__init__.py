@@ -19,7 +19,15 @@ from textmover.types.metric import (
     TrainableMetric,
 )
 from textmover.types.parsed import ParsedText, Parser
-from textmover.types.segments import InputError, Segment, SegmentScores, Signature, SourcedReferences, compared_texts
+from textmover.types.segments import (
+    InputError,
+    NoReferenceError,
+    Segment,
+    SegmentScores,
+    Signature,
+    SourcedReferences,
+    compared_texts,
+)
 from textmover.types.shown import Shown, View
 from textmover.types.tokens import (
     PackedEmbeddings,
@@ -39,6 +47,7 @@ __all__ = [
     "InputError",
     "Judgements",
     "MatchResult",
+    "NoReferenceError",
     "PackedEmbeddings",
     "PackedFeatures",
     "PairScores",

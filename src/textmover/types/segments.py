@@ -21,6 +21,10 @@ class InputError(ValueError):
     """
 
 
+class NoReferenceError(InputError):
+    """A segment lacks its reference or its source."""
+
+
 class SourcedReferences(tuple[str, ...]):
     """References of a hypothesis, possibly none, with its source beside them.
 
@@ -31,10 +35,14 @@ class SourcedReferences(tuple[str, ...]):
     """
 
     source: str | None
+    places: tuple[str, str]
 
-    def __new__(cls, references: Sequence[str] = (), source: str | None = None) -> SourcedReferences:
-        """Make it of references and a source; a blank source is none."""
+    def __new__(
+        cls, references: Sequence[str] = (), source: str | None = None, places: tuple[str, str] = ("", "")
+    ) -> SourcedReferences:
+        """Make it of references, a source (a blank one is none), and where both stand in files, for errors."""
         found = super().__new__(cls, references)
+        found.places = places
         found.source = source if source is not None and source.strip() else None
         return found
 
@@ -49,23 +57,30 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     mode, fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
     wanted = ("reference", "source") if mode == "both" else (mode,)
     found = []
-    for place, given in enumerate(references, start=1):
+    for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
         several = (text for text in given if text.strip() or (mode == "reference" and not fallback))
         there = {name: texts for name, texts in (("reference", tuple(several)), ("source", source)) if texts}
         missing = [name for name in wanted if name not in there]
         if missing and not (fallback and there):
             what = "reference or a source" if fallback else missing[0]
-            other = ", or set `fallback` to take what is there" if there else ""
-            raise InputError(
-                f"Expected a {what} for each hypothesis, since `mode` is {mode!r}, but number {place} has none: give "
-                f"one{other}."
-            )
+            other = ", or set `fallback` to true to take what is there" if there else ""
+            raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
         taken = there if missing else wanted
         found.append(
             SourcedReferences(there["reference"] if "reference" in taken else (), source if "source" in taken else None)
         )
     return found
+
+
+def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
+    """Rest of the sentence about a segment that lacks its reference or source: where that is, and the way out."""
+    places, why = getattr(given, "places", ("", "")), f"since `mode` is {mode!r}, but"
+    if place := places[side == "source"]:
+        return f"in {place}, {why} got none: give one"
+    if any(places):
+        return f"for each hypothesis, {why} got none: name their file (--{side}s) or column (--{side}-column)"
+    return f"for each hypothesis, {why} number {number} has none: give one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +104,7 @@ class Segment:
     @property
     def compared(self) -> SourcedReferences:
         """References and source."""
-        return SourcedReferences(self.references, self.source)
+        return SourcedReferences(self.references, self.source, getattr(self.references, "places", ("", "")))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -54,11 +54,13 @@ def test_lines_columns_and_python_give_the_same_scores(run, files, metric, tiny_
 def test_a_row_without_a_reference_falls_back_to_its_source(run, files, metric):
     table = ["--data", "gaps.csv", *metric]
     said = run("score", *table, "--mode", "both").complaint()
-    assert "Expected a reference for each hypothesis, since `mode` is 'both', but number 2 has none" in said
+    assert "Expected a reference in column 'reference' of gaps.csv, line 3, since `mode` is 'both', but got" in said
     found = scores(run("score", *table, "--fallback", "true"))
     by_source = scores(run("score", *table, "--mode", "source"))
     by_reference = scores(run("score", "-i", "hypothesis.txt", "reference.txt", *metric))
     assert found == [by_reference[0], by_source[1], by_reference[2]]
+    loud = run("score", *table[:-1], "--fallback", "true").ok().err
+    assert loud.count("1 segment lacked a reference or a source: the other stood in for it") == 1
     left = run("score", *table, "--fallback", "true", "--missing-references", "leave-out").ok().out.split()
     assert left == [str(found[0]), "nan", str(found[2])]
 
@@ -93,7 +95,10 @@ def test_explain_aligns_a_translation_with_its_source(run, files, metric):
         (["-i", "hypothesis.txt", "reference.txt", "-s", "source.txt"], "set `mode` to source or both"),
         (["-i", "hypothesis.txt", "-s", "short.txt", "--mode", "source"], "3 in hypothesis.txt, 2 in short.txt"),
         (["-i", "hypothesis.txt", "-s", "blank.txt", "--mode", "source"], "Expected a source in line 2 of blank.txt"),
-        (["-i", "hypothesis.txt", "reference.txt", "--mode", "both"], "Expected a source for each hypothesis"),
+        (
+            ["-i", "hypothesis.txt", "reference.txt", "--mode", "both"],
+            "a source for each hypothesis, since `mode` is 'both', but got none: name their file (--sources)",
+        ),
         (["-i", "hypothesis.txt", "--mode", "source"], "add a second file"),
         (["--data", "blank.csv", "--mode", "source"], "a source in column 'source' of blank.csv, line 2, but got none"),
         (["--data", "table.csv", "-s", "source.txt"], "Expected `--source-column` together with --data"),
@@ -106,6 +111,56 @@ def test_what_cannot_be_used_is_refused(run, files, metric, arguments, expected)
     (files / "blank.txt").write_text("a\n \nb\n")
     (files / "blank.csv").write_text("hypothesis,source\na,\n")
     assert expected in run("score", *arguments, *metric).complaint()
+
+
+LINES, TABLE, SETS = (
+    "line 2 of blank.txt",
+    "column 'source' of blank.csv, line 3",
+    "column 'source' of blank.jsonl, line 2",
+)
+SYSTEMS = ["--hypothesis-column", "hypothesis", "--hypothesis-column", "other"]
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("score -i hypothesis.txt reference.txt -s blank.txt", LINES),
+        ("score -t hypothesis.txt other.txt -r reference.txt -s blank.txt --shard-size 2", LINES),
+        ("score --data blank.csv", TABLE),
+        ("score --data blank.jsonl", SETS),
+        ("compare -t hypothesis.txt other.txt -r reference.txt -s blank.txt", LINES),
+        ("compare --data blank.csv --hypothesis-column hypothesis --hypothesis-column other", TABLE),
+        ("rank -t hypothesis.txt other.txt -r reference.txt -s blank.txt", LINES),
+        ("rank --data blank.csv --system-column score --item-column other --hypothesis-column hypothesis", TABLE),
+        ("evaluate --data blank.csv", "line 3 of blank.csv"),
+        ("evaluate --data blank.jsonl", "line 2 of blank.jsonl"),
+        ("mbr -i hypothesis.txt other.txt -s blank.txt", LINES),
+        ("mbr --data blank.jsonl --source-column source", SETS),
+    ],
+)
+def test_a_missing_source_is_named_by_file_and_line(run, files, metric, command, place):
+    (files / "blank.txt").write_text("".join(f"{one}\n" for one in (SOURCES[0], " ", SOURCES[2])))
+    names = ["hypothesis", "other", "reference", "source", "score"]
+    rows = list(zip(HYPOTHESES, ["a", "a", "b"], REFERENCES, [SOURCES[0], "", SOURCES[2]], "123", strict=True))
+    with (files / "blank.csv").open("w") as stream:
+        csv.writer(stream).writerows([names, *rows])
+    sets = [{**dict(zip(names, row, strict=True)), "candidates": row[:2], "score": int(row[4])} for row in rows]
+    (files / "blank.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in sets))
+    said = run(*command.split(), "--mode", "both", *metric).complaint()
+    assert said.count("\n") <= 1
+    assert f"Expected a source in {place}, since `mode` is 'both', but got none: give one, or set `fallback`" in said
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "rank", "evaluate"])
+def test_missing_references_fall_back_and_are_told_once(run, files, metric, command):
+    rows = zip(HYPOTHESES * 4, OTHERS * 4, ["", *REFERENCES[1:]] * 4, SOURCES * 4, range(12), strict=True)
+    table = ["hypothesis\tother\treference\tsource\tscore", *("\t".join(map(str, row)) for row in rows)]
+    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in table))
+    several = SYSTEMS if command in ("compare", "rank") else []
+    told = run(command, "--data", "rated.tsv", *several, "--fallback", "true", *metric[:-1]).ok().err
+    number = {"score": 4, "evaluate": 4}.get(command, 2)  # equal pairs of systems are scored once
+    assert told.count("lacked a reference or a source: the other stood in for it") == 1
+    assert f"{number} segments lacked" in told
 
 
 def test_sources_need_an_encoder_of_many_languages(run, files, tiny_encoder):

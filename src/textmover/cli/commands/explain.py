@@ -14,7 +14,7 @@ from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_default
-from textmover.types import InputError, SourcedReferences
+from textmover.types import InputError, NoReferenceError, SourcedReferences
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine
@@ -71,7 +71,7 @@ def _placed(row: Row, *, several: bool) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if not several:
+        if isinstance(error, NoReferenceError) or not several:
             raise
         raise InputError(f"Line {row.line}: {error}") from error
 

@@ -45,7 +45,8 @@ def normalize_references(
                 )
     # Of several references, empty ones are missing.
     kept = [tuple(one for one in texts if one.strip()) or texts if len(texts) > 1 else texts for texts in grouped]
-    return [SourcedReferences(texts, source) for texts, source in zip(kept, given, strict=True)]
+    places = [getattr(one, "places", ("", "")) for one in listed]
+    return list(map(SourcedReferences, kept, given, places))
 
 
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReferences]]:

@@ -8,11 +8,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from textmover.modules.tokens.weighting import ENGLISH
-from textmover.types import TokenBatch
+from textmover.types import SourcedReferences, TokenBatch
 
 MOST = 0.1
 """Largest share of unknown tokens, or of letters in other scripts, of a text that is not flagged."""
@@ -25,6 +26,9 @@ FEW_WORDS, GRAMMAR = 20, 0.2
 
 MANY = 5
 """Different references to one hypothesis from which on it is flagged."""
+
+FALLBACK = "fallback"
+"""Flag of segments in which a source stands in for missing references, or the other way round."""
 
 SCRIPTS = {
     "Latin": r"A-Za-zÀ-ÖØ-öø-ʯ\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab64\ufb00-\ufb06"
@@ -178,6 +182,13 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
     """Return which hypotheses are their source, but for spaces, bool ``[n]``."""
     pairs = zip(hypotheses, sources, strict=True)
     return np.array([other is not None and one.split() == other.split() for one, other in pairs], dtype=bool)
+
+
+def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
+    """Return which segments lack a side that the metric reads, so that the other stands in for it, bool ``[n]``."""
+    mode = getattr(metric, "mode", "reference")
+    lacking = ((mode != "source" and not one) or (mode != "reference" and one.source is None) for one in compared)
+    return np.fromiter(lacking, dtype=bool, count=len(compared))
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:

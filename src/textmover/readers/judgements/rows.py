@@ -46,10 +46,16 @@ def assembled(
     def unless_empty(values: tuple[str, ...]) -> tuple[str, ...] | None:
         return values if any(values) else None
 
+    sides = any(one.references for one in texts), any(one.source for one in texts)
+
+    def compared(one: JudgedText) -> SourcedReferences:
+        first, second = (one.place if side else "" for side in sides)
+        return SourcedReferences(one.references, one.source, (first, second))
+
     return Judgements(
         name=name,
         hypotheses=tuple(one.hypothesis for one in texts),
-        references=tuple(SourcedReferences(one.references, one.source) for one in texts),
+        references=tuple(map(compared, texts)),
         ratings=_columns(dimensions, [one.ratings for one in texts]),
         groups=tuple(one.group for one in texts),
         items=unless_empty(tuple(one.item for one in texts)),

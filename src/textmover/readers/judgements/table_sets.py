@@ -23,9 +23,9 @@ from textmover.readers.judgements.rows import (
 )
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.named.catalogue import place_of
-from textmover.readers.segments import GROUP_SEPARATOR, NoReferenceError, TableRow
+from textmover.readers.segments import GROUP_SEPARATOR, TableRow
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, NoReferenceError
 
 NO_REFERENCE = "no reference"
 """Why a row without references is left out."""
@@ -70,7 +70,7 @@ def read_judgements(
     for row in found.rows:
         reason = _unwanted(row, one)
         references = () if reason else _references(row, one)
-        if reason or (one.references and not references):
+        if reason or references is None:
             left_out[reason or NO_REFERENCE] += 1
         else:
             texts.append(_judged(row, one, references, found.columns))
@@ -123,14 +123,16 @@ def _unwanted(row: TableRow, description: SetDescription) -> str | None:
     return None
 
 
-def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
-    """The references of a row that are not empty; none where such rows may be left out or are read by sources."""
+def _references(row: TableRow, description: SetDescription) -> tuple[str, ...] | None:
+    """The references of a row that are not empty, possibly none beside a source; ``None`` leaves the row out."""
     if not description.references:
         return ()
     try:
         return row.references(description.references)
     except NoReferenceError as error:
         if description.missing_references == "leave out":
+            return None
+        if description.source and row.optional_text(description.source):
             return ()
         way_out = f"leave out such rows with {description.place('missing_references', 'leave out')}"
         columns = f"column{'s' if len(description.references) > 1 else ''} {named(description.references)}"

@@ -13,7 +13,7 @@ from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import Tally, check_any_left
 from textmover.runs.shards.shards import Parts, Shard, ShardScores
 from textmover.scoring.scorer import Scorer
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError, NoReferenceError, SegmentMetric
 
 
 class Done(NamedTuple):
@@ -69,7 +69,7 @@ def score_shard(
                     cell = rows[row], call[system]
                     flags[cell] += f";{name}" if flags[cell] else name
     except InputError as error:
-        if shard.index == 0 and len(systems) == 1:
+        if isinstance(error, NoReferenceError) or (shard.index == 0 and len(systems) == 1):
             raise
         where = f"(in rows {shard.first} to {shard.end} of the input)"
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error

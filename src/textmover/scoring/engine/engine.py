@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.text_flags import copied_sources, same_outputs
+from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, same_outputs
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, pair_flags, unusual
@@ -137,6 +137,7 @@ class Engine(TextWork):
         source is judged by its references alone, where it has any.
         """
         compared = compared_texts(self.metric, references)
+        fallbacks = fell_back(self.metric, compared)
         copied = copied_sources(hypotheses, [one.source for one in compared])
         if not by_pair:  # a copy says nothing of a translation where there is a reference
             compared = [
@@ -155,6 +156,7 @@ class Engine(TextWork):
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
         flags["copied"] = copied
+        flags[FALLBACK] = fallbacks
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.tokens.text_flags import MANY
+from textmover.modules.tokens.text_flags import FALLBACK, MANY
 from textmover.types import InputError, PairScores
 
 VALUES = ("score", "precision", "recall", "f")
@@ -70,6 +70,7 @@ WARNINGS = {
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": f"had a hypothesis that stands for {MANY} or more different references",
     "copied": "had a hypothesis that is its source, copied",
+    FALLBACK: "lacked a reference or a source: the other stood in for it",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
