@@ -27,8 +27,8 @@ def card(
     stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     heading, found = results
     return (
-        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
-        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
+        f"---\nlibrary_name: textmover\nlanguage: {spec.get('language', 'en')}\nlicense: apache-2.0\n"
+        f"base_model: {spec.get('base_model', 'sentence-transformers/all-MiniLM-L6-v2')}\n"
         f"tags: [textmover, {tag}]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
         f"{usage}\n\n## {heading}\n\n" + "\n".join(found).strip() + "\n\n"

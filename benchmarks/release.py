@@ -66,7 +66,7 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
     kept = ladder.output / "scores"
     lines = [
         "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
-        f"`{START}` is the metric before training.\n",
+        f"`{START}` is the metric before training{told_fields(spec)}.\n",
         f"| judgements | n | `{START}` | this metric | gain |",
         "|---|---|---|---|---|",
     ]
@@ -97,6 +97,12 @@ def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, sc
     told = ", ".join(f"{one['pearson']:.3f}" for one in single)
     lines.append(f"As trained, {seeds_of(spec)}: {told}.")
     return [*lines, ""]
+
+
+def told_fields(spec: dict[str, Any]) -> str:
+    """The fields of the metric before training, for people to read."""
+    fields = ", ".join(f"{name} {value}" for name, value in spec.get("start", {}).items())
+    return f" ({fields})" if fields else ""
 
 
 def seeds_of(spec: dict[str, Any]) -> str:
@@ -152,8 +158,9 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
             f"An adapter of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
             f"{one.size / 1e6:.2f} MB; relative error of its matrices {one.error:.2f}."
         )
+    command = f"textmover score -i hypotheses.txt references.txt --model {spec['name']}"
     usage = (
-        f"```bash\ntextmover score -i hypotheses.txt references.txt --model {spec['name']}\n```\n\n"
+        f"```bash\n{spec.get('usage', command).strip()}\n```\n\n"
         "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
         f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`"
     )
