@@ -10,6 +10,7 @@ import torch
 from scipy.special import logsumexp, softmax
 
 from textmover.functional import f_score, greedy_matching, mean_cosine, normalize_by_self, trwmd, twmd
+from textmover.functional.tempered import LEAST_TEMPERATURE
 
 CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 TIGHT = {"tolerance": 1e-12, "max_iterations": 100_000}
@@ -41,6 +42,30 @@ each_value = pytest.mark.parametrize("value", ["transport", "objective"])
 def assert_same(found, expected, bound: float = 1e-12) -> None:
     for name in ("recall", "precision", "f"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=bound, msg=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("temperature", [LEAST_TEMPERATURE, 0.1, 2.0])
+def test_one_kernel_gives_values_and_gradients_of_the_log_domain(problem, temperature, dtype, monkeypatch):
+    """Down to the least temperature, with cosines of -1 and 1, tokens without weight and a side without any."""
+    one = problem(6, 5, 7, ragged=True).to(dtype)
+    similarity, a, b = one.similarity.clone(), one.a.clone(), one.b.clone()
+    similarity[0, 0], similarity[1, :, 2], similarity[2] = -1.0, 1.0, -1.0
+    a[3], b[4], a[5, 0] = 0.0, 0.0, 0.0
+    found = []
+    for carries in (True, False):
+        if not carries:
+            monkeypatch.setattr("textmover.functional.tempered._kernel_carries", lambda *_: False)
+        inputs = [torch.tensor(temperature, dtype=dtype), *(part.clone() for part in (similarity, a, b))]
+        learned = [part.requires_grad_() for part in inputs]
+        values = torch.stack(twmd(*learned[1:], learned[0])[:3])
+        gradients = torch.autograd.grad(values[:2].sum(), learned)
+        weighted = [one.where(part > 0, 0.0) for one, part in zip(gradients[2:], (a, b), strict=True)]
+        found.append([values, *gradients[:2], *weighted])
+    assert found[0][0].detach().unique().numel() > 6
+    bound = {torch.float32: 2e-6, torch.float64: 1e-13}[dtype]
+    for first, second in zip(*found, strict=True):
+        torch.testing.assert_close(first, second, rtol=100 * bound, atol=bound)
 
 
 # --- outside oracles --------------------------------------------------------------------------------------------------

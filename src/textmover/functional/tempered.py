@@ -15,6 +15,12 @@ from textmover.types import MatchResult
 
 Value = Literal["transport", "objective"]
 
+LEAST_TEMPERATURE = 0.05
+"""Least temperature for which float32 carries exponentials of cosines: from 1 down to ``exp(-40)``."""
+
+LARGEST_COSINE = 1.01
+"""Largest magnitude of a cosine, with its rounding."""
+
 
 def twmd(
     similarity: Float[Tensor, "B M N"],
@@ -72,11 +78,45 @@ def twmd(
             return sinkhorn(-block, rows, columns, temperature, iterations=iterations)
         return sinkhorn(-block, rows, columns, temperature, tolerance=tolerance, max_iterations=max_iterations)
 
+    one = iterations == 1 and tolerance is None and value == "transport" and not with_plan
+    if one and _kernel_carries(similarity, temperature):
+        recall, precision = _one_iteration(similarity, a, b, temperature)
+        return MatchResult(recall, precision, f_score(precision, recall, alpha))
     forward = solve(similarity, a, b)
     recall = -getattr(forward, value)
     precision = recall if tolerance is not None else -getattr(solve(similarity.transpose(1, 2), b, a), value)
     f = recall if tolerance is not None else f_score(precision, recall, alpha)
     return MatchResult(recall, precision, f, forward.plan if with_plan else None, forward.converged)
+
+
+def _kernel_carries(similarity: Tensor, temperature: Tensor | float) -> bool:
+    """Return whether exponentials of cosines over the temperature keep within float32; read on the CPU alone.
+
+    Elsewhere reading the largest entry would wait for the device.
+    """
+    if similarity.device.type != "cpu" or not similarity.numel() or temperature < LEAST_TEMPERATURE:
+        return False
+    low, high = similarity.detach().aminmax()
+    return bool((low >= -LARGEST_COSINE) & (high <= LARGEST_COSINE))
+
+
+def _one_iteration(similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor | float) -> tuple[Tensor, Tensor]:
+    r"""Recall and precision of one Sinkhorn iteration from one kernel, :math:`K = e^{(S - 1)/T}`.
+
+    :math:`R = \sum_i a_i \frac{(K \circ S)w}{Kw}\Big|_i` with :math:`w = b / K^\top a`, and ``P`` with the sides
+    exchanged: one exponential an entry, where half-steps in the log domain take four.
+    """
+    kernel = ((similarity - 1) / temperature).exp()
+    valued = kernel * similarity
+
+    def side(weights: Tensor, others: Tensor, kernel: Tensor, valued: Tensor) -> Tensor:
+        """Transport ``[B]`` to the rows of a kernel, with ``weights`` ``[B, M]`` there and ``others`` ``[B, N]``."""
+        sums = torch.bmm(weights[:, None], kernel)[:, 0]
+        scaled = (others / sums.where(sums != 0, 1.0))[:, :, None]
+        mass, value = torch.bmm(kernel, scaled)[:, :, 0], torch.bmm(valued, scaled)[:, :, 0]
+        return (weights * value / mass.where(mass != 0, 1.0)).sum(dim=1)
+
+    return side(a, b, kernel, valued), side(b, a, kernel.transpose(1, 2), valued.transpose(1, 2))
 
 
 def trwmd(
