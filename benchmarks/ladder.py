@@ -66,6 +66,8 @@ class Ladder:
     output: Path
     seeds: list[int]
     texts: list[str]
+    rated: list[Segment] | None = None
+    """Segments that the scale and the weight of sources are fitted on where weights are mixed."""
 
     def run(self, name: str, seed: int | None) -> str:
         """Run the stages of a rung that have not been run; returns what scores in the end."""
@@ -124,7 +126,7 @@ class Ladder:
                 parts = averaged(stage)
                 runs = [load_metric(self.run(rung, one)) for rung in parts for one in self.seeds]
                 weights = [weight for weight in parts.values() for _ in self.seeds]
-                mixed = average_metrics(runs, weights, texts=self._texts(runs[0]))
+                mixed = average_metrics(runs, weights, texts=self._texts(runs[0]), rated=self.rated)
             else:
                 trained = load_metric(previous)
                 mixed = interpolate(trained, stage["untrained"], texts=self._texts(trained))
@@ -258,7 +260,7 @@ def main() -> None:
     found = yaml.safe_load(options.ladder.read_text())
     wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
     sets = {name: Judged.read(one) for name, one in wanted.items()}
-    ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, training_texts(found["fit_on"]))
+    ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, *to_fit_on(found))
     names = options.rungs or list(ladder.rungs)
     single = [name for name in names if not ladder.averages(name)]
     jobs: list[tuple[str, int | None]] = [(name, seed) for seed in options.seeds for name in single]
@@ -268,11 +270,20 @@ def main() -> None:
         write_tables(ladder, options.output)
 
 
-def training_texts(entry: dict[str, Any], most: int = 2000) -> list[str]:
-    """Texts of the part of a set that is trained on."""
-    data = RatingsDataModule(entry["files"], columns=Columns(**entry.get("columns", {})), held_back=entry["held_back"])
+def to_fit_on(ladder: dict[str, Any]) -> tuple[list[str], list[Segment] | None]:
+    """Texts, and rated segments if the ladder wants them, of parts of sets that are trained on."""
+    texts = _trained_on(ladder["fit_on"]).training_texts(2000)
+    if "rated_on" not in ladder:
+        return texts, None
+    sets = [next(iter(_trained_on(one).sources.values())).items for one in ladder["rated_on"]]
+    return texts, [one for items in sets for one in items[:: max(1, len(items) // 2000)]]
+
+
+def _trained_on(entry: dict[str, Any]) -> RatingsDataModule:
+    options = {**entry, "columns": Columns(**entry.get("columns", {}))}
+    data = RatingsDataModule(options.pop("files"), **options)
     data.setup()
-    return data.training_texts(most)
+    return data
 
 
 def write_tables(ladder: Ladder, output: Path) -> None:

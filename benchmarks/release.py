@@ -19,7 +19,7 @@ import cards
 import harness
 import numpy as np
 import yaml
-from ladder import Judged, Ladder, averaged, training_texts
+from ladder import Judged, Ladder, averaged, to_fit_on
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
@@ -184,7 +184,7 @@ def main() -> None:
     options = parser.parse_args()
     spec = yaml.safe_load(options.release.read_text())
     found = yaml.safe_load((harness.ROOT / spec["ladder"]).read_text())
-    ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], training_texts(found["fit_on"]))
+    ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], *to_fit_on(found))
     spec["stages"] = stages_of(found["rungs"], spec["rung"])
     folder = options.output / spec["name"]
     make(spec, ladder, folder)
