@@ -149,7 +149,7 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     loaded, saved = [], []
     monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)
     monkeypatch.setattr(script, "fitted_names", lambda metric: [])
-    monkeypatch.setattr(script, "average_metrics", lambda metrics, weights, texts: (*metrics, *weights))
+    monkeypatch.setattr(script, "average_metrics", lambda metrics, weights, texts, rated: (*metrics, *weights, *rated or ()))
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
     one = ladder(
         script,
@@ -172,6 +172,9 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     one.run("uneven", None)
     assert saved[-1][0] == (*ends, 0.75, 0.75, 0.25, 0.25)
     assert len(runs.commands) == 4  # each trained once
+    rated = script.Ladder(one.rungs | {"rated": [{"average": "first"}]}, tmp_path, [1, 2], [], ["a segment"])
+    rated.run("rated", None)
+    assert saved[-1][0] == (*ends[:2], 1, 1, "a segment")
 
 
 def test_a_rung_can_be_stored_as_an_adapter_of_what_it_has(script, runs, monkeypatch, tmp_path):
