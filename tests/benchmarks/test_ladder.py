@@ -149,7 +149,9 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     loaded, saved = [], []
     monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)
     monkeypatch.setattr(script, "fitted_names", lambda metric: [])
-    monkeypatch.setattr(script, "average_metrics", lambda metrics, weights, texts, rated: (*metrics, *weights, *rated or ()))
+    monkeypatch.setattr(
+        script, "average_metrics", lambda metrics, weights, texts, rated: (*metrics, *weights, *(rated or ()))
+    )
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
     one = ladder(
         script,
