@@ -1,0 +1,84 @@
+"""An encoder of another architecture, MPNet, goes through every door: commands, back-ends, training, adapters."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from pytorch_lightning import Trainer
+
+from textmover import Scorer, TextMoverScore
+from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.data import RatingsDataModule
+from textmover.scoring import save_checkpoint
+from textmover.training import RatingsModule
+
+HYPOTHESES = ["the cat sat on the mat", "a small dog ran", "the old house", "she sells red books"]
+REFERENCES = ["the cat is on the mat", "a big dog ran home", "the young house", "she sold a red book"]
+TEXTS = ["-i", "h.txt", "r.txt"]
+COMMANDS = [
+    ["score", *TEXTS],
+    ["compare", "-t", "h.txt", "o.txt", "-r", "r.txt", "--samples", "20"],
+    ["rank", "-t", "h.txt", "o.txt", "-r", "r.txt", "--samples", "20"],
+    ["mbr", "-i", "h.txt", "o.txt", "r.txt"],
+    ["explain", HYPOTHESES[0], REFERENCES[0]],
+    ["evaluate", "--data", "ratings.tsv", "--samples", "20"],
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder, tmp_path_factory):
+    """Folder of an MPNet with 3 layers of 32 dimensions and the vocabulary of the tiny encoder."""
+    from transformers import MPNetConfig, MPNetModel
+
+    folder = tmp_path_factory.mktemp("encoder") / "tiny-mpnet"
+    shutil.copytree(tiny_encoder, folder)
+    vocabulary = json.loads((folder / "config.json").read_text())["vocab_size"]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = MPNetConfig(vocab_size=vocabulary, max_position_embeddings=130, initializer_range=0.2, **sizes)
+        MPNetModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("h", HYPOTHESES), ("o", HYPOTHESES[::-1]), ("r", REFERENCES)):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    lines = ["hypothesis\treference\tscore"]
+    lines += [f"{HYPOTHESES[n % 4]}\t{REFERENCES[n % 4]} {n}\t{n % 7}" for n in range(32)]
+    (tmp_path / "ratings.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
+def test_commands(run, files, encoder, command):
+    assert run(*command, "--model", "twmd", "--encoder", str(encoder)).ok().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
+def test_back_ends(real_backends, encoder, backend):
+    found = [Scorer.from_pretrained("twmd", encoder=str(encoder), backend=one) for one in ("torch", backend)]
+    first, second = (one.score(HYPOTHESES, REFERENCES).scores for one in found)
+    assert second == pytest.approx(first, abs=1e-5)
+    assert first.min() < first.max() < 0.999
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 4, "targets": "all"}], ids=["whole", "lora"])
+def test_training_and_adapters(files, encoder, lora):
+    overrides = {"encoder": str(encoder), "layer": 2}
+    module = RatingsModule(metric="twmd", overrides=overrides, lora=lora, optimizer={"learning_rate": 1e-2})
+    data = RatingsDataModule([str(files / "ratings.tsv")], batch_size=8, held_back=0.4, scales="as-is")
+    Trainer(max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False).fit(module, data)
+    trained = module.metric.eval()
+    save_checkpoint(trained, files / "adapter", card="", adapter=AdapterConfig(8))
+    assert adapter_report(files / "adapter").base == str(encoder)
+    scores = Scorer(trained).score(HYPOTHESES, REFERENCES).scores
+    again = Scorer.from_pretrained(files / "adapter").score(HYPOTHESES, REFERENCES).scores
+    assert again == pytest.approx(scores, abs=0.2)
+    metric = TextMoverScore(str(files / "adapter"))
+    metric.update(HYPOTHESES, REFERENCES)
+    assert metric.compute().item() == pytest.approx(again.mean(), abs=1e-6)
