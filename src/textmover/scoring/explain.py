@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from textmover.explaining.rome import explain_rome
 from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
-from textmover.modules.matching.calibration import Calibration
 from textmover.modules.metric_model import MetricModel
-from textmover.report.explanation.values import Explanation
+from textmover.report.explanation.values import Explanation, Step
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SourcedReferences, compared_texts
 
 if TYPE_CHECKING:
-    from textmover.modules.configured_metric import SourceCombination
     from textmover.scoring.scorer import Scorer
 
 LONGEST = 25_000_000
 """Most pairs of words, estimated from the spaces in the texts, whose plans are laid out: 200 MB to a matrix."""
+
+NAMES = "reference", "source"
+"""Name of the other side in steps, and that which it has instead."""
 
 
 def explain(
@@ -42,49 +43,53 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
     metric = scorer.metric
     check_fitted(metric)
     (compared,) = compared_texts(metric, [given])
-    if compared and compared.source is not None:
-        raise InputError("Expected one side to explain, but `mode` is both: set it to reference or source.")
-    grouped = compared.texts
-    if metric.multi_reference == "all" and len(grouped) > 1:
+    if metric.multi_reference == "all" and len(compared) > 1:
         raise InputError(
             f"Expected one reference to explain where multi_reference='all' makes one text of them, but got "
-            f"{len(grouped)}: give one, or choose 'best' or 'mean'."
+            f"{len(compared)}: give one, or choose 'best' or 'mean'."
         )
-    pairs = [compared] if compared.source is not None else [SourcedReferences([one]) for one in grouped]
-    alone = scorer.score_fitted([hypothesis] * len(grouped), pairs, warn=False)
-    whole = alone if len(grouped) == 1 else scorer.score_fitted([hypothesis], [compared], warn=False)
+    pairs = [SourcedReferences([one], compared.source) for one in compared] or [compared]
+    alone = scorer.score_fitted([hypothesis] * len(pairs), pairs, warn=False)
+    whole = alone if len(pairs) == 1 else scorer.score_fitted([hypothesis], [compared], warn=False)
     chosen = int(alone.scores.argmax() if metric.higher_is_better else alone.scores.argmin())
-    values = {name: float(array[chosen]) for name, array in alone.values.items()}
     flags = tuple(scorer.score_fitted([hypothesis], [pairs[chosen]], warn=False).counts)
-    with scorer.engine(), scoring_mode(metric):
-        parts_of = metric if compared.source is None else _of_sources(cast("MetricModel", metric))
-        found = _parts(parts_of, hypothesis, grouped[chosen], values, empty="empty" in flags)
-    unknown = metric.tokenize([hypothesis, grouped[chosen]]).unknown_words or ()
-    return Explanation(
+    texts = pairs[chosen].texts
+    with scorer.engine() as engine, scoring_mode(metric):
+        plain = engine.score([hypothesis] * len(pairs), pairs, warn=False, by_pair=True).values
+        found = []
+        for place, text in enumerate(texts, start=chosen * len(texts)):
+            values = {name: float(array[place]) for name, array in plain.items()}
+            parts = _parts(metric, hypothesis, text, values, empty="empty" in flags)
+            unknown = metric.tokenize([hypothesis, text]).unknown_words or ()
+            parts["unknown_words"] = tuple(dict.fromkeys(itertools.chain.from_iterable(unknown)))
+            found.append(Explanation(values.pop("score"), values, flags, scorer.signature, **parts))
+    values = {name: float(array[chosen]) for name, array in alone.values.items()}
+    return replace(
+        found[0] if compared.source is None else _with_source(metric, found, copied="copied" in flags),
         score=values.pop("score"),
         components=values,
-        flags=flags,
-        signature=scorer.signature,
         chosen=chosen,
-        compared_with="reference" if compared.source is None else "source",
         reference_scores=tuple(alone.scores.tolist()),
         segment_score=float(whole.scores[0]),
-        unknown_words=tuple(dict.fromkeys(itertools.chain.from_iterable(unknown))),
-        **found,
     )
 
 
-def _of_sources(metric: MetricModel) -> MetricModel:
-    """The metric whose calibration maps similarities to sources to its scores; it shares everything else."""
-    combination = cast("SourceCombination", metric.combination)
-    if (float(combination.source.scale.detach()), float(combination.source.offset.detach())) == (1, 0):
-        return metric
-    changed, first = copy.copy(metric), metric.calibration or Calibration()
-    changed._modules = dict(metric._modules)
-    changed.calibration = Calibration()
-    changed.calibration.scale.data = first.scale.data * combination.source.scale.data
-    changed.calibration.offset.data = combination.scaled(first.offset, metric.ends).detach()
-    return changed
+def _with_source(metric: Any, found: list[Explanation], *, copied: bool) -> Explanation:
+    """The explanation of a score against the source, or of one against a reference with that against the source."""
+    *references, plain = found
+    if references and copied:  # it is judged by its reference alone
+        return references[0]
+    own = [Step(name.replace(*NAMES), value, how.replace(*NAMES)) for name, value, how in plain.steps]
+    plain, scale = replace(plain, compared_with="source", steps=tuple(own)), metric.combination.source.scale.item()
+    offset = Step("scale of sources", metric.combination.scaled(0 * metric.ends[0], metric.ends).item(), "its offset")
+    source = plain.mapped(scale, offset, f"{scale:.4g} * source {offset.value:+.4g}, on the scale of references")
+    source = source if (scale, offset.value) != (1, 0) else plain
+    if not references:
+        return source
+    weight = metric.combination.logit.sigmoid().item()
+    adds = Step("source", weight * source.score, f"{weight:.4g} times the score against the source")
+    how = f"{1 - weight:.4g} * reference + {weight:.4g} * source"
+    return replace(references[0].mapped(1 - weight, adds, how), source=source)
 
 
 def _checked(hypothesis: str, references: str | Sequence[str] | None, source: str | None) -> SourcedReferences:

@@ -86,7 +86,14 @@ def test_explain_aligns_a_translation_with_its_source(run, files, metric):
     )
     same = json.loads(run("explain", HYPOTHESES[2], "-s", SOURCES[2], *given).ok().out)
     assert same["contributions"] == found["contributions"]
-    assert "set it to reference or source" in run("explain", "a", "b", "-s", "c", "--mode", "both", *metric).complaint()
+    both = ["-i", "other.txt", "reference.txt", "-s", "source.txt", "--lines", "2-3", "--mode", "both", *metric]
+    printed = run("explain", *both).ok().out
+    assert printed.count("0.5 * reference + 0.5 * source") == 2
+    assert f"\nsource      {SOURCES[1]}\n" in printed
+    page = run("explain", *both, "--format", "html").ok().out
+    assert "2 lines" in page
+    assert "<h2>Line 3, against the source</h2>" in page
+    assert 'id="line-2-source"' in page
 
 
 @pytest.mark.parametrize(
@@ -136,6 +143,7 @@ SYSTEMS = ["--hypothesis-column", "hypothesis", "--hypothesis-column", "other"]
         ("evaluate --data blank.jsonl", "line 2 of blank.jsonl"),
         ("mbr -i hypothesis.txt other.txt -s blank.txt", LINES),
         ("mbr --data blank.jsonl --source-column source", SETS),
+        ("explain -i hypothesis.txt reference.txt -s blank.txt --lines 1-3", LINES),
     ],
 )
 def test_a_missing_source_is_named_by_file_and_line(run, files, metric, command, place):

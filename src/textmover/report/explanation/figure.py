@@ -61,35 +61,42 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     path = None if path is None else figure_path(path)
     from matplotlib import rc_context
 
-    grid = grid_of(found, plan)
-    fonts = fonts_for([one.label for one in (*grid.rows, *grid.columns)])
+    shown = [(one, grid_of(one, plan)) for one in (found, found.source) if one is not None]
+    fonts = fonts_for([one.label for _, grid in shown for one in (*grid.rows, *grid.columns)])
     lacking = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
     with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # numbered, or the viewer's affair
-        figure = _figure(found, grid, lacking)
+        figure = _figure(shown, lacking)
         if path is not None:
             save_figure(figure, path)
     return figure
 
 
-def _figure(found: Explanation, grid: Grid, lacking: frozenset[str]) -> Figure:
+def _figure(shown: Sequence[tuple[Explanation, Grid]], lacking: frozenset[str]) -> Figure:
+    """The figure of an explanation, or one below the other of those that a score combines."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from textmover.report.figures.notebook_figure import ShownFigure
 
     figure = ShownFigure()
     FigureCanvasAgg(figure)
-    labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]
-    notes = _notes(found, grid, hidden=any(set(one.label) & lacking for one in (*grid.rows, *grid.columns)))
-    layout = _layout(figure, grid, labels, notes)
-    figure.set_size_inches(*layout.size)
-    _draw_title(figure, layout, found)
-    cells = _axes(figure, layout, layout.left, layout.below, layout.width, layout.height)
-    _draw_cells(cells, grid)
-    _draw_plans(cells, grid)
-    _draw_names(cells, grid, labels, layout)
-    _draw_bars(figure, layout, grid)
-    _draw_legend(figure, layout, grid, notes)
+    drawn = []
+    for found, grid in shown:
+        labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]
+        notes = _notes(found, grid, hidden=any(set(one.label) & lacking for one in (*grid.rows, *grid.columns)))
+        drawn.append((found, grid, labels, notes, _layout(figure, grid, labels, notes)))
+    wide, heights = max(one[-1].size[0] for one in drawn), [one[-1].size[1] for one in drawn]
+    figure.set_size_inches(wide, sum(heights))
+    panes: Any = [figure] if len(drawn) == 1 else figure.subfigures(len(drawn), 1, height_ratios=heights)
+    for pane, (found, grid, labels, notes, own), height in zip(panes, drawn, heights, strict=True):
+        layout = own._replace(size=(wide, height))
+        _draw_title(pane, layout, found)
+        cells = _axes(pane, layout, layout.left, layout.below, layout.width, layout.height)
+        _draw_cells(cells, grid)
+        _draw_plans(cells, grid)
+        _draw_names(cells, grid, labels, layout)
+        _draw_bars(pane, layout, grid)
+        _draw_legend(pane, layout, grid, notes)
     return figure
 
 
@@ -149,7 +156,8 @@ def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
     width, height = layout.size
     how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
     top = 1 - 0.12 / height
-    figure.text(0.15 / width, top, f"score {signed(found.score, 4)}", fontsize=14, weight="bold", va="top")
+    against = " against the source" if found.compared_with == "source" else ""
+    figure.text(0.15 / width, top, f"score {signed(found.score, 4)}{against}", fontsize=14, weight="bold", va="top")
     figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
     for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), (f"{found.compared_with} \N{DOWNWARDS ARROW}", 0.12)):
         at = (layout.left - 0.09) / width, (layout.below + layout.height + above) / height

@@ -34,12 +34,15 @@ PageView = Mapping[str, Any]  # view of a pair for the template: plain values, f
 
 def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, remark: str = "") -> str:
     """A page as text of at least one and at most :data:`MOST_LINES` explanations, of which little is kept."""
-    views, signature = [], ""
-    for one in lines:
+    views, signature, count = [], "", 0
+    for count, one in enumerate(lines, start=1):  # noqa: B007
         views.append(line_view(one, of=expected))
         signature = str(one.found.signature)
-    if not 1 <= len(views) <= MOST_LINES:
-        raise InputError(f"Expected from 1 to {MOST_LINES} pairs for a page, but got {len(views)}: choose other lines.")
+        if one.found.source is not None:
+            beside = line_view(one._replace(found=one.found.source), of=expected)
+            views.append({**beside, "beside": True, "key": f"{beside['key']}-source"})
+    if not 1 <= count <= MOST_LINES:
+        raise InputError(f"Expected from 1 to {MOST_LINES} pairs for a page, but got {count}: choose other lines.")
     why = f"Why this text scores {signed(views[0]['score'], 4)}"
     return render_page(
         "explanation.html.j2",
@@ -50,7 +53,8 @@ def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, re
         signature=signature,
         remark=remark,
         steps=SEQUENTIAL,
-        title=why if len(views) == 1 else f"What {len(views)} texts score, and why",
+        lines=count,
+        title=why if count == 1 else f"What {count} texts score, and why",
     )
 
 
@@ -73,6 +77,7 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
     sides: tuple[SideName, SideName] = ("hypothesis", "reference")
     return {
         "line": given.line,
+        "beside": False,
         "key": f"line-{given.line}" if given.line is not None else "pair",
         "score": found.score,
         "flags": flag_notes(found),

@@ -46,6 +46,9 @@ def print_explanation(found: Explanation) -> None:
     if found.trees is not None:
         sys.stdout.write("\n")
         _print_trees(found.trees)
+    if found.source is not None:
+        sys.stdout.write("\n")
+        print_explanation(found.source)
 
 
 def _say(what: str, line: str) -> None:
@@ -129,7 +132,7 @@ def _print_words(found: Explanation) -> None:
             shares = (f"{others[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
             partners.append((own[column], ", ".join(shares), adds[column]))
         print_table(("word", "draws on (cosine, share of its mass)", "   adds"), partners, narrow=("word", "   adds"))
-    _say_words("reference", own, found.unmatched_hypothesis)
+    _say_words(found.compared_with, own, found.unmatched_hypothesis)
     _say_words("hypothesis", others, found.unmatched_reference)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -148,6 +148,7 @@ class Explanation(Shown):
         reference_scores: Score against each of the references.
         segment_score: Score against all of them, which is the best or the mean of these.
         unknown_words: Words and symbols that the encoder does not know, as they are written.
+        source: Where the score combines reference and source, the explanation of the one against the source.
     """
 
     score: float
@@ -170,6 +171,15 @@ class Explanation(Shown):
     reference_scores: tuple[float, ...] = ()
     segment_score: float | None = None
     unknown_words: tuple[str, ...] = ()
+    source: Explanation | None = None
+
+    def mapped(self, factor: float, rest: Step, how: str) -> Explanation:
+        """The explanation of the score times a factor and a further term."""
+        score, last = factor * self.score + rest.value, self.steps[-1]._replace(name=self.compared_with)
+        remainders = *(one._replace(value=factor * one.value) for one in self.remainders), rest
+        steps = *self.steps[:-1], last, rest, Step("score", score, how)
+        cells = factor * self.contributions
+        return replace(self, score=score, contributions=cells, remainders=remainders, steps=steps)
 
     def view(self) -> View:
         """Show the score, and for each word its best match and what it adds."""
@@ -235,7 +245,8 @@ class Explanation(Shown):
             "trees": trees,
             **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
         }
-        return {name: plain(value) for name, value in found.items()}
+        beside = {} if self.source is None else {"source": self.source.to_dict()}
+        return {name: plain(value) for name, value in found.items()} | beside
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
         """The plan over the similarities, as a figure of matplotlib, which notebooks show.

@@ -16,6 +16,7 @@ FLAGS = {
     "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
     "script": "a text is in another script than the metric was made for: the score means little",
     "repetition": "the hypothesis repeats one phrase, which can score high",
+    "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
     "fallback": "a reference or a source is missing: the other stands in for it",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",

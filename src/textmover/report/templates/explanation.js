@@ -177,7 +177,7 @@ if (entries.length) {
     for (const { target, isIntersecting } of found) {
       if (!isIntersecting) continue;
       for (const link of at.values()) link.removeAttribute("aria-current");
-      const link = at.get(target.id);
+      const link = at.get(target.id.replace("-source", ""));
       if (link) link.setAttribute("aria-current", "true");
     }
   }, { rootMargin: "-10% 0px -80% 0px" });
@@ -190,8 +190,10 @@ if (entries.length) {
     const order = sorted ? [...entries].sort((a, b) => a.dataset.value - b.dataset.value) : entries;
     document.querySelector(".lines").append(...order);
     for (const entry of order) {
-      const article = document.getElementById(entry.querySelector("a").hash.slice(1));
-      article.parentElement.insertBefore(article, document.querySelector("footer"));
+      const { hash } = entry.querySelector("a");
+      for (const article of document.querySelectorAll(`${hash}, ${hash}-source`)) {
+        article.parentElement.insertBefore(article, document.querySelector("footer"));
+      }
     }
   });
 }
