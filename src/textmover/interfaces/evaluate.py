@@ -19,6 +19,7 @@ INPUTS = """
 Args:
     predictions (list of str): generated texts.
     references (list of str, or list of lists of str): for each prediction one text or several.
+    sources (list of str): for each prediction the text that it translates, for a metric that reads it.
 Returns:
     score: mean over the texts; scores: a number for each; precision, recall, f1: the same, where the metric has them;
     signature, hashcode: everything that the numbers depend on.
@@ -74,6 +75,7 @@ class EvaluationModule:
         reference: str | Iterable[str] | None = None,
         predictions: str | None = None,
         references: str | Iterable[str] | None = None,
+        source: str | None = None,
     ) -> None:
         """Keep one prediction until :meth:`compute`.
 
@@ -82,28 +84,31 @@ class EvaluationModule:
             reference: Its reference, or several.
             predictions: The same as ``prediction``: ``evaluate.combine`` says it like this.
             references: The same as ``reference``.
+            source: The text that it translates, for a metric that reads it; then it needs no reference.
 
         Raises:
             InputError: If one of the two lacks, or is not text.
         """
         text = predictions if prediction is None else prediction
         wanted = references if reference is None else reference
-        if text is None or wanted is None:
+        if text is None or (wanted is None and source is None):
             raise InputError("Expected a prediction and its reference, but got one of them alone.")
-        self.add_batch(predictions=[text], references=[wanted])
+        sides = {"references": wanted, "sources": source}
+        self.add_batch(predictions=[text], **{name: [one] for name, one in sides.items() if one is not None})
 
-    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
+    def add_batch(self, *, predictions: Any = None, references: Any = None, sources: Any = None) -> None:
         """Keep predictions until :meth:`compute`.
 
         Args:
             predictions: ``n`` generated texts.
             references: For each, one text or several.
+            sources: For each, the text that it translates.
         """
-        texts, grouped = _checked(predictions, references)
+        texts, grouped = _checked(predictions, references, sources)
         self._predictions += texts
         self._references += grouped
 
-    def compute(self, *, predictions: Any = None, references: Any = None) -> dict[str, Any]:
+    def compute(self, *, predictions: Any = None, references: Any = None, sources: Any = None) -> dict[str, Any]:
         """Score the predictions, along with those that were added since the last call.
 
         Where scoring fails, added predictions stay for the next call, and those of this call are dropped.
@@ -111,6 +116,7 @@ class EvaluationModule:
         Args:
             predictions: ``n`` generated texts; none if all were added before.
             references: For each, one text or several.
+            sources: For each, the text that it translates.
 
         Returns:
             ``score``, the mean; ``scores`` and, where the metric has them, ``precision``, ``recall`` and ``f1``, a
@@ -121,12 +127,13 @@ class EvaluationModule:
             TypeError: If something is neither a text nor a list of texts.
         """
         texts, grouped = self._predictions, self._references
-        if predictions is not None or references is not None:
-            further = _checked(predictions, references)
+        if any(one is not None for one in (predictions, references, sources)):
+            further = _checked(predictions, references, sources)
             texts, grouped = texts + further[0], grouped + further[1]
         if not texts:
             raise InputError("Expected predictions, but got none: give some, or add them before.")
-        found = self.scorer.score(texts, grouped)
+        given = [one.source for one in grouped]
+        found = self.scorer.score(texts, grouped, given if any(given) else None)
         self._predictions, self._references = [], []
         signature = str(found.signature)
         scores = {"score": found.mean, "scores": found.scores.tolist(), **columns_of(found)}
@@ -144,9 +151,9 @@ def load(model: Model = None, *, name: str = "textmover", **options: Any) -> Eva
     return EvaluationModule(model, name=name, **options)
 
 
-def _checked(predictions: Any, references: Any) -> tuple[list[str], list[SourcedReferences]]:
-    """Predictions, and the references of each."""
-    if predictions is None or references is None:
+def _checked(predictions: Any, references: Any, sources: Any) -> tuple[list[str], list[SourcedReferences]]:
+    """Predictions, and the references and source of each."""
+    if predictions is None or (references is None and sources is None):
         raise InputError("Expected predictions and references, but got one of them alone.")
     texts = listed_texts(predictions, "predictions")
-    return texts, normalize_references(texts, references)
+    return texts, normalize_references(texts, references, sources)

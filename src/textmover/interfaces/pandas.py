@@ -7,7 +7,7 @@ from typing import Any
 
 from textmover.interfaces.scorers import Model, as_scorer, columns_of
 from textmover.modules.tokens.given_texts import lists_texts
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 try:
     import pandas as pd  # type: ignore[import-untyped,unused-ignore]
@@ -23,6 +23,7 @@ def score_frame(
     reference: str | Sequence[str] = "reference",
     model: Model = None,
     *,
+    source: str | None = None,
     full: bool = False,
     **options: Any,
 ) -> pd.Series | pd.DataFrame:
@@ -35,6 +36,8 @@ def score_frame(
             those without a text are left out, as long as one remains.
         model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric. Give a scorer where
             several frames are scored, so that the metric is loaded once.
+        source: Column of the texts that were translated, for a metric that reads them; ``reference=[]`` reads them
+            alone.
         full: Also precision, recall and F where the metric has them, as a data frame.
         **options: As for :meth:`textmover.Scorer.from_pretrained`.
 
@@ -51,18 +54,23 @@ def score_frame(
         {'first': 1.0}
     """
     columns = [reference] if isinstance(reference, str) else list(reference)
-    if not columns:
+    if not columns and source is None:
         raise InputError("Expected a column of references, but got none.")
-    for name in (hypothesis, *columns):
+    for name in (hypothesis, *columns, *([] if source is None else [source])):
         held = list(frame.columns).count(name)
         if held != 1:
             listed = ", ".join(repr(one) for one in frame.columns)
             raise InputError(f"Expected one column {name!r} in the data frame, but got {held} among {listed}.")
     hypotheses = [_text(cell, hypothesis, label) for label, cell in frame[hypothesis].items()]
     rows = frame[columns].itertuples(index=False, name=None)
-    references = [_references(row, columns, label) for label, row in zip(frame.index, rows, strict=True)]
+    sources = [None] * len(frame) if source is None else list(frame[source])
+    references = [
+        _compared(row, columns, text, source, label)
+        for label, row, text in zip(frame.index, rows, sources, strict=True)
+    ]
 
-    found = as_scorer(model, **options).score(hypotheses, references)
+    texts = None if source is None else [one.source for one in references]
+    found = as_scorer(model, **options).score(hypotheses, references, texts)
     values = {"score": found.scores, **(columns_of(found) if full else {})}
     scored = pd.DataFrame(values, index=frame.index, dtype="float64")
     result = scored if full else scored["score"]
@@ -87,15 +95,18 @@ class FrameAccessor:
         reference: str | Sequence[str] = "reference",
         model: Model = None,
         *,
+        source: str | None = None,
         full: bool = False,
         **options: Any,
     ) -> pd.Series | pd.DataFrame:
         """Score each row; see :func:`score_frame`."""
-        return score_frame(self._frame, hypothesis, reference, model, full=full, **options)
+        return score_frame(self._frame, hypothesis, reference, model, source=source, full=full, **options)
 
 
-def _references(row: Sequence[Any], columns: Sequence[str], label: object) -> list[str]:
-    """The references of a row: those of all its cells that have some."""
+def _compared(
+    row: Sequence[Any], columns: Sequence[str], text: Any, source: str | None, label: object
+) -> SourcedReferences:
+    """The references of a row: those of all its cells that have some, and its source, which may stand alone."""
     found: list[str] = []
     for cell, column in zip(row, columns, strict=True):
         if isinstance(cell, str):
@@ -105,9 +116,13 @@ def _references(row: Sequence[Any], columns: Sequence[str], label: object) -> li
         elif not _is_missing(cell):
             raise _no_text(cell, column, label)
     several = [one for one in found if one.strip()] if len(columns) > 1 else found
-    if not (several or found):
-        raise _no_text(row[0], " or ".join(columns), label)
-    return several or found
+    if source is None:
+        if not (several or found):
+            raise _no_text(row[0], " or ".join(columns), label)
+        return SourcedReferences(several or found)
+    first, second = (one and f"column {one!r} of row {label!r}" for one in (" or ".join(columns), source))
+    given = None if _is_missing(text) else _text(text, source, label)
+    return SourcedReferences(several or found, given, (first, second))
 
 
 def _text(cell: Any, column: str, label: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,13 +29,24 @@ class ComputeMetrics:
         tokenizer: That of the model: anything with ``batch_decode`` and ``pad_token_id``.
         model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric.
         name: The first value's name; the others are ``NAME_precision``, ``NAME_recall`` and ``NAME_f1``.
+        sources: Texts that were translated, in the order of the evaluation set. Without them a metric whose ``mode``
+            reads sources decodes the inputs, which ``include_for_metrics=["inputs"]`` hands over.
         **options: As for :meth:`textmover.Scorer.from_pretrained`.
     """
 
-    def __init__(self, tokenizer: Any, model: Model = None, *, name: str = "textmover", **options: Any) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        model: Model = None,
+        *,
+        name: str = "textmover",
+        sources: Sequence[str] | None = None,
+        **options: Any,
+    ) -> None:
         self.tokenizer, self.model, self.name, self.options = tokenizer, model, name, options
+        self.sources = sources
         self._scorer: Scorer | None = None
-        self._kept: tuple[list[str], list[str]] = ([], [])
+        self._kept: tuple[list[str], ...] = ([], [], [])
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
         """Score an evaluation.
@@ -48,16 +60,19 @@ class ComputeMetrics:
             Means over all texts: the score, and precision, recall and F where the metric has them; nothing before the
             last batch.
         """
-        predictions, labels = self._kept
-        self._kept = ([], [])  # also where what follows is refused
-        predictions = predictions + self._texts(prediction.predictions, "predictions")
-        labels = labels + self._texts(prediction.label_ids, "label_ids")
+        kept, self._kept = self._kept, ([], [], [])  # also where what follows is refused
+        given = {"predictions": prediction.predictions, "label_ids": prediction.label_ids}
+        given["inputs"] = getattr(prediction, "inputs", None) if self.sources is None else None
+        further = ([] if ids is None else self._texts(ids, name) for name, ids in given.items())
+        predictions, labels, inputs = (old + new for old, new in zip(kept, further, strict=True))
         if not compute_result:
-            self._kept = (predictions, labels)
+            self._kept = (predictions, labels, inputs)
             return {}
         if not predictions:
             raise InputError("Expected predictions to score, but got none.")
-        means = means_of(self.scorer.score(predictions, labels))
+        reads = getattr(self.scorer.metric, "combination", None) is not None
+        sources = self.sources if self.sources is not None else inputs if reads and inputs else None
+        means = means_of(self.scorer.score(predictions, labels, sources))
         return {self.name if name == "score" else f"{self.name}_{name}": value for name, value in means.items()}
 
     @property
@@ -83,7 +98,14 @@ class ComputeMetrics:
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
 
-def compute_metrics(tokenizer: Any, model: Model = None, *, name: str = "textmover", **options: Any) -> ComputeMetrics:
+def compute_metrics(
+    tokenizer: Any,
+    model: Model = None,
+    *,
+    name: str = "textmover",
+    sources: Sequence[str] | None = None,
+    **options: Any,
+) -> ComputeMetrics:
     """Build the function for ``Seq2SeqTrainer(compute_metrics=…)``; see :class:`ComputeMetrics`.
 
     Example:
@@ -95,4 +117,4 @@ def compute_metrics(tokenizer: Any, model: Model = None, *, name: str = "textmov
         >>> {name: round(value, 4) for name, value in found.items()}
         {'textmover': 1.0, 'textmover_precision': 1.0, 'textmover_recall': 1.0, 'textmover_f1': 1.0}
     """
-    return ComputeMetrics(tokenizer, model, name=name, **options)
+    return ComputeMetrics(tokenizer, model, name=name, sources=sources, **options)

@@ -26,6 +26,7 @@ class RayScorer:
         model: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
         hypothesis: Column of the texts to judge.
         references: One or more columns of references; a cell is a text or a list of texts.
+        source: Column of the texts that were translated, for a metric that reads them; with ``references=()`` alone.
         prefix: What stands before the names of the new columns: ``score``, and ``precision``, ``recall`` and ``f``
             where the metric has them.
         **options: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
@@ -44,12 +45,14 @@ class RayScorer:
         *,
         hypothesis: str = "hypothesis",
         references: str | Sequence[str] = "reference",
+        source: str | None = None,
         prefix: str = "",
         **options: Any,
     ) -> None:
         self._hypothesis = hypothesis
         self._references = (references,) if isinstance(references, str) else tuple(references)
-        if not self._references:
+        self._source = source
+        if not self._references and source is None:
             raise InputError("Expected at least one column of references, but got none: name one.")
         self._prefix = prefix
         self._scorer = Scorer.from_pretrained(model, **options)
@@ -71,12 +74,16 @@ class RayScorer:
         """
         names = list(batch.column_names if hasattr(batch, "column_names") else batch.keys())
         columns = [self._cells(batch, names, column) for column in (self._hypothesis, *self._references)]
+        sources = None
+        if self._source is not None:
+            cells = enumerate(self._cells(batch, names, self._source), start=1)
+            sources = [None if cell is None else _text(cell, self._source, row) for row, cell in cells]
         hypotheses = [_text(cell, self._hypothesis, row) for row, cell in enumerate(columns[0], start=1)]
         references = [
             [text for name, cell in zip(self._references, cells, strict=True) for text in _texts(cell, name, row)]
             for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
         ]
-        values = self._scorer.score(hypotheses, references).values
+        values = self._scorer.score(hypotheses, references if self._references else None, sources).values
         values = {f"{self._prefix}{name}": values[name] for name in VALUES if name in values}
         taken = next((name for name in values if name in names), None)
         if taken is not None:
@@ -93,7 +100,7 @@ class RayScorer:
         if column not in names:
             raise InputError(
                 f"Expected a column {column!r}, but the batch has {', '.join(map(repr, names))}: name the right one "
-                "with hypothesis= or references=."
+                "with hypothesis=, references= or source=."
             )
         cells = batch[column]
         return cells.to_pylist() if hasattr(cells, "to_pylist") else cells

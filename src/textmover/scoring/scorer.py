@@ -18,7 +18,14 @@ from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.config import check_choice
 from textmover.modules.devices import lasting, resolve_device
-from textmover.modules.tokens.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
+from textmover.modules.tokens.given_texts import (
+    References,
+    Sources,
+    Texts,
+    listed_texts,
+    normalize_references,
+    paired_texts,
+)
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
@@ -143,7 +150,7 @@ class Scorer(ScorerStatistics):
         return scorer
 
     def score(
-        self, hypotheses: Texts, references: References | None = None, sources: Texts | None = None
+        self, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
     ) -> SegmentScores:
         """Score each hypothesis against its reference or references, its source, or both.
 
@@ -293,7 +300,7 @@ def score(
     references: References | None = None,
     model: str | Path | None = None,
     *,
-    sources: Texts | None = None,
+    sources: Sources | None = None,
     **options: Any,
 ) -> SegmentScores:
     """Score texts in one line: ``textmover.score(hypotheses, references)``.

@@ -9,11 +9,12 @@ from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.types import InputError, SourcedReferences
 
 Texts = str | Sequence[str]
+Sources = str | Sequence[str | None]
 References = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 def normalize_references(
-    hypotheses: Sequence[str], references: References | None, sources: Texts | None = None
+    hypotheses: Sequence[str], references: References | None, sources: Sources | None = None
 ) -> list[SourcedReferences]:
     """References of each hypothesis, with its source; all texts are checked."""
     listed = (
