@@ -21,8 +21,8 @@ SCORERS = MODELS | {"readers", "report", "checkpoints", "explaining", "scoring"}
 STUDIES = SCORERS | TEXTS | {"meta_evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "_version": set(),
-    "types": set(),
     "lazy": set(),
+    "types": {"lazy"},
     "moved": set(),
     "csv_cells": set(),
     "markdown": set(),
@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "modules": {"files", "functional", "reading", "types"},
     "rome": {"files", "functional", "lazy", "modules", "reading", "types"},
     "presets": {"modules", "rome", "types"},
-    "readers": {"_version", "csv_cells", "files", "reading", "types"},
+    "readers": {"_version", "csv_cells", "files", "reading", "terminal", "types"},
     "perturbations": {"reading", "types"},
     "data": {"lazy", "perturbations", "readers", "reading", "types"},
     "meta_evaluation": {"types"},

@@ -154,6 +154,9 @@ CASES = {
         -i h.txt | h.txt alone
         -i h.txt short.txt | 2 in h.txt, 1 in short.txt
         -i h.txt short.txt --line 1 | 2 in h.txt, 1 in short.txt
+        -t h.txt | at least one file of references
+        -t h.txt r.txt -r r.txt | one file behind --hypotheses, but got 2
+        -r r.txt | `--references` together with --hypotheses
         -i h.txt gone.txt | gone.txt""",
     "explain a b": """
         --line 2 | `--line` together with -i

@@ -130,6 +130,8 @@ def test_tables_that_train_badly_or_not_at_all(rows, problem, training):
         ({"scale": [5, 1]}, "`scale` to be the lowest and the highest rating, but got [5, 1]"),
         ({"scale": [5]}, "`scale` to be the lowest and the highest rating, but got [5]"),
         ({"given": {"score": "ratng"}}, "a column 'ratng' in the rows of `rows`, but got"),
+        ({"given": {"annotator": "ratr"}}, "set `annotator` to the name"),
+        ({"given": {"groups": ("ratr",)}}, "set `groups` to the name"),
     ],
 )
 def test_options_that_fit_nothing_are_refused(given, message):

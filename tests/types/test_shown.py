@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import MetricScores, Protocol, compare_systems, evaluate, rank_systems
+from textmover.meta_evaluation.agreement.breakdown import agreement_by_length
+from textmover.meta_evaluation.agreement.systems import system_agreement
+from textmover.meta_evaluation.robustness import Versions, robustness
 from textmover.scoring import Scorer
 from textmover.types import Judgements, SegmentScores, Shown, Signature, View
 
@@ -39,6 +42,11 @@ def results(tiny_metric) -> dict[str, object]:
         "evaluation": evaluation,
         "agreement": evaluation.metrics[0],
         "metric scores": MetricScores("m", VALUES),
+        "systems": system_agreement(VALUES, VALUES, ["a", "b", "<b>", "c"] * 10),
+        "bin": agreement_by_length([VALUES], VALUES, range(40), bins=2)[0],
+        "robustness": robustness(
+            Versions(20, np.arange(20), ("drop", "unrelated") * 10, (1,) * 20, np.ones(20)), [MetricScores("m", VALUES)]
+        ),
     }
 
 
@@ -56,6 +64,9 @@ EXPECTED = {
     "judgements": r"(?s)a <set>: 40 texts\nratings +number +lowest +highest\nscore +40 +0\.0000 +0\.9750",
     "evaluation": r"(?s)a <set>, score: pearson.*, 40 segments\nmetric +agreement +low +high +rank\nm +-1\.0000 +- +-",
     "agreement": r"(?s)m: -1\.0000\ngroup +value\nall +-1\.0000",
+    "systems": r"(?s)agreement 1\.0000 on 4 systems\nsystem +metric +people +segments\na +0\.4500 +0\.4500 +10",
+    "bin": r"(?s)0 to 19: 20 segments, 1 of 1 groups\nmetric +agreement +low +high\n1 +1\.0000 +- +-",
+    "robustness": r"(?s)20 versions of 20 texts\nmetric +harmful +preserving +AUC +pairs in order\nm ",
     "metric scores": r"m: 40 scores, mean 0\.4875",
 }
 
@@ -63,7 +74,7 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_result_is_a_few_lines_and_a_table(results, name):
     shown = results[name]
-    assert isinstance(shown, Shown)
+    assert isinstance(shown.view(), View)
     assert re.match(EXPECTED[name], repr(shown)), repr(shown)
     assert len(repr(shown).splitlines()) <= 15
     assert "array(" not in repr(shown)

@@ -12,6 +12,7 @@ import contextlib
 import difflib
 import io
 import itertools
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -106,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parser.parse_args(arguments[:1] + asked[:1] if command == "train" else arguments)
         options.command_line = arguments  # for those who write down what was asked for
         set_up_logging(quiet=True)
+        if getattr(options, "quiet", False):
+            os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
         with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
             try:

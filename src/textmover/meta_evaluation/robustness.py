@@ -24,7 +24,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions
-from textmover.types import InputError
+from textmover.types import InputError, Shown, View
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 """Value of an undefined figure."""
@@ -97,8 +97,8 @@ class MetricRobustness:
     signature: str = ""
 
 
-@dataclass(frozen=True)
-class Robustness:
+@dataclass(frozen=True, repr=False)
+class Robustness(Shown):
     """Robustness of several metrics to the same changes."""
 
     metrics: tuple[MetricRobustness, ...]
@@ -107,6 +107,15 @@ class Robustness:
     samples: int  # draws of the bootstrap
     seed: int
     level: float = LEVEL
+
+    def view(self) -> View:
+        """Show the summary of each metric."""
+        rows = [
+            (one.name, one.harmful.estimate, one.keeping.estimate, one.auc.estimate, one.below_keeping.estimate)
+            for one in self.metrics
+        ]
+        headline = f"{self.versions:,} versions of {self.texts:,} texts"
+        return View(headline, ("metric", "harmful", "preserving", "AUC", "pairs in order"), rows)
 
 
 TIE = 1e-6

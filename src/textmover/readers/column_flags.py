@@ -37,6 +37,19 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
         raise InputError(said) from error
 
 
+def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Files of hypotheses and of references, behind -i or behind --hypotheses and --references; none with a table."""
+    if options.references is not None and options.hypotheses is None:
+        raise InputError("Expected `--references` together with --hypotheses, but got it alone: name the hypotheses.")
+    if options.input is None:
+        return tuple(options.hypotheses or ()), tuple(options.references or ())
+    if len(options.input) < 2 and options.sources is None:
+        raise InputError(
+            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
+        )
+    return (options.input[0],), tuple(options.input[1:])
+
+
 def references_of(options: argparse.Namespace) -> tuple[str, ...]:
     """Columns of references, each once."""
     default = [] if getattr(options, "field.mode", None) == "source" else ["reference"]

@@ -5,6 +5,9 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_whole
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
@@ -29,15 +32,17 @@ from textmover.types.segments import (
     compared_texts,
 )
 from textmover.types.shown import Shown, View
-from textmover.types.tokens import (
-    PackedEmbeddings,
-    PackedFeatures,
-    SpecialToken,
-    TextFeatures,
-    TokenBatch,
-    TokenEmbeddings,
-    TokenTrait,
-)
+
+if TYPE_CHECKING:
+    from textmover.types.tokens import (
+        PackedEmbeddings,
+        PackedFeatures,
+        SpecialToken,
+        TextFeatures,
+        TokenBatch,
+        TokenEmbeddings,
+        TokenTrait,
+    )
 
 __all__ = [
     "BOUNDS",
@@ -72,3 +77,14 @@ __all__ = [
     "check_whole",
     "compared_texts",
 ]
+
+_TENSORS = (
+    "PackedEmbeddings",
+    "PackedFeatures",
+    "SpecialToken",
+    "TextFeatures",
+    "TokenBatch",
+    "TokenEmbeddings",
+    "TokenTrait",
+)
+__getattr__ = names_of(__name__, dict.fromkeys(_TENSORS, "textmover.types.tokens"))  # torch loads with them

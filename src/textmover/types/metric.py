@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-import torch
-
 from textmover.types.segments import Signature
-from textmover.types.tokens import TextFeatures, TokenBatch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import torch
     from torch import Tensor
     from typing_extensions import Self
+
+    from textmover.types.tokens import TextFeatures, TokenBatch
 
 
 class MatchResult(NamedTuple):

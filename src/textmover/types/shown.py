@@ -5,13 +5,16 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 MOST_ROWS = 12
 """Rows that are shown; attributes hold all of them."""
 
 LONGEST_CELL = 60
 """Characters of a cell that are shown."""
+
+
+T = TypeVar("T")
 
 
 class View(NamedTuple):
@@ -57,6 +60,13 @@ class Shown:
             parts.append(f"<tr>{''.join(f'<{tag}>{html.escape(one)}</{tag}>' for one in row)}</tr>")
         table = f"<table>{''.join(parts[1:])}</table>" if view.rows else ""
         return f"{parts[0]}{table}{f'<p>{view.more}</p>' if view.more else ''}"
+
+
+def shown_tuple(result: type[T]) -> type[T]:
+    """Let a named tuple, which has no other base, show itself as results do."""
+    for name in ("__repr__", "_repr_html_"):
+        setattr(result, name, getattr(Shown, name))
+    return result
 
 
 def _cell(value: object) -> str:

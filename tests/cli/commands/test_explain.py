@@ -40,6 +40,7 @@ def test_the_score_and_its_weights_are_those_of_the_whole_files(run, explained, 
             assert found["score"] == pytest.approx(scores[number - 1], abs=1e-6)
             assert found["segment_score"] == found["score"]
     assert explained("-i", *texts, *metric)["score"] == explained("-i", *texts, "--line", 1, *metric)["score"]
+    assert explained("-t", texts[0], "-r", *texts[1:], "--line", 3, *options) == found
     assert explained("a dog", "the dog", *options)["signature"] != found["signature"]
 
 

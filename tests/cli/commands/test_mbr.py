@@ -55,7 +55,7 @@ def test_the_chosen_texts_are_printed(run, metric, samples):
 def test_every_form_of_input_chooses_alike(run, metric, samples, table, write, monkeypatch, tmp_path):
     texts = run("mbr", "-i", samples, "--num-candidates", 4, *metric).out
     files = [write(f"system{place}.txt", [group[place] for group in GROUPS]) for place in range(4)]
-    assert run("mbr", "-i", *files, *metric).out == texts
+    assert run("mbr", "-t", *files, *metric).out == texts
     assert run("mbr", "--data", table, *metric).out == texts
     packed = tmp_path / "samples.jsonl.gz"
     packed.write_bytes(gzip.compress(table.read_bytes()))

@@ -31,8 +31,19 @@ def test_errors_name_the_options(table, capsys, embedded):
     assert "did you mean 'rating'? Otherwise set `--score-column`" in capsys.readouterr().err
     assert main(["check", "mine.csv", "--output", "mine.csv"]) == 2
     assert "to be a new file, but got the input mine.csv" in capsys.readouterr().err
+    assert main(["check", "mine.csv", "--annotator-column", "rat"]) == 2
+    assert "set `--annotator-column` to the name" in capsys.readouterr().err
     assert main(["check", "nix.csv"]) == 2
     assert "Expected a file at nix.csv" in capsys.readouterr().err
+
+
+def test_a_table_without_a_usable_row_is_an_error(table, capsys, embedded):
+    table.write_text("output,reference,rating\na,b,n/a\n")
+    assert main(["check", "mine.csv"]) == 2
+    said = capsys.readouterr()
+    assert "rating is not a number" in said.out
+    assert "Expected a row to train on in mine.csv, but got none: correct what is listed." in said.err
+    assert not (table.parent / "mine_recipe.yaml").exists()
 
 
 @pytest.mark.slow

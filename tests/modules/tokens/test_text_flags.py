@@ -150,6 +150,9 @@ def test_a_reference_may_repeat_what_it_likes_and_a_hypothesis_stand_for_the_sam
     assert found.counts == {REPETITION: 1}
     assert not same_outputs(["yes"] * 9, [["a", "b"]] * 9).any()
     assert not same_outputs([""] * 9, [[str(number)] for number in range(9)]).any()
+    for size, flagged in ((100, 5), (101, 0)):  # sentences that are in several pairs of a large set are usual
+        rows = [str(number) for number in range(size)]
+        assert same_outputs([*["yes"] * 5, *rows[5:]], [[one] for one in rows]).sum() == flagged
 
 
 def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric, caplog):

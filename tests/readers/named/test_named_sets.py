@@ -1,15 +1,16 @@
 """Every named set from a local server: layouts, interruptions, hashes, full disks, and the forms that readers take."""
 
+import contextlib
 import dataclasses
 import errno
 import json
 import os
-import shutil
 import signal
 
 import published
 import pytest
 
+from textmover.cli.main import main
 from textmover.readers.named import catalogue, fetching, located
 from textmover.readers.named.catalogue import find_parts, named_sets
 from textmover.readers.named.fetching import get_sets
@@ -89,18 +90,27 @@ def big(publishers):
 def test_a_killed_download_goes_on_where_it_was(publishers, tmp_path, monkeypatch, killed):
     path = big(publishers)
 
-    def cut(source, target, _):
-        target.write(source.read(1_000_000))
-        target.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
+    @contextlib.contextmanager
+    def cut(*, shown):
+        yield lambda _, done, total: done and os.kill(os.getpid(), signal.SIGKILL)  # behind the first megabyte
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copyfileobj", cut)
+        patched.setattr("textmover.readers.named.download.progress_bars", cut)
         killed(lambda: get(TREE))
     assert not (tmp_path / "sets" / "ud_ewt").exists()
     assert "en_ewt-ud-dev.conllu: 2 MB after 1 MB that are here" in get(TREE)
     assert publishers.asked == [(path, 0), (path, 1_000_000)]
     assert (tmp_path / "sets/ud_ewt/en_ewt-ud-dev.conllu").read_bytes() == publishers.files[path]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_terminal_shows_the_progress_unless_quiet(publishers, monkeypatch, capsys, quiet):
+    big(publishers)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    assert main(["data", "get", TREE, *(["--quiet"] if quiet else [])]) == 0
+    shown = capsys.readouterr().err
+    assert ("en_ewt-ud-dev.conllu, MB" in shown) is ("3/3" in shown) is not quiet
 
 
 @pytest.mark.parametrize(
@@ -133,19 +143,18 @@ def test_a_complete_part_is_taken(publishers, tmp_path):
 def test_a_full_disk_is_one_sentence_and_the_download_goes_on(publishers, tmp_path, monkeypatch):
     path = big(publishers)
 
-    def full(source, target, _):
-        target.write(source.read(500_000))
-        target.flush()
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(_, done, total):
+        if done:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(shutil, "copyfileobj", full)
+        patched.setattr("textmover.readers.named.download.progress_bars", lambda **_: contextlib.nullcontext(full))
         with pytest.raises(
             InputError, match=r"Expected space for en_ewt-ud-dev\.conllu in .*, but the disk is full: .*TEXTMOVER_DATA"
         ):
             get(TREE)
     get(TREE)
-    assert publishers.asked[-1] == (path, 500_000)
+    assert publishers.asked[-1] == (path, 1_000_000)
 
 
 def test_a_disk_that_is_full_while_the_table_is_written(small, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import first_given
+from textmover.readers.column_flags import files_of
 from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     """Explain the scores of the pairs that the options name."""
     take_default(options)
     files = _files(options)
-    target = choose_target(options, options.input or ())
+    target = choose_target(options, files.paths if files else ())
     rows, remark = ([_given(options)], "") if files is None else _lines(options, files, target.format)
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.modules.tokens.given_texts import normalize_references
@@ -78,19 +79,19 @@ def _placed(row: Row, *, several: bool) -> Iterator[None]:
 
 def _files(options: argparse.Namespace) -> TextFiles | None:
     """The files that the options name; ``None`` where the texts themselves are given."""
-    if options.input is None:
+    hypotheses, references = files_of(options)
+    if not hypotheses:
         if alone := first_given(options, "line", "lines"):
             raise InputError(f"Expected `{alone}` together with -i, but got it alone: name the files.")
         return None
     if options.texts:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
-    if len(options.input) < 2 and options.sources is None:
-        raise InputError(
-            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
-        )
+    if len(hypotheses) > 1:
+        raise InputError(f"Expected one file behind --hypotheses, but got {len(hypotheses)}: name one system.")
+    files = TextFiles(hypotheses, references, source=options.sources)
     if options.fit_on is not None:
-        check_once([*options.input, options.fit_on])
-    return TextFiles((options.input[0],), tuple(options.input[1:]), source=options.sources)
+        check_once([*files.paths, options.fit_on])
+    return files
 
 
 def _given(options: argparse.Namespace) -> Row:

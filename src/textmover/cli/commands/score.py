@@ -8,14 +8,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from textmover.cli.options.columns import refuse_table_options, source_of
-from textmover.readers.column_flags import references_of
+from textmover.readers.column_flags import files_of, references_of
 from textmover.readers.lines import check_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.score_files import Target, choose_target
 from textmover.runs.shards.manifest import receipt_path
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import take_default
-from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
@@ -49,8 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
     """The rows that the options name."""
-    if options.references is not None and options.hypotheses is None:
-        raise InputError("Expected `--references` together with --hypotheses, but got it alone: name the hypotheses.")
+    files = files_of(options)
     if options.data is not None:
         return TableFile(
             options.data,
@@ -63,16 +61,9 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             source=source_of(options),
             keep=tuple(dict.fromkeys(options.keep_columns or ())),
         )
-    flag = "-i" if options.input is not None else "--hypotheses"
-    refuse_table_options(options, flag)
+    refuse_table_options(options, "--hypotheses" if options.input is None else "-i")
     lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
-    if options.input is None:
-        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), *lacking, options.sources)
-    if len(options.input) < 2 and options.sources is None:
-        raise InputError(
-            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
-        )
-    return TextFiles((options.input[0],), tuple(options.input[1:]), *lacking, options.sources)
+    return TextFiles(*files, *lacking, options.sources)
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:

@@ -14,6 +14,7 @@ from textmover.files import atomic_file, check_output
 from textmover.modules.tokens.text_flags import text_flags
 from textmover.readers.column_flags import COLUMN_FLAGS, flags_named
 from textmover.terminal import print_table
+from textmover.types import InputError
 
 ROLES = {"references": "reference", "groups": "group"}
 """Options of columns whose name is not that of their role."""
@@ -26,7 +27,9 @@ def run(options: argparse.Namespace) -> None:
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
     given = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
     metric = load_metric(default_metric({}))
-    with flags_named({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
+    with flags_named(
+        {**COLUMN_FLAGS, "groups": "--group-column", "annotator": "--annotator-column", "scale": "--scale"}
+    ):
         found = check_table(
             options.table,
             given,
@@ -38,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{view.headline}\n\n")
     rows = [tuple(map(str, one)) for one in found.findings]
     print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
+    if not found.segments:
+        raise InputError(f"Expected a row to train on in {options.table}, but got none: correct what is listed.")
     if found.recipe is None:
         sys.stdout.write("\nNo recipe: the table cannot be trained on as it is.\n")
         return

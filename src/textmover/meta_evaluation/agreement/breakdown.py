@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
 from textmover.meta_evaluation.statistics.kernel import check_statistic, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
-from textmover.types import InputError
+from textmover.types import InputError, View
+from textmover.types.shown import shown_tuple
 
 
+@shown_tuple
 class BinAgreement(NamedTuple):
     """Agreement on the segments whose length, or rating, lies in one range.
 
@@ -42,6 +44,14 @@ class BinAgreement(NamedTuple):
     counted: int
     lower: Vector
     upper: Vector
+
+    def view(self) -> View:
+        """Show the range, and the agreement of each metric."""
+        rows = [
+            (place, *values) for place, values in enumerate(zip(self.values, self.lower, self.upper, strict=True), 1)
+        ]
+        headline = f"{self.low:g} to {self.high:g}: {self.segments:,} segments, {self.groups} of {self.among} groups"
+        return View(headline, ("metric", "agreement", "low", "high"), rows)
 
 
 class MetricCorrelations(NamedTuple):

@@ -24,12 +24,14 @@ from textmover.meta_evaluation.statistics.scores import (
     levelled,
     paired_scores,
 )
-from textmover.types import InputError
+from textmover.types import InputError, View
+from textmover.types.shown import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
 """Agreement of the means of systems, as functions of rows."""
 
 
+@shown_tuple
 class SystemAgreement(NamedTuple):
     """Agreement of the mean scores of systems.
 
@@ -46,6 +48,13 @@ class SystemAgreement(NamedTuple):
     metric_means: Vector
     human_means: Vector
     segments: NDArray[np.int64]
+
+    def view(self) -> View:
+        """Show the value, and the means of each system."""
+        rows = list(zip(self.systems, self.metric_means, self.human_means, self.segments, strict=True))
+        return View(
+            f"agreement {self.value:.4f} on {len(rows)} systems", ("system", "metric", "people", "segments"), rows
+        )
 
 
 class SoftPairwiseAccuracy(NamedTuple):

@@ -192,7 +192,9 @@ def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return which hypotheses stand for many different references, bool ``[n]``; empty ones are not counted.
+    """Return which hypotheses stand for many different references and segments, bool ``[n]``; empty ones do not count.
+
+    Tables of sentence pairs, such as STS, repeat sentences too, but none in a twentieth of their pairs.
 
     Example:
         >>> same_outputs(["yes"] * 5 + ["no"], [[name] for name in "abcdef"]).tolist()
@@ -202,6 +204,6 @@ def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
     if len(hypotheses) - len(set(hypotheses)) >= MANY - 1:
         pairs = set(zip(hypotheses, map(tuple, references), strict=True))
         answers = Counter(text for text, _ in pairs if text.strip())
-        many = {text for text, number in answers.items() if number >= MANY}
+        many = {text for text, number in answers.items() if number >= max(MANY, len(hypotheses) / 20)}
         found[:] = [text in many for text in hypotheses]
     return found

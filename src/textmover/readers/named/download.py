@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import http.client
+import math
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from textmover._version import __version__
+from textmover.terminal import progress_bars
 from textmover.types import InputError
 
 MIRROR = "TEXTMOVER_DATA_MIRROR"
@@ -22,6 +23,7 @@ MIRROR = "TEXTMOVER_DATA_MIRROR"
 HUB = "https://huggingface.co"
 ATTEMPTS = 5
 LARGE = 1_000_000  # bytes
+NO_BARS = "HF_HUB_DISABLE_PROGRESS_BARS"  # that of the hub's library, which `--quiet` sets, too
 TIMEOUT = 60.0  # seconds without a byte
 FULL = (errno.ENOSPC, errno.EDQUOT)
 TOO_FAR = 416  # the range begins behind the end: the file is complete
@@ -108,9 +110,14 @@ def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
             if length is not None and int(length) >= LARGE:
                 already = f" after {have / 1e6:,.0f} MB that are here" if goes_on else ""
                 tell(f"  {part.stem}: {int(length) / 1e6:,.0f} MB{already}")
-            with part.open("ab" if goes_on else "wb") as out:
+            shown = length is not None and int(length) >= LARGE and os.environ.get(NO_BARS) != "1"
+            with part.open("ab" if goes_on else "wb") as out, progress_bars(shown=shown) as advance:
                 start = out.tell()
-                shutil.copyfileobj(answer, out, 1 << 20)
+                total = math.ceil((start + int(length or 0)) / LARGE)
+                advance(bar := f"{part.stem}, MB", start // LARGE, total)
+                while block := answer.read(LARGE):
+                    out.write(block)
+                    advance(bar, 1, total)
                 whole = length is None or out.tell() - start == int(length)
     except HTTPError as error:
         if error.code != TOO_FAR or not have:

@@ -68,7 +68,7 @@ WARNINGS = {
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
     "script": "had a text in another script than the metric was made for",
     "repetition": "had a hypothesis that repeats one phrase",
-    "same output": f"had a hypothesis that stands for {MANY} or more different references",
+    "same output": f"had a hypothesis that stands for {MANY} or more different references, a twentieth of all",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
