@@ -93,6 +93,11 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
     at_first = {"reference": first[0], "source": second[0], "both": 0.7 * first[0] + 0.3 * second[0]}[mode]
     assert found == pytest.approx([at_first, second[1], second[2], first[3]], abs=1e-6)
     assert f"mode:{mode}+fallback" in str(scorer.signature)
+    fallen = {"reference": [1, 2], "source": [3], "both": [1, 2, 3]}[mode]
+    assert np.flatnonzero(scorer.score(HYPOTHESES, references, sources).flags["fallback"]).tolist() == fallen
+    for sides in ((REFERENCES, None), (None, SOURCES)):  # one that none has was not given
+        counts = scorer.score(HYPOTHESES, *sides).counts
+        assert ("fallback" in counts) == (mode == ("source" if sides[1] is None else "reference"))
     with pytest.raises(InputError, match=r"a reference or a source for each hypothesis, .* but number 2 has none"):
         scorer.score(HYPOTHESES[:2], [["a"], []], ["b", None])
 

@@ -185,10 +185,14 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
 
 
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
-    """Return which segments lack a side that the metric reads, so that the other stands in for it, bool ``[n]``."""
+    """Return which segments lack a side that the metric reads, so that the other stands in for it, bool ``[n]``.
+
+    Where it reads both, a side that no segment has was not given, and is not missing.
+    """
     mode = getattr(metric, "mode", "reference")
-    lacking = ((mode != "source" and not one) or (mode != "reference" and one.source is None) for one in compared)
-    return np.fromiter(lacking, dtype=bool, count=len(compared))
+    lacking = np.array([(not one, one.source is None) for one in compared], dtype=bool).reshape(-1, 2)
+    lacking &= (mode != "source", mode != "reference")
+    return (lacking & ~lacking.all(axis=0) if mode == "both" else lacking).any(axis=1)
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
