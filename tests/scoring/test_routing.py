@@ -7,10 +7,9 @@ import pytest
 
 from textmover.cli.main import main
 from textmover.modules.encoder.source import MULTILINGUAL
-from textmover.runs import score_inputs
 from textmover.scoring import Scorer, scorer_options
 from textmover.scoring.field_flags import FIELD, given_fields
-from textmover.types import InputError
+from textmover.types import InputError, SourcedReferences
 
 ENGLISH = ["The train arrives at eight o'clock and the cat is asleep."] * 5
 GERMAN = ["Der Zug kommt um acht Uhr an, und die Katze schläft auf dem Stuhl."] * 5
@@ -31,42 +30,72 @@ def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, m
     monkeypatch.setattr(scorer_options, "released_folder", lambda name: released)
     options = argparse.Namespace(model="auto")
     with caplog.at_level(logging.WARNING):
-        scorer_options.take_by_language(options, *sides)
+        scorer_options.take_by_language(options, sides[0], [[text] for text in sides[1]])
     assert (options.model, given_fields(options)) == (model, fields)
     told = [one.message for one in caplog.records]
-    expected = f"The texts are not all English: {model} over {MULTILINGUAL} scores them."
+    taken = model if released else f"twmd on {MULTILINGUAL}"
+    expected = f"{taken} scores these texts, since they are not all English."
     assert told == ([] if model == "textmover-general" else [expected])
 
 
 def test_an_encoder_beside_it_is_refused():
     options = argparse.Namespace(model="auto", **{f"{FIELD}encoder": "x"})
     with pytest.raises(InputError, match="Expected `--model auto` or `--encoder`, but got both"):
-        scorer_options.take_by_language(options, ENGLISH)
+        scorer_options.take_by_language(options, ENGLISH, [])
 
 
-@pytest.mark.parametrize(
-    ("flag", "other", "expected"),
-    [
-        ("--references", ENGLISH[0], "textmover-general"),
-        ("--references", CHINESE[0], "twmd"),
-        ("--sources", CHINESE[0], "twmd"),
-    ],
-)
-def test_score_reads_texts_before_it_takes_a_metric(monkeypatch, tmp_path, flag, other, expected):
+COMMANDS = {
+    "score": "-i h.txt r.txt",
+    "score by source": "-i h.txt -s r.txt",
+    "compare": "-t h.txt o.txt -r r.txt",
+    "rank": "-t h.txt o.txt -r r.txt",
+    "rank by source": "-t h.txt o.txt -s r.txt",
+    "rank long": "--data t.csv --system-column system",
+    "mbr": "-i r.txt --num-candidates 1",
+    "explain": "-i h.txt r.txt",
+    "evaluate": "--data t.csv --samples 5",
+}
+
+
+@pytest.mark.parametrize(("other", "expected"), [(ENGLISH[0], "textmover-general"), (GERMAN[0], "twmd")])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_read_texts_before_they_take_a_metric(monkeypatch, tmp_path, command, other, expected):
     class ReachedError(Exception):
         pass
 
-    def load_scorer(options):
+    def build_scorer(options, *_, **__):
         raise ReachedError(options.model)
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(scorer_options, "released_folder", lambda name: None)
-    monkeypatch.setattr(score_inputs, "load_scorer", load_scorer)
-    for name, text in (("h.txt", ENGLISH[0]), ("r.txt", other)):
+    monkeypatch.setattr(scorer_options, "build_scorer", build_scorer)
+    for name, text in (("h.txt", ENGLISH[0]), ("o.txt", ENGLISH[0]), ("r.txt", other)):
         (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+    rows = [f'{system},"{ENGLISH[0]}","{other}",{score}' for score, system in enumerate("abc")]
+    (tmp_path / "t.csv").write_text("\n".join(["system,hypothesis,reference,score", *rows]), encoding="utf-8")
     with pytest.raises(ReachedError, match=expected):
-        main(["score", "--hypotheses", str(tmp_path / "h.txt"), flag, str(tmp_path / "r.txt"), "--model", "auto"])
+        main([command.split()[0], *COMMANDS[command].split(), "--model", "auto"])
+
+
+def test_sources_that_nobody_asks_for_do_not_choose_the_metric(monkeypatch):
+    options = argparse.Namespace(model="auto")
+    scorer_options.take_by_language(options, ENGLISH, [SourcedReferences([ENGLISH[0]], GERMAN[0])])
+    assert options.model == "textmover-general"
+
+
+@pytest.mark.parametrize(
+    "texts", [GERMAN, ["Le train arrive à huit heures et le chat dort."], ["Hoy hace frío en la ciudad."]]
+)
+def test_other_languages_are_warned_of_once(embedded, caplog, texts):
+    scorer = Scorer.from_pretrained("twmd")
+    for _ in range(2):
+        assert scorer.score(texts, [ENGLISH[0]] * len(texts)).counts == {"language": len(texts)}
+    told = [one.message for one in caplog.records if "does not look English" in one.message]
+    assert len(told) == 1
+    assert "`--model auto`" in told[0]
+    assert scorer.score(ENGLISH, ENGLISH).counts == {}
 
 
 def test_elsewhere_it_is_refused_with_the_way_out():
-    with pytest.raises(InputError, match=r"but got 'auto'\. `auto` is for `textmover score`"):
+    with pytest.raises(InputError, match=r"but got 'auto'\. `auto` is for commands that read texts"):
         Scorer.from_pretrained("auto")

@@ -130,7 +130,8 @@ def check_known(name: str) -> None:
         f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` of "
         "the repository: give the path."
     )
-    hint = "`auto` is for `textmover score`, which reads texts before it takes a metric." if name == AUTO else ""
+    hint = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
+    hint = hint if name == AUTO else ""
     raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else hint)
 
 

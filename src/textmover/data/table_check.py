@@ -52,6 +52,7 @@ UNUSABLE = (
 FLAGGED = {
     "unknown": ("over a tenth of the tokens are unknown", "their scores mean little: set `encoder` for this script"),
     "script": ("another script than the metric's", "set `encoder`, such as multilingual"),
+    "language": ("not English, it seems, which the metric is for", "set `encoder`, such as multilingual"),
     "truncated": ("longer than the encoder reads", "the end is not read: `long_texts: window` reads it"),
     "repetition": ("one phrase repeated", "kept"),
 }

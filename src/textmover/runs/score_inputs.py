@@ -21,7 +21,7 @@ from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, ro
 from textmover.runs.shards.streaming import fit_on_rows, score_shards
 from textmover.scoring.engine.threads import read_ahead
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import AUTO, load_scorer, take_by_language
+from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -33,10 +33,8 @@ def texts_and_scorer(
     """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
     reading = held.enter_context(contextlib.closing(_shards_of(rows, options)))
     first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
-    if options.model == AUTO:
-        read = [row for shard in first for row in shard.rows]
-        sides = zip(*((row.hypotheses, row.references, (row.source or "",)) for row in read), strict=True)
-        take_by_language(options, *(list(itertools.chain.from_iterable(side)) for side in sides))
+    read = [row for shard in first for row in shard.rows]
+    take_by_language(options, (text for row in read for text in row.hypotheses), [row.references for row in read])
     scorer = load_scorer(options)
     if not scorer.metric.fits_on_call:
         return scorer, itertools.chain(first, reading)

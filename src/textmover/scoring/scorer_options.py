@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textmover.checkpoints.hub import AUTO as AUTO
@@ -18,6 +18,7 @@ from textmover.checkpoints.hub import (
 )
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.modules.encoder.source import MULTILINGUAL
+from textmover.readers import column_flags
 from textmover.readers.segments import read_lines
 from textmover.scoring.field_flags import FIELD, given_fields
 from textmover.types import InputError
@@ -38,21 +39,29 @@ def take_default(options: argparse.Namespace) -> None:
         options.model = default_metric(given_fields(options))
 
 
-def take_by_language(options: argparse.Namespace, *sides: Sequence[str]) -> None:
-    """Name the metric of ``--model auto``: the default one where both sides of the texts are English."""
+def take_by_language(
+    options: argparse.Namespace, hypotheses: Iterable[str], references: Sequence[Sequence[str]]
+) -> None:
+    """Name the metric of ``--model auto``, if that is asked for: the default one where all sides are English."""
     from textmover.modules.tokens.text_flags import is_english
 
+    if options.model != AUTO:
+        return
     if "encoder" in given_fields(options):
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
+    sides = [list(hypotheses), [text for one in references for text in one]]
+    if column_flags.source_column(options) or getattr(options, "sources", None):
+        sides.append([source for one in references if (source := getattr(one, "source", None))])
     if all(map(is_english, sides)):
         options.model = DEFAULT_METRIC
         return
     if released_folder(MULTILINGUAL_METRIC):
-        options.model = MULTILINGUAL_METRIC
+        options.model = taken = MULTILINGUAL_METRIC
     else:
         options.model = DEFAULT_PRESET
         setattr(options, f"{FIELD}encoder", MULTILINGUAL)
-    logger.warning("The texts are not all English: %s over %s scores them.", options.model, MULTILINGUAL)
+        taken = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
+    logger.warning("%s scores these texts, since they are not all English.", taken)
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:

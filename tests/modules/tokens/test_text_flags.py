@@ -23,7 +23,7 @@ from textmover.report.explanation.wording import FLAGS, flag_notes
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pairs import WARNINGS, unusual
 
-UNKNOWN, SCRIPT, REPETITION = "unknown", "script", "repetition"
+UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"
 TEXTS = {
     "Доброе утро, как дела?": {SCRIPT},
     "Сегодня хорошая погода.": {SCRIPT},
@@ -58,6 +58,13 @@ TEXTS = {
     "我不知道。我不知道。我不知道。我不知道。": {UNKNOWN, SCRIPT, REPETITION},
     "Thank you so much!!!!!!!!!!!!!!!!!!!!": set(),
     "": set(),
+    "Ich weiß nicht, wo meine Schlüssel sind.": {LANGUAGE},
+    "Mon frère veut acheter une nouvelle voiture.": {LANGUAGE},
+    "Mi hermano compró ayer un coche nuevo.": {LANGUAGE},
+    "Kardeşim dün yeni bir araba aldı.": {LANGUAGE},
+    "Il treno arriva alla stazione alle otto e il gatto dorme su una sedia di legno in casa mia da ieri": {LANGUAGE},
+    "Il treno arriva alle otto": set(),
+    "Renée's brother Jürgen bought a new car yesterday.": set(),
 }
 """Flags of texts with the embedded encoder, which was made for English: 13 scripts, emoji, code, mixed texts, loops."""
 
@@ -85,7 +92,7 @@ def test_plain_english_is_not_flagged(metric, shared_folder):
     flagged = sum(
         text_flags(metric.tokenize(texts[start : start + 64]), metric.languages)[name].sum()
         for start in range(0, len(texts), 64)
-        for name in (UNKNOWN, SCRIPT, REPETITION)
+        for name in (UNKNOWN, SCRIPT, LANGUAGE, REPETITION)
     )
     assert len(texts) == 10_000
     assert flagged < 0.001 * len(texts)

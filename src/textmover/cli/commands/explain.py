@@ -14,7 +14,7 @@ from textmover.readers.column_flags import files_of
 from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
-from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
 from textmover.types import InputError, NoReferenceError, SourcedReferences
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):
             normalize_references(row.hypotheses, [row.references], row.source and [row.source])
+    take_by_language(options, (row.hypotheses[0] for row in rows), [row.references for row in rows])
     scorer = load_scorer(options)
     if scorer.metric.fits_on_call:
         _fit(scorer, rows[0], files)

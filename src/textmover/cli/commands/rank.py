@@ -17,7 +17,7 @@ from textmover.readers.system_scores import READY, SystemTable, read_system_tabl
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
 from textmover.runs.score_systems import score_pairs
-from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def _long(options: argparse.Namespace) -> _Scored:
     if table.scores is not None:
         signature = f"{READY}:{Path(options.data).name}|column:{options.metric_column}"
         return _Scored(table, table.scores, signature, not options.lower_is_better)
+    take_by_language(options, table.hypotheses, table.references)
     scorer = load_scorer(options)
     scores = score_pairs(scorer, table.hypotheses, table.references, parts=PART, shown=not options.quiet)
     return _Scored(table, scores, str(scorer.signature), scorer.metric.higher_is_better)

@@ -17,7 +17,7 @@ from textmover.readers.system_scores import digest_signature, read_system_scores
 from textmover.report.templating import check_jinja
 from textmover.runs.score_systems import score_pairs
 from textmover.scoring.field_flags import given_fields
-from textmover.scoring.scorer_options import load_scorer
+from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -73,10 +73,11 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     files = _files(options)
     names = _names(files.systems, options.names, files=options.hypotheses is not None)
     rows = _rows(files)
-    scorer = load_scorer(options)
     # All texts of a system together; each distinct pair is scored once.
     hypotheses = [row.hypotheses[place] for place in range(len(names)) for row in rows]
     references = [row.references for row in rows] * len(names)
+    take_by_language(options, hypotheses, references)
+    scorer = load_scorer(options)
     count = len(rows)
     found = score_pairs(scorer, hypotheses, references, parts=count, shown=not options.quiet)
     scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}

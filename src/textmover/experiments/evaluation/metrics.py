@@ -12,7 +12,7 @@ from textmover.checkpoints.hub import default_metric
 from textmover.meta_evaluation import MetricScores
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
-from textmover.scoring.scorer_options import folder_limit, load_scorer
+from textmover.scoring.scorer_options import AUTO, folder_limit, load_scorer, take_by_language
 from textmover.types import InputError, Judgements
 
 if TYPE_CHECKING:
@@ -58,11 +58,18 @@ class Metrics:
         given = options.baselines
         self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
         _check_distinct([*self.models, *self.baselines, *columns])
+        self._auto: dict[str, dict[str, object]] = {}  # options of the metric that `auto` stands for
         self._memory: EncoderMemory | None = None
         self.scorers: dict[str, Scorer] = {}
 
     def check(self, sets: Sequence[Judgements], ready: Sequence[Sequence[MetricScores]]) -> None:
         """Make sure before the work that every set has each metric once, and the one that others are compared with."""
+        if AUTO in self.models:
+            texts = [text for one in sets for text in one.hypotheses]
+            auto = argparse.Namespace(**{**vars(self._options), "model": AUTO})
+            take_by_language(auto, texts, [one for each in sets for one in each.references])
+            self.models = tuple(auto.model if name == AUTO else name for name in self.models)
+            self._auto = {auto.model: vars(auto)}
         against = self._options.against
         for one, rows in zip(sets, ready, strict=True):
             names = [*self.models, *self.baselines, *(row.name for row in rows)]
@@ -84,7 +91,8 @@ class Metrics:
         if several:
             self._memory = shared_memory(self._options, "several models, which share their encoder")
         for name in self.models:
-            one = argparse.Namespace(**{**vars(self._options), "model": name, "quiet": True})
+            own = self._auto.get(name, vars(self._options))
+            one = argparse.Namespace(**{**own, "model": name, "quiet": True})
             self.scorers[name] = load_scorer(one, self._memory, one_of_several=several)
 
     @property

@@ -21,8 +21,8 @@ MOST = 0.1
 PHRASE, TIMES, FEWEST = 16, 3, 12
 """Longest phrase whose repetition is noticed, least times that it is said, and shortest such text, in words."""
 
-FEW_WORDS, GRAMMAR = 20, 0.2
-"""Words that tell the language of texts, and least share of English stop words in English."""
+FEW_WORDS, GRAMMAR, BEGINNING = 20, 0.2, 300
+"""Words that tell the language of texts, least share of English stop words in English, and characters looked at."""
 
 MANY = 5
 """Different references to one hypothesis from which on it is flagged."""
@@ -101,12 +101,16 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
     ordinary = batch.mask & (batch.special == 0)
     known = ordinary if batch.unknown is None else ordinary & (batch.unknown == 0)
     lacking = np.array([len(words) for words in batch.unknown_words or ()])
+    script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
+    guessed = [
+        tuple(languages) == ("en",) and not marked and not is_english([text[:BEGINNING]])
+        for text, marked in zip(batch.texts, script, strict=True)
+    ]
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
         "unknown": none if batch.unknown_words is None else lacking > MOST * (lacking + known.sum(dim=1).numpy()),
-        "script": np.array(
-            [not one.isascii() and other_script(one, languages) != "" for one in batch.texts], dtype=bool
-        ),
+        "script": np.array(script, dtype=bool),
+        "language": np.array(guessed, dtype=bool),
         "repetition": _repeats(batch, ordinary.numpy()) if batch.mask.shape[1] >= FEWEST else none,
     }
 
@@ -132,16 +136,18 @@ def other_script(text: str, languages: Sequence[str]) -> str:
 def is_english(texts: Sequence[str]) -> bool:
     """Return whether texts are English by and large: few in other scripts, and a fifth of the words those of grammar.
 
-    English texts have two fifths of such words, other languages a tenth at most. Too few words tell nothing.
+    English texts have two fifths of such words, other languages a tenth at most; one more stands for chance. Few words
+    tell nothing, unless there are letters that English lacks.
 
     Example:
         >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
         (True, False)
     """
-    if sum(other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
+    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
         return False
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
-    return len(words) < FEW_WORDS or sum(map(ENGLISH.__contains__, words)) >= GRAMMAR * len(words)
+    few = len(words) < FEW_WORDS and all(map(str.isascii, words))
+    return few or sum(map(ENGLISH.__contains__, words)) + 1 >= GRAMMAR * len(words)
 
 
 @functools.cache

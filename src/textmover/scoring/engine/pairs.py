@@ -67,6 +67,7 @@ WARNINGS = {
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
     "script": "had a text in another script than the metric was made for",
+    "language": "had a text that does not look English, which the metric was made for",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": f"had a hypothesis that stands for {MANY} or more different references, a twentieth of all",
     "copied": "had a hypothesis that is its source, copied",
@@ -81,6 +82,7 @@ READS = "take `--model auto`, or `twmd` with an encoder that reads it, such as m
 WAYS_OUT = {
     "unknown": f"such scores mean little; {READS} for other scripts or roberta-base for symbols",
     "script": f"such scores mean little; {READS}",
+    "language": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
