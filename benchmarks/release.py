@@ -5,7 +5,7 @@
 The released metric scores 1 for identical texts and about 0 for unrelated ones: the scale that training had fitted to
 the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. Its card holds the
 agreement with people on the ladder's sets, beside that of the metric that training started from; test sets only with
-``--test``, once the recipe is fixed. With ``--compare`` it is told how far what was made is from an earlier make of it:
+``--test``, once the recipe is fixed. ``--compare`` prints how far the metric is from an earlier one:
 other processors and versions of PyTorch round otherwise, so that trained weights are not the same bit for bit.
 """
 

@@ -273,7 +273,7 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
 
 
 def about(name: str, spec: Mapping[str, Any], material: Material, release: Path, found: Figures) -> dict[str, Any]:
-    """What there is to know about a network, for its file."""
+    """Description of a network, for its file."""
     recipe = spec["networks"][name]
     rated = recipe["targets"] == "ratings"
     entries = [spec["ratings"]] if rated else [*spec["plain"], *spec["paraphrases"]]

@@ -14,7 +14,7 @@ RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"
 """Marks in a row, which the treebank takes for one."""
 
 BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"
-"""What is no word of its own before a hyphen."""
+"""Parts before a hyphen that are not words."""
 
 WHOLE = rf"(?i:(?:{BOUND})-[a-z]+|\d{{3}}-\d{{4}}|(?:1-)?\d{{3}}-\d{{3}}-\d{{4}}|b/c|w/o|#\w+|{RUN})"
 """What is one word: compounds with a bound part, telephone numbers, tags, marks in a row."""

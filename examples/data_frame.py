@@ -1,6 +1,6 @@
 """Scores as a column of a pandas data frame.
 
-pandas is no dependency of the project: ``pip install pandas``.
+pandas is not a dependency: ``pip install pandas``.
 
     python examples/data_frame.py
 """

@@ -40,9 +40,9 @@ MERGING = "a: &a {k: 1}\n" + "".join(
         ("a: " + "1" * 5000, "numbers of at most 1,000 characters, but got one of 5,000 in line 1"),
         ("9" * 200_000 + "a: 1", "numbers of at most|to be YAML"),
         ("a: " + "1:" * 5000 + "1", "numbers of at most 1,000 characters"),
-        ("a: !!timestamp 2001-99-99", "to be YAML, but got 'a value that is no timestamp' in line 1"),
-        ("a: 1\nb: !!bool maybe", "to be YAML, but got 'a value that is no bool' in line 2"),
-        ("a: !!int ''", "to be YAML, but got 'a value that is no int'"),
+        ("a: !!timestamp 2001-99-99", "to be YAML, but got 'a value that is not timestamp' in line 1"),
+        ("a: 1\nb: !!bool maybe", "to be YAML, but got 'a value that is not bool' in line 2"),
+        ("a: !!int ''", "to be YAML, but got 'a value that is not int'"),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("a: [b\nc: d", "to be YAML, but got .* in line 2"),
         ("a: \0", "to be YAML, but got 'special characters are not allowed'"),
@@ -129,7 +129,7 @@ def test_a_pipe_with_nobody_at_its_other_end_is_refused_and_leaves_nothing(tmp_p
     monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.1))
     os.mkfifo(tmp_path / "pipe")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    with pytest.raises(InputError, match=rf"nobody opened it within 0\.1 seconds: start what {missing} first"):
+    with pytest.raises(InputError, match=rf"none opened it within 0\.1 seconds: start the one that {missing} first"):
         opened(tmp_path / "pipe")
     assert threading.active_count() == threads
     assert len(os.listdir("/proc/self/fd")) == before

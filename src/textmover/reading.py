@@ -105,7 +105,7 @@ class _Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
         except (ValueError, LookupError, AttributeError) as error:
             tag = node.tag.rpartition(":")[2]
-            raise yaml.MarkedYAMLError(problem=f"a value that is no {tag}", problem_mark=node.start_mark) from error
+            raise yaml.MarkedYAMLError(problem=f"a value that is not {tag}", problem_mark=node.start_mark) from error
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -147,8 +147,8 @@ def open_pipe(path: Path | str, flag: int) -> int:
             return opening.result(most_of("pipe_seconds"))
         except TimeoutError:
             raise InputError(
-                f"Expected somebody to {did} the pipe {path}, but nobody opened it within {most_of('pipe_seconds')} "
-                f"seconds: start what {does} it first."
+                f"Expected a program to {did} the pipe {path}, but none opened it within {most_of('pipe_seconds')} "
+                f"seconds: start the one that {does} it first."
             ) from None
         finally:
             if not opening.done():

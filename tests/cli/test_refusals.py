@@ -229,8 +229,8 @@ CASES = {
         --dimension fluency | Expected `--dimension` to be one of score in ratings, but got 'fluency'
         --set wmt-da --group lp | from --set or from flags, but got --set wmt-da and --group
         --set wmt | did you mean 'wmt-da'?
-        --level per-item | Expected ratings to say its items for pearson per-item
-        --statistic darr | Expected ratings to say preferences for darr, but got ratings alone: derive
+        --level per-item | Expected ratings to name its items for pearson per-item
+        --statistic darr | Expected ratings to hold preferences for darr, but got ratings alone: derive
         --statistic accuracy --level pooled | Expected the level of accuracy to be systems
         --pair-rate 0.5 | Expected `--pair-rate` to be 1 for pearson
         --scores gone.txt | Expected a file at gone.txt

@@ -56,6 +56,27 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
+TURNS = re.compile(
+    r"\b(is told|told of|what is told|says of|as the page has it|(?<!\"run )anew|(?<!there )is no(?! longer)|to be had|"
+    r"what there is to know|the others'|by themselves|for the worse|as people give them|a make|"
+    r"values that are no numbers|ready scores|given texts)\b",
+    re.IGNORECASE,
+)
+"""Turns that have to be read twice."""
+
+
+def test_no_sentence_has_to_be_read_twice():
+    places = ("src", "docs", "examples", "configs", "checkpoints", "benchmarks")
+    texts = [path for place in places for path in (ROOT / place).rglob("*.*")] + [*ROOT.glob("*.md")]
+    found = [
+        f"{path.relative_to(ROOT)}: {turn[0]}"
+        for path in texts
+        if path.suffix in (".py", ".md", ".txt", ".yaml")
+        for turn in TURNS.finditer(" ".join(path.read_text(encoding="utf-8").split()))
+    ]
+    assert found == []
+
+
 MOST_WORDS = 45_000
 
 

@@ -81,7 +81,7 @@ def test_a_process_that_shows_no_life_is_not_waited_for(both, monkeypatch):
     second._over.set()
     failure = first.wait()
     assert isinstance(failure, InputError)
-    assert "Expected all 2 processes to go on, but number 1 has given no sign of life" in str(failure)
+    assert "Expected all 2 processes to go on, but number 1 has been silent" in str(failure)
 
 
 def test_a_stop_reaches_the_others(both, monkeypatch):

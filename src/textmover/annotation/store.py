@@ -197,7 +197,7 @@ class AnnotatorFile:
         except OSError as error:
             raise InputError(
                 f"Expected to be able to write into {lock.parent}, but got: {error.strerror or error}. "
-                "Make room, or see to its permissions."
+                "Free some space, or check its permissions."
             ) from error
         try:
             yield

@@ -67,9 +67,7 @@ def listen(host: str, port: int) -> socket.socket:
             reason = f"Expected port {port} to be free, but another program uses it: choose another one with --port, "
             raise InputError(f"{reason}or any that is free with --port 0.") from error
         if code in (errno.EACCES, errno.EPERM):
-            raise InputError(
-                f"Expected to be allowed to use port {port}, but am not: choose one above 1023."
-            ) from error
+            raise InputError(f"Expected permission to use port {port}, but got none: choose one above 1023.") from error
         raise InputError(
             f"Expected `--host` to be an address of this computer, but got {host!r}: 127.0.0.1 is usual."
         ) from error

@@ -194,8 +194,7 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
     counts = torch.stack([one.cpu() for one in tensors])
     if not name.endswith(".count") or bool((counts == 0).any()):
         raise InputError(
-            f"Expected {name} to be the same in all metrics, but it is not, so their statistics were fitted on other "
-            "texts or in some of them only: give texts to fit them on again."
+            f"Expected {name} to be the same in all metrics, but it differs: give texts to fit the statistics on again."
         )
     return counts.max(dim=0).values.to(first)
 

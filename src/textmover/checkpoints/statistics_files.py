@@ -120,7 +120,7 @@ def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
         if name not in room:
             way = f"choose {SETTINGS[name]}" if name in SETTINGS else "install a newer textmover"
             raise InputError(
-                f"Expected {one.path} to hold statistics that the metric has room for, but got {name}: {way}, or leave "
+                f"Expected {one.path} to hold statistics that the metric reads, but got {name}: {way}, or leave "
                 "the file out."
             )
     if "idf" in found and "idf_hypothesis" in room and "idf_hypothesis" not in found:

@@ -50,7 +50,7 @@ def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
         raise InputError(
-            f"Expected to be able to write the checkpoint {path}, but got: {reason}. Make room."
+            f"Expected to be able to write the checkpoint {path}, but got: {reason}. Free some space."
         ) from error
     return comment
 
@@ -123,8 +123,8 @@ def _check_bytes(path: Path) -> None:
         expected = _comment(stream, path.stat().st_size - COMMENT)
     if comment != expected:
         raise InputError(
-            f"Expected {path} to hold the bytes that training wrote, but its checksum is another one, so that it is "
-            "damaged: copy it again, or give another checkpoint of the run."
+            f"Expected {path} to have the checksum that training wrote, but it differs: the file is damaged. Copy it "
+            "again, or give another checkpoint of the run."
         )
 
 

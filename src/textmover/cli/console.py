@@ -81,7 +81,7 @@ class _ClosedOutput(io.TextIOBase):
         raise OSError(errno.EBADF, "it is closed, so that nothing can be written there", "standard output")
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
+class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]  # takes one from Python 3.11 on
     """Writes to what is standard error at the time of the message, not at the time of the set-up."""
 
     @property

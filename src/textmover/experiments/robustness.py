@@ -212,18 +212,16 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
 
 
 SUBSTITUTE = (
-    "No person rated these versions, and the ratings behind RoMe's table 7 are not public. In their place stands the "
-    "severity that was written down for each kind of change (docs/perturbations.md); a correlation with it is no "
-    "correlation with people and not to be compared with that table."
+    "No person rated these versions, and the ratings behind RoMe's table 7 are not public. The handwritten severity of "
+    "each kind of change stands in their place (docs/perturbations.md): do not compare its correlation with that table."
 )
 NOT_RATED = (
-    "The ratings that came with the texts ({rated}) have no part in this: people gave them to the texts as they are. A "
-    "rating less a severity would be on no scale that people used. Versions that people have rated are judged with "
-    "`textmover evaluate --statistic spearman --group KIND`."
+    "The ratings of the texts ({rated}) are not used, for people gave them to the unchanged texts. Judge rated "
+    "versions with `textmover evaluate --statistic spearman --group KIND`."
 )
 OWN = (
-    "Each text is its own reference, which gives the text as it is the best score that there is: scoring below it is "
-    "no feat. Give references of people with --reference-column or --set where there are some."
+    "Each text is its own reference and has the best possible score, so all versions score below it. Give references "
+    "of people with --reference-column or --set where there are some."
 )
 
 

@@ -78,7 +78,7 @@ class TextMoverBERTScore(ScorerMetric):
 
     Raises:
         TypeError: If an argument is given that is not available.
-        InputError: If the encoder or the baseline cannot be loaded, or the metric is no BERTScore.
+        InputError: If the encoder or the baseline cannot be loaded, or the metric is not BERTScore.
 
     Example:
         >>> from textmover import TextMoverBERTScore

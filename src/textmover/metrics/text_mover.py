@@ -153,7 +153,7 @@ class RoMeScore(SegmentValues):
             :meth:`Scorer.from_pretrained` takes, such as ``parser`` or ``scorer``.
 
     Raises:
-        InputError: If the model is no RoMe.
+        InputError: If the model is not RoMe.
 
     Reference:
         Rony et al. 2022 (RoMe).

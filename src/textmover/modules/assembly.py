@@ -59,7 +59,7 @@ def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
     base = base_of(encoder)
     if base is None:
         raise InputError(
-            "Expected an encoder that knows the pretrained one it started from, but got one that does not: build the "
+            "Expected an encoder that names its pretrained base, but got one without: build the "
             "metric from its configuration, or load it from a checkpoint."
         )
     source = base.find()

@@ -37,7 +37,7 @@ class Configuration:
     """Base of frozen dataclasses that rebuild a metric."""
 
     def _check_choices(self, *but: str) -> None:
-        """Refuse what is no value of a flag or of a field with named values, some fields excepted."""
+        """Refuse other values than those of flags and of fields with named values, some fields excepted."""
         for name, hint in get_type_hints(type(self)).items():
             if name not in but and (hint is bool or get_origin(hint) is Literal):
                 check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
@@ -216,11 +216,13 @@ class MetricConfig(Configuration):
         """Refuse combinations that have no meaning."""
         if self.normalize and (self.matching in ("lazy-emd", "sinkhorn-divergence") or self.output != "similarity"):
             what = f"matching={self.matching!r}" if self.output == "similarity" else f"output={self.output!r}"
-            raise InputError(f"Expected `normalize` to be false with {what}, but got true: a distance has no quotient.")
+            raise InputError(
+                f"Expected `normalize` to be false with {what}, but got true: distances cannot be normalised."
+            )
         if self.rescale and self.matching in COSTS and self.output == "distance":
             raise InputError(
-                "Expected `rescale` to be false with output='distance', but got true: the value of unrelated texts is "
-                "no zero of a distance. Choose output='similarity'."
+                "Expected `rescale` to be false with output='distance', but got true: distances have no baseline. "
+                "Choose output='similarity'."
             )
         penalties = (self.hypothesis_penalty, self.reference_penalty)
         if self.matching != "lazy-emd":

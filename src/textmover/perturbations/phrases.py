@@ -112,7 +112,7 @@ class WordPool:
         return {text: tuple(word.core for word in phrase.words if word.replaceable) for text, phrase in phrases.items()}
 
     def avoiding(self, texts: Iterable[str]) -> WordPool:
-        """The same pool without the given texts as a source; what is known of names stays."""
+        """The same pool without these texts as a source; what is known of names stays."""
         pool = WordPool(self.texts, texts)
         pool.__dict__.update(_names=self._names, _words_of=self._words_of)
         return pool

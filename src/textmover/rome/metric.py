@@ -83,7 +83,7 @@ class RomeMetric(ConfiguredMetric):
             InputError: If encoder, parser or scorer cannot be found.
         """
         if config.scorer in NEW:
-            logger.warning("The scorer %s has not been trained: until it is, its scores mean nothing.", config.scorer)
+            logger.warning("The scorer %s is untrained: its scores mean nothing yet.", config.scorer)
         metric = cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
         if metric.languages != metric.reader.metric.languages:
             logger.warning("RoMe's trees and its scorer are made for English alone: take `twmd` for other languages.")

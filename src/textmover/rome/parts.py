@@ -49,8 +49,8 @@ def warn_of_other_parts(metric: RomeMetric) -> None:
     own = metric.signature.entries if learned_from else {}
     if different := [name for name in PARTS if learned_from and own.get(name) != learned_from.get(name)]:
         logger.warning(
-            "The scorer %s was trained on features with another %s, whose values may lie elsewhere: take the mean of "
-            "the features (scorer: mean), or train a scorer on these.",
+            "The scorer %s was trained with another %s: features may have other values. Take their mean (scorer: "
+            "mean), or train a scorer on these features.",
             metric.config.scorer,
             ", ".join(different),
         )

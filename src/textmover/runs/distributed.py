@@ -323,8 +323,8 @@ def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> 
         )
     if options.precision == "auto":
         raise InputError(
-            "Expected --precision to be named where several processes score, but got auto, which each of them might "
-            "answer differently: give exact, fast or int8."
+            "Expected --precision to be named where several processes score, but got auto: each of them might choose "
+            "another one, so give exact, fast or int8."
         )
 
 

@@ -101,7 +101,7 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
             with contextlib.suppress(OSError):  # the rest of a line that has no place
                 raw.close()
             os.truncate(partial, whole)
-            stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Make room.")
+            stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Free some space.")
         if not written:
             partial.unlink()
             raise stopped

@@ -133,8 +133,8 @@ class Meeting:
         if self.rank or silent is None:
             return None
         return InputError(
-            f"Expected all {self._world} processes to go on, but number {silent} has given no sign of life for "
-            f"{SILENCE:.0f} seconds: see what has ended it, which may be a lack of memory."
+            f"Expected all {self._world} processes to go on, but number {silent} has been silent for "
+            f"{SILENCE:.0f} seconds: look what ended it, such as a lack of memory."
         )
 
     def _is_silent(self, rank: int) -> bool:

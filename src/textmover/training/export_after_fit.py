@@ -66,7 +66,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
     except InputError as error:
         reason = str(error).partition(" It is the base, ")[0]  # what `find` says behind it speaks of adapters alone
         raise InputError(
-            f"Expected the encoder that the metric started from to be at hand for {names}, but got: {reason} "
+            f"Expected the pretrained encoder for {names}, but got: {reason} "
             "Without it, leave `adapter` and `untrained_share` out."
         ) from error
 

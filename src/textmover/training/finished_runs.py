@@ -124,7 +124,7 @@ def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mappi
         return state
     if not isinstance(config, Mapping):
         raise InputError(
-            f"Expected {path} to say (under `textmover`) how its LoRA matrices are scaled, but it does not: give a "
+            f"Expected {path} to hold the scale of its LoRA matrices under `textmover`, but it does not: give a "
             ".ckpt file of a run of this version."
         )
     from textmover.training.lora import LoraConfig, merged_state

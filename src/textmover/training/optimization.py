@@ -115,8 +115,8 @@ def build_optimizer(
     for name, parameter in trained:
         if config.by_depth and name not in (depths or {}):
             raise InputError(
-                f"Expected `depths` to tell how deep {name} sits, since `layer_decay` or `thaw` ask for it, but it "
-                "does not: give those of `layer_depths`."
+                f"Expected `depths` to hold the depth of {name} for `layer_decay` or `thaw`, but it does not: give "
+                "those of `layer_depths`."
             )
         layers.setdefault((depths or {})[name] if config.by_depth else 0, []).append(parameter)
     top = max(layers, default=0)

@@ -97,7 +97,7 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
     if changed:
         name = changed[0]
         raise InputError(
-            f"Expected the data of the run that the checkpoint is of, to go on at its place, but `{name}` is "
+            f"Expected the data of the checkpoint's run, but `{name}` is "
             f"{now.get(name, 'missing')} and was {before.get(name, 'missing')}: give the same data, or set "
             "`resume_other_data` (--resume_other_data true, in Python an attribute of the data module)."
         )
@@ -122,7 +122,7 @@ class SayHowToResume(pl.Callback):
         if path is None:
             return
         if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
-            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
+            logger.info("Continue from step %d, or a little before, with --ckpt_path %s", trainer.global_step, path)
         elif isinstance(exception, NotFiniteError):
             way = "Go on from the last good checkpoint, or an earlier one, or start again"
             exception.args = (f"{exception} {way}: --ckpt_path {path}",)

@@ -116,7 +116,7 @@ def test_quiet_prints_warnings_alone(run, write, corpus, tiny_encoder, tmp_path)
     assert (tmp_path / "new" / "s.sft").is_file()
     ended = run("fit-idf", *given, write("same.txt", ["a dog", "a dog"])).ok()
     assert ended.err.count("\n") == 1
-    assert "one and the same text" in ended.err
+    assert "fitted on equal texts" in ended.err
 
 
 # --- what goes in -----------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_a_set_brings_references_and_its_ratings_have_no_part(run, write, tmp_pa
     path = write("hotels.jsonl", [json.dumps(one) for one in rows])
     ended = run("robustness", "-i", path, "--set", "sfhotel", "--kinds", "drop", *FEW).ok()
     assert "scored against their references" in ended.out
-    assert "The ratings that came with the texts (informativeness, naturalness, quality) have no part" in ended.out
+    assert "The ratings of the texts (informativeness, naturalness, quality) are not used" in ended.out
     assert "sfhotel" in built_in_descriptions()
 
 

@@ -87,7 +87,7 @@ def test_a_run_with_lora_is_merged(run, save_run, tmp_path):
     assert torch.equal(found[key.replace("query", "key")], weights(metric)[key.replace("query", "key")])
     del content["textmover"]["lora"]
     torch.save(content, tmp_path / name)
-    assert "how its LoRA matrices are scaled" in run("export", name, "other").err
+    assert "the scale of its LoRA matrices" in run("export", name, "other").err
 
 
 # --- averages and interpolation ---------------------------------------------------------------------------------------

@@ -340,7 +340,7 @@ def test_a_full_disk_keeps_the_trials_that_have_ended(run, asked, trials, tmp_pa
         ended = run(*arguments)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", full)
-    said = "Expected to be able to read and write out/search.db, but got: database or disk is full. Make room for it,"
+    said = "Expected to be able to read and write out/search.db, but got: database or disk is full. Free some space,"
     assert said in ended.complaint()
     run(*arguments, "--resume").ok()
     assert states(tmp_path / "out") == ["complete"] * 4

@@ -241,7 +241,7 @@ def test_a_base_encoder_that_the_export_needs_is_missed_before_training(
     config |= {"export": str(tmp_path / "next"), option: {"adapter": {"rank": 2}, "untrained_share": 0.5}[option]}
     config["trainer"]["logger"]["init_args"]["name"] = "second"
     message = complaint("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
-    assert f"the encoder that the metric started from to be at hand for `{option}`, but got" in message
+    assert f"the pretrained encoder for `{option}`, but got" in message
     assert str(tmp_path / "gone") in message
     assert "of an adapter" not in message
     assert not (tmp_path / "second").exists(), "nothing was trained"

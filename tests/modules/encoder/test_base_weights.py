@@ -47,7 +47,7 @@ def test_the_untrained_encoder_is_cut_and_cast_alike(tiny_metric, layer):
 def test_an_encoder_without_a_base_has_no_untrained_one(tiny_metric):
     encoder = tiny_metric().encoder
     remember_base(encoder, None)
-    with pytest.raises(InputError, match="knows the pretrained one it started from"):
+    with pytest.raises(InputError, match="names its pretrained base"):
         untrained(encoder)
 
 

@@ -264,7 +264,7 @@ REFUSED = [
     ((f"{PLAIN}\tbleu", "a\tb\t1\tNaN", "a\tb\t1\t"), {"scores": {"BLEU": "bleu"}},
      r"number .* in column 'bleu' .* line 3, .*or write nan where there is none"),
     ([row(split="a"), row(split="b")], {"where": {"split": ("test",)}},
-     r"that the description keeps, but got 2 to leave out \(2 since split is not"),
+     r"that the description keeps, but got none of 2 \(2 since split is not"),
     ([row(reference=3)], {}, r"Expected text in column 'reference' .* line 1, but got 3"),
     ([row(hypothesis=None)], {}, r"Expected text in column 'hypothesis' .* line 1, but got nothing"),
     (OBJECTS, {"groups": ("meta.lp",)}, r"Expected an object at 'meta' of .*ratings\.jsonl, line 1, but got int"),

@@ -267,7 +267,7 @@ def test_no_room_for_a_graph_anywhere_is_a_sentence_that_others_can_pass_over(tm
     if broken == "TemporaryDirectory":
         monkeypatch.setattr(artefacts.tempfile, broken, refuse)
     wanted = artefacts.Wanted("openvino", "1", "exact", "0" * 64, (6,))
-    with pytest.raises(BackendError, match=r"Expected room for the graph.*No space left.*TMPDIR.*backend='torch'"):
+    with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
         artefacts.make(wanted, tmp_path / "there", dict, lambda _: False)
 
 

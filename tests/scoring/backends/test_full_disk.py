@@ -81,7 +81,7 @@ def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, 
 def test_no_room_in_the_temporary_folder_either(tiny_metric, cache, full, monkeypatch):
     monkeypatch.setattr(openvino, "save_model", unsaved)
     full(Path("/"))
-    with pytest.raises(BackendError, match=r"Expected room for the graph.*No space left.*TMPDIR.*backend='torch'"):
+    with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
         attach(tiny_metric(), "openvino", "exact")
 
 

@@ -300,7 +300,7 @@ def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog)
     load("twmd", memory=EncoderMemory(folder=tmp_path)).score(["tea"], ["tea"])
     (line,) = said_by_us(caplog)
     assert line == (
-        f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when room is needed, "
+        f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when space is needed, "
         f"or with `textmover cache {tmp_path} --clear`."
     )
     assert other.exists()

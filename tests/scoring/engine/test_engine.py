@@ -331,8 +331,8 @@ def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(tiny_metric,
 @pytest.mark.parametrize(
     ("centering", "name", "most", "message"),
     [
-        ("none", "text_features", 0, "the memory of cpu has room for, but a single one is too long: set `max_length`"),
-        ("batch", "pair_scores", 3, "room in the memory of cpu for the 12 pairs that are read together"),
+        ("none", "text_features", 0, "fit into the memory of cpu, but a single one is too long: set `max_length`"),
+        ("batch", "pair_scores", 3, "12 pairs that are read together to fit into the memory of cpu"),
     ],
 )
 def test_texts_that_have_no_room_in_any_way_are_an_error(tiny_metric, monkeypatch, centering, name, most, message):

@@ -155,7 +155,7 @@ def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, ca
 def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing):
     metric = tiny_metric(multi_reference="all")
     asked = failing(metric, "join", lambda _, parts: len(parts) > 2)
-    message = r"references that the memory of cpu has room for, but 3 of a segment are too long together: set `max_len"
+    message = r"references that fit into the memory of cpu, but 3 of a segment are too long together: set `max_len"
     with pytest.raises(InputError, match=message):
         Engine(metric).score(HYPOTHESES, SEVERAL)
     assert asked == [2, 3, 3]

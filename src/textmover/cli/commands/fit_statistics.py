@@ -70,7 +70,7 @@ def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dic
     given = given_fields(options)
     if field in given:
         raise InputError(
-            f"Expected a metric with room for {what}, but got `{_flag(field, given[field])}`: leave it out, or give "
+            f"Expected a metric that reads {what}, but got `{_flag(field, given[field])}`: leave it out, or give "
             f"{_value(value)}."
         )
     return build_scorer(options, **{field: value}), {field: value}

@@ -74,7 +74,7 @@ def _alone(folder: Path) -> Iterator[None]:
         if cause is None:
             raise
         raise InputError(
-            f"Expected to be able to read and write {folder / DATABASE}, but got: {cause}. Make room for it, and go on "
+            f"Expected to be able to read and write {folder / DATABASE}, but got: {cause}. Free some space, and go on "
             "with --resume."
         ) from error
 

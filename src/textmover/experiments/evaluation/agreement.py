@@ -133,7 +133,7 @@ def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list
     if (judgements.preferences is None) == (gap is None):
         if gap is None:
             raise InputError(
-                f"Expected {judgements.name} to say preferences for darr, but got ratings alone: derive them with "
+                f"Expected {judgements.name} to hold preferences for darr, but got ratings alone: derive them with "
                 f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_PREFERRING)})."
             )
         raise InputError(
@@ -146,7 +146,7 @@ def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list
         raise InputError(f"Expected `--preference-gap` to be above 0, but got {gap}: WMT takes 25 of 100 points.")
     if judgements.items is None:
         raise InputError(
-            f"Expected {judgements.name} to say what each text is an output for, but got no items: name their column "
+            f"Expected {judgements.name} to name the item of each output, but got none: name their column "
             "with --item-column, or `item` in the description of the set."
         )
     items = [f"{group}\n{item}" for group, item in zip(judgements.groups, judgements.items, strict=True)]

@@ -92,7 +92,7 @@ class Protocol:
         ):
             if needed and value is None:
                 raise InputError(
-                    f"Expected {judgements.name} to say its {field} for {self}, but got none: name the column that "
+                    f"Expected {judgements.name} to name its {field} for {self}, but got none: name the column that "
                     f"holds them, or choose another protocol."
                 )
 

@@ -293,4 +293,4 @@ def _signs(differences: Vector, epsilon: float) -> Vector:
 
 def _check_epsilon(epsilon: float) -> None:
     if not epsilon >= 0:
-        raise InputError(f"Expected epsilon to be at least 0, but got {epsilon}: 0 makes equal scores alone a tie.")
+        raise InputError(f"Expected epsilon to be at least 0, but got {epsilon}: 0 counts equal scores alone as ties.")

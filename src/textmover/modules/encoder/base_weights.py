@@ -79,8 +79,8 @@ class BaseEncoder:
         misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
         if misfit is not None and self._in_other_bits(source):
             logger.warning(
-                "The base encoder of the adapter, %s, was to have weights of the hash %s, but those in %s have %s. One "
-                "is in 4 bits: sentence vectors of both have cosines of .98 to .99, so scores deviate.",
+                "The adapter was trained on weights of %s with the hash %s, but those in %s have %s. One of them is in "
+                "4 bits: scores deviate, for sentence vectors of both have cosines of .98 to .99.",
                 *(self.name, self.sha256[:8], source.folder, source.sha256[:8]),
             )
         elif misfit is not None:

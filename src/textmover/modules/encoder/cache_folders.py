@@ -42,14 +42,16 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
             _fill(beside, write)
             return _renamed(beside, folder)
     except (OSError, RuntimeError) as error:
-        logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
+        logger.warning(
+            "The cache cannot hold %s (%s): a temporary folder holds it until the program ends.", path, error
+        )
     try:
         folder = Path(tempfile.mkdtemp(prefix="textmover-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _fill(folder, write)
     except OSError as error:
         raise InputError(
-            f"Expected room for what is made of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
+            f"Expected space for the weights from {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
             "folder that can be written."
         ) from error
     _temporary[sha256] = folder

@@ -231,7 +231,7 @@ class Encoder(nn.Module):
         if self._runner is not None and self._scores and not inputs.is_floating_point():
             if self._stamp == weights_stamp(self.model):
                 return self._runner(inputs, mask)
-            logger.warning("Weights were changed behind %s: the model itself runs from now on.", self._runner.name)
+            logger.warning("The encoder's weights changed: the copy that %s prepared is dropped.", self._runner.name)
             self.run_with(None)
         padded = not bool(mask.all()) if padded is None else padded
         # Where nothing is padded, no mask lets attention take its fastest path.

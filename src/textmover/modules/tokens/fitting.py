@@ -121,9 +121,7 @@ def _warn_of_single_texts(tables: Mapping[str, IdfTable]) -> None:
         sides = (
             "" if len(idle) == len(tables) else f" of the {'hypotheses' if 'idf_hypothesis' in idle else 'references'}"
         )
-        logger.warning(
-            "idf%s was fitted on one and the same text, so it tells no token from another: weights are uniform.", sides
-        )
+        logger.warning("idf%s was fitted on equal texts: weights are uniform.", sides)
 
 
 def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Iterable[str], report: Callable[[int], None]) -> None:

@@ -1,4 +1,4 @@
-"""Texts as people give them: one or several, with one or several references each."""
+"""Texts of callers: one or several, with one or several references each."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def load_description(name: str | Path) -> SetDescription:
             built-in description, keys that are not given are those of that description.
 
     Raises:
-        InputError: If there is no such description, the file is no YAML, or a key is unknown or of the wrong type.
+        InputError: If there is no such description, the file is not YAML, or a key is unknown or of the wrong type.
 
     Example:
         >>> path = getfixture("tmp_path") / "mine.yaml"

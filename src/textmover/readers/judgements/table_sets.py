@@ -77,8 +77,8 @@ def read_judgements(
     if not texts:
         reasons = ", ".join(f"{count} since {reason}" for reason, count in left_out.items())
         raise InputError(
-            f"Expected {path} to hold a row that {one.origin} keeps, but got {len(found.rows)} to leave out "
-            f"({reasons}): correct the one or the other."
+            f"Expected a row of {path} that {one.origin} keeps, but got none of {len(found.rows)} ({reasons}): correct "
+            "the table or the description."
         )
     if one.duplicates == "error":
         systems = "" if one.system is not None else f"name the column of systems with {one.place('system')}, or "

@@ -160,8 +160,8 @@ class FeatureScorer(nn.Module):
         scale, offset = fitted_logistic(logits, _platt(targets.double().cpu().numpy()))
         if not scale > 0:
             raise InputError(
-                "Expected targets that rise with the scores, but the best scale is not above 0: the network has "
-                "learned nothing that these targets tell."
+                "Expected targets that rise with the scores, but they do not: the network has learned "
+                "nothing from them."
             )
         with torch.no_grad():
             self.log_scale.fill_(math.log(scale))

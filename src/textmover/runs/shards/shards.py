@@ -254,8 +254,7 @@ class Parts:
         machines = {record.machine for record in records}
         if len(machines) > 1:
             logger.warning(
-                "Shards were scored on processors of several kinds (%s): scores are the same up to rounding, rather "
-                "than to the last digit.",
+                "Shards were scored on processors of several kinds (%s): scores agree up to rounding.",
                 ", ".join(sorted(machines)),
             )
         return joined(record.texts for record in records), files

@@ -195,8 +195,8 @@ def _write_for_now(wanted: Wanted, fill: Callable[[Path], Mapping[str, Any]]) ->
         write(wanted, folder, fill)
     except OSError as error:
         raise BackendError(
-            f"Expected room for the graph of backend {wanted.backend!r} in {tempfile.gettempdir()}, but got "
-            f"'{error.strerror or error}': make some, let TMPDIR name another folder, or set backend='torch'."
+            f"Expected space for the graph of backend {wanted.backend!r} in {tempfile.gettempdir()}, but got "
+            f"'{error.strerror or error}': free some, set TMPDIR to another folder, or set backend='torch'."
         ) from error
     return folder
 

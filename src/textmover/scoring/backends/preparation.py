@@ -278,7 +278,7 @@ def _pack(metric: SegmentMetric) -> None:
     if states <= EXACT_BOUND:
         encoder.run_with(runner)
     else:
-        logger.warning("Weights are left as they are: packed, this encoder's hidden states deviate by %.1e.", states)
+        logger.warning("Weights stay unpacked: packing moves this encoder's hidden states by %.1e.", states)
 
 
 def _compiled(metric: SegmentMetric, encoder: RunnableEncoder) -> Prepared:

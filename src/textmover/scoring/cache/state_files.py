@@ -64,7 +64,7 @@ class StateFiles:
         self._index: dict[bytes, _Entry] = {}
         for other in other_versions(folder):
             logger.warning(
-                "%s was written by another version of textmover and is ignored: it goes when room is needed, or with "
+                "%s was written by another version of textmover and is ignored: it goes when space is needed, or with "
                 "`textmover cache %s --clear`.", other, folder,
             )  # fmt: skip
         try:

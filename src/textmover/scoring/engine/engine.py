@@ -351,8 +351,8 @@ class Engine(TextWork):
                         scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
-                    f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
-                    "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
+                    f"Expected {len(rows)} pairs that are read together to fit into the memory of "
+                    f"{self.metric.device}, but they do not: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
             table.put(rows, scores, pair_flags(*map(self._flags, sides)))
             progress.reach(rows[-1] / len(pairs))

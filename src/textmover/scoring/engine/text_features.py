@@ -221,7 +221,7 @@ class TextWork:
         """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
         if size == 1:
             raise InputError(
-                f"Expected texts that the memory of {self.metric.device} has room for, but a single one is too long: "
+                f"Expected texts that fit into the memory of {self.metric.device}, but a single one is too long: "
                 "set `max_length`, choose a smaller encoder, or score on the CPU with --device cpu."
             ) from error
         return range(size // 2), range(size // 2, size)
@@ -242,7 +242,7 @@ class TextWork:
                         packed = self.metric.join([table.pad([row]) for row in rows]).pack(total)
             except NoRoomError as error:
                 raise InputError(
-                    f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "
+                    f"Expected references that fit into the memory of {self.metric.device}, but {len(group)} of a "
                     "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
                     "score on the CPU with --device cpu."
                 ) from error
