@@ -92,7 +92,7 @@ def test_a_source_is_read_by_metrics_that_can(tiny_metric, tiny_multilingual, ti
     explorer = Explorer(names, "cpu")
     plain, reads = explorer.scores("a cat", SourcedReferences(["", "a dog"], "a cat"), names)
     assert plain.values["score"] < reads.values["score"] == pytest.approx(1, abs=1e-5)
-    assert "copied" in reads.note
+    assert (plain.note, reads.note) == ("", "with the source, copied")
     assert "<iframe" in explorer.alignment("a cat", SourcedReferences([], "the dog"), names[1])
     failed, _ = explorer.scores("a cat", SourcedReferences([], "the dog"), names)
     assert failed.failed

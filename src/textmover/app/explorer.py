@@ -99,7 +99,8 @@ class Explorer:
         except InputError as error:
             return MetricRow(name, {}, note=str(error), failed=True)
         values = {key: float(one[0]) for key, one in found.values.items() if key not in found.components}
-        note = ", ".join(what for what, count in found.counts.items() if count)
+        read = references.source is not None and getattr(scorer.metric, "mode", "reference") != "reference"
+        note = ", ".join([*["with the source"] * read, *(what for what, count in found.counts.items() if count)])
         return MetricRow(name, values, scorer.metric.higher_is_better, note)
 
     def _scorer(self, name: str) -> Scorer:

@@ -60,7 +60,8 @@ def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, re
 
 def frame(found: Explanation) -> str:
     """The page in an ``iframe``, for notebooks and other pages, whose styles it leaves alone."""
-    height = min(1000, 460 + 4 * (len(found.hypothesis) + len(found.reference)))
+    shown = [one for one in (found, found.source) if one is not None]
+    height = sum(min(1000, 460 + 4 * (len(one.hypothesis) + len(one.reference))) for one in shown)
     return (
         f'<iframe title="explained score" srcdoc="{html.escape(found.to_html())}" sandbox="allow-scripts" '
         f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:6px;resize:vertical"></iframe>'
