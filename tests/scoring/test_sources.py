@@ -221,6 +221,9 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     among = plain.mbr(candidates).choices
     for choice, other, alone in zip(both.mbr(candidates, sources=sources).choices, among, found.choices, strict=True):
         assert choice.utilities == pytest.approx(0.7 * other.utilities + 0.3 * alone.utilities, abs=1e-6)
+    lacking = scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates, sources=[None, sources[1]])
+    assert lacking.choices[0].utilities == pytest.approx(among[0].utilities, abs=1e-6)
+    assert lacking.counts == {"fallback": 1}
     with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):

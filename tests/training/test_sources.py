@@ -99,8 +99,8 @@ def test_half_of_the_references_are_left_out_at_random(tiny_metric, tiny_multili
 @pytest.mark.parametrize(
     ("overrides", "options", "message"),
     [
-        ({"mode": "both"}, {}, "a reference for each hypothesis, since `mode` is 'both'"),
-        ({}, {}, "a reference for each hypothesis, since `mode` is 'reference'"),
+        ({"mode": "both"}, {}, r"a reference in column 'reference' of .*, line \d+, since `mode` is 'both'"),
+        ({}, {}, r"a reference in column 'reference' of .*, line \d+, since `mode` is 'ref"),
         ({"mode": "source"}, {"mask_references": 0.7, "mask_sources": 0.6}, "a sum of at most 1, but got 0.7 and 0.6"),
     ],
 )

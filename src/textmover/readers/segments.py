@@ -175,9 +175,10 @@ def numbered_segments(
 
 def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
     try:
+        hypothesis, compared = row.text(columns.hypothesis), row.compared(columns.reference_columns, columns.source)
         return Segment(
-            hypothesis=row.text(columns.hypothesis),
-            references=row.compared(columns.reference_columns, columns.source),
+            hypothesis=hypothesis,
+            references=SourcedReferences(compared, None, compared.places),  # which scores without a source, too
             score=None if columns.score is None else row.score(columns.score),
             source=None if columns.source is None else row.optional_text(columns.source),
             groups={column: row.group(column) for column in columns.groups},

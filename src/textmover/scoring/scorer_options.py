@@ -39,6 +39,11 @@ def take_default(options: argparse.Namespace) -> None:
         options.model = default_metric(given_fields(options))
 
 
+def read_before(options: argparse.Namespace) -> int:
+    """Segments to read before the metric is loaded: one that may be refused, some to tell the language of all."""
+    return 256 if options.model == AUTO else 1
+
+
 def take_by_language(
     options: argparse.Namespace, hypotheses: Iterable[str], references: Sequence[Sequence[str]]
 ) -> None:

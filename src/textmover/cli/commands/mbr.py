@@ -15,7 +15,7 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.runs.mbr_files import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
-from textmover.scoring.scorer_options import AUTO, load_scorer, take_by_language, take_default
+from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ COLUMNS = {
     "name": "--id-column",
 }
 """The flag behind each column of a table of candidates."""
-
-SAMPLE = 256
-"""Segments whose language tells the metric of ``--model auto``."""
 
 FLAGS = {**COLUMNS, "number": "--num-candidates"}
 
@@ -53,8 +50,7 @@ def run(options: argparse.Namespace) -> None:
             "--references-column: leave one out."
         )
     reading = _reading(sets, output.format)
-    # Texts that cannot be used are refused before the metric is loaded; some tell the language of all.
-    first = list(itertools.islice(reading, SAMPLE if options.model == AUTO else 1))
+    first = list(itertools.islice(reading, read_before(options)))
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
     scorer = load_scorer(options)
     # Not before it is known that the options make sense: these bring torch along.
