@@ -349,7 +349,7 @@ def test_500_pairs_with_the_real_encoder_score_the_same_in_two_processes(embedde
 
 def test_idf_that_each_update_would_fit_is_refused_until_it_is_given(options, tiny_encoder, tmp_path):
     metric = TextMoverScore("bertscore-f1-idf", **options)
-    with pytest.raises(InputError, match=r"`Scorer\.fit\(texts\)` .* `textmover fit-idf` wrote as `statistics`"):
+    with pytest.raises(InputError, match=r"`Scorer\.fit\(texts\)` .* a file of `textmover fit-idf` as `statistics`"):
         metric.update(PREDS, TARGET)
     scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder)).fit([one[0] for one in TARGET])
     expected = scorer.score(PREDS, TARGET).scores.tolist()

@@ -152,6 +152,6 @@ def _check_archive(path: Path) -> None:
 def _unreadable(path: Path, error: Exception) -> InputError:
     return InputError(
         f"Expected {path} to be the checkpoint of a training run, but torch cannot read it as tensors and plain "
-        f"values ({type(error).__name__}): it is damaged, of another kind, or holds objects that would run code when "
-        "they are loaded."
+        f"values ({type(error).__name__}): it is damaged, of another kind, or runs code on "
+        "loading."
     )

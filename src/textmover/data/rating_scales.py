@@ -101,9 +101,9 @@ def _check_same(rated: Mapping[str, Sequence[Segment]]) -> None:
         both = min(high, other_high) - max(low, other_low)
         if both < SHARED * (max(high, other_high) - min(low, other_low)):
             raise InputError(
-                f"Expected files whose ratings are on one scale, but those of {first} go from {low:.3g} to {high:.3g}, "
+                f"Expected ratings on one scale, but those of {first} go from {low:.3g} to {high:.3g}, "
                 f"those of {second} from {other_low:.3g} to {other_high:.3g}: set `scales` to per-file to standardise "
-                "each file, or to as-is if the scale is the same after all."
+                "each file, or to as-is if the scales are equal."
             )
 
 

@@ -44,8 +44,8 @@ def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenW
     offsets = metric.tokenizer.offsets([text])
     if offsets is None:
         raise InputError(
-            "Expected a tokenizer that knows where its tokens stand in a text, but this encoder's does not: take an "
-            "encoder with a fast tokenizer."
+            "Expected a tokenizer that gives the places of its tokens, but this encoder has another: take one with a "
+            "fast tokenizer."
         )
     special = batch.special[0].tolist()
     words: list[str] = []

@@ -150,8 +150,7 @@ class OrderedStates(Metric):
         first[1:] = positions[1:] != positions[:-1]
         if not bool(first.all()) and bool(self.choice.all()):
             raise InputError(
-                "Expected positions that tell all segments apart, but some were numbered and got the positions that "
-                f"were given to others: {MIXED}."
+                f"Expected positions that tell all segments apart, but numbered and given ones are equal: {MIXED}."
             )
         return rows[first], positions[first]
 

@@ -151,9 +151,8 @@ def refuse_fit_on_call(metric: SegmentMetric) -> None:
     """Refuse a metric whose scores would hang on how texts are cut into updates."""
     if metric.fits_on_call:
         raise InputError(
-            "Expected idf weights that all updates share, but this metric fits them on the texts of each call: fit "
-            "them on a corpus with `Scorer.fit(texts)` and give that scorer as `model`, or a file that `textmover "
-            "fit-idf` wrote as `statistics`."
+            "Expected idf weights that all updates share, but this metric fits them on the texts of each call. Give a "
+            "scorer fitted with `Scorer.fit(texts)` as `model`, or a file of `textmover fit-idf` as `statistics`."
         )
 
 

@@ -42,9 +42,9 @@ def texts_and_scorer(
     once = next(filter(is_read_once, rows.paths), None)
     if once is not None:
         raise InputError(
-            f"Expected files where {options.model} fits idf weights on the texts that it scores, but got "
-            f"{told_once(once)}, which can be read only once: fit them on a corpus with `textmover fit-idf` and give "
-            "the file with --statistics FILE, or the texts themselves with --fit-on FILE."
+            f"Expected files for {options.model}, which fits idf weights on the scored texts, but got "
+            f"{told_once(once)}, which can be read only once: name a corpus with --fit-on FILE, or a file of "
+            "`textmover fit-idf` with --statistics FILE."
         )
     with flags_named():
         fit_on_rows(scorer, rows)

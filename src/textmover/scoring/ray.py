@@ -58,9 +58,8 @@ class RayScorer:
         self._scorer = Scorer.from_pretrained(model, **options)
         if self._scorer.metric.fits_on_call:
             raise InputError(
-                "Expected a metric whose statistics do not depend on the texts of a batch, but "
-                f"{model or DEFAULT_PRESET} fits idf weights on the texts that it scores: fit them on a corpus with "
-                "`textmover fit-idf`, and give the file as statistics=."
+                f"Expected a metric with fitted statistics, but {model or DEFAULT_PRESET} fits idf weights on each "
+                "batch: fit them on a corpus with `textmover fit-idf`, and give the file as statistics=."
             )
 
     def __call__(self, batch: Any) -> Any:

@@ -167,8 +167,8 @@ class WeightAverage(WeightAveraging):
         average = self._average_model
         if average is not None and average.module.state_dict().keys() != pl_module.state_dict().keys():
             raise InputError(
-                "Expected a module that stays as it is built to average its weights, but training added or removed "
-                "parts at its start: do that in its `setup`."
+                "Expected a module whose parts stay the same, to average its weights, but training added or removed "
+                "some: do that in its `setup`."
             )
         if not self.start:
             return

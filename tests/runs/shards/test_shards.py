@@ -322,7 +322,7 @@ def test_a_file_that_has_changed_since_does_not_get_into_the_result(tmp_path, ho
     found = filled(tmp_path / "parts", format="parquet")
     found.file(1).write_bytes(found.file(0).read_bytes())
     place = (tmp_path / "scores",) if how == "merge" else ()
-    with pytest.raises(InputError, match="one has changed since or is missing: continue with --resume"):
+    with pytest.raises(InputError, match="one has changed or is missing: continue with --resume"):
         getattr(found, how)(*place, 2, BOTH)
     assert not is_sealed(tmp_path / "parts")
 

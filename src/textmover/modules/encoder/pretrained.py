@@ -197,8 +197,8 @@ def plain_errors(folder: Path) -> Iterator[None]:
     except Exception as error:  # readers of damaged files fail in many ways; tokenizers raises bare exceptions
         if "trust_remote_code" in str(error):
             raise InputError(
-                f"Expected {folder} to hold an encoder of a type that transformers knows, but it needs Python code of "
-                "its own, which is never run: take another encoder, or one that was converted to a known type."
+                f"Expected {folder} to hold an encoder of a type in transformers, but it needs Python code of its own, "
+                "which never runs: take another encoder, or a converted one."
             ) from error
         reason = textwrap.shorten(str(error), SHOWN, placeholder=" …").rstrip(".") or "no reason given"
         raise InputError(

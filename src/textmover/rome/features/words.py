@@ -68,8 +68,8 @@ def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
     offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
     if offsets is None:
         raise InputError(
-            f"Expected a tokenizer that knows where its tokens stand in a text, but got a {type(tokenizer).__name__} "
-            "that does not: take an encoder with a fast tokenizer."
+            f"Expected a tokenizer that gives the places of its tokens, but got {type(tokenizer).__name__}: "
+            "take an encoder with a fast tokenizer."
         )
     return offsets
 

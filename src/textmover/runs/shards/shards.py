@@ -248,8 +248,8 @@ class Parts:
         files = joined(record.file for record in records)
         if self._files(shards) != files:
             raise InputError(
-                f"Expected the files in {self.folder} to be those that this run has written, but one has changed since "
-                "or is missing: continue with --resume, which makes it again."
+                f"Expected the files in {self.folder} as this run wrote them, but one has changed or is missing: "
+                "continue with --resume, which makes it again."
             )
         machines = {record.machine for record in records}
         if len(machines) > 1:

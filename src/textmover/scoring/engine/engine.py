@@ -252,7 +252,7 @@ class Engine(TextWork):
         if table is None:
             raise InputError(
                 "Expected a metric that reads texts one by one, but this one reads them together "
-                "(centering='batch'), so that the score of a pair depends on other texts: choose another centering."
+                "(centering='batch'): choose another centering."
             )
         rows = [[table.rows[text] for text in group] for group in groups]
         where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
