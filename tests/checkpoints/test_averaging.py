@@ -109,7 +109,7 @@ def test_idf_tables_have_to_be_equal_or_fitted_anew(trained):
     same = average_metrics(metrics)
     assert torch.equal(same.weighting.table("reference").counts, metrics[0].weighting.table("reference").counts)
     metrics[1].fit(TEXTS[:2])
-    with pytest.raises(InputError, match="give texts to fit them on again"):
+    with pytest.raises(InputError, match="give texts to fit the statistics on again"):
         average_metrics(metrics)
     assert average_metrics(metrics, texts=TEXTS).signature.entries["weights"] == same.signature.entries["weights"]
 
@@ -117,7 +117,7 @@ def test_idf_tables_have_to_be_equal_or_fitted_anew(trained):
 def test_a_mean_that_one_metric_lacks_is_refused(trained):
     metrics = [trained(seed, centering="corpus") for seed in range(2)]
     metrics[0].fit(TEXTS)
-    with pytest.raises(InputError, match="in some of them only"):
+    with pytest.raises(InputError, match="to be the same in all metrics, but it differs"):
         average_metrics(metrics)
 
 
