@@ -245,7 +245,7 @@ def test_words_behind_the_limit_are_not_compared_all_with_all(rome, monkeypatch)
 
 def test_an_untrained_scorer_says_so(rome, caplog):
     rome(scorer="new-paper")
-    assert "The scorer new-paper has not been trained" in caplog.text
+    assert "The scorer new-paper is untrained" in caplog.text
 
 
 def test_a_feature_that_is_neither_own_nor_a_metric_is_named(rome, tmp_path):

@@ -76,7 +76,7 @@ def test_the_network_that_comes_along_joins_its_features(scorer, found):
 
 def test_a_scorer_that_learned_from_other_parts_says_so(embedded, caplog):
     Scorer.from_pretrained("rome", change=1.0, variant="code")
-    assert "The scorer rome was trained on features with another variant, trees" in caplog.text
+    assert "The scorer rome was trained with another variant, trees" in caplog.text
     caplog.clear()
     Scorer.from_pretrained("rome", multi_reference="mean")
     Scorer.from_pretrained("rome", change=1.0, scorer="mean")

@@ -80,7 +80,7 @@ def evil(request, tmp_path: Path, served: tuple[Path, str], monkeypatch: pytest.
     torch.save(lightning(extra=Mark(tmp_path / "mark")), folder / "evil.ckpt")
     if getattr(request, "param", "local") == "http":
         return f"{address}/evil.ckpt", "but only local files are read"
-    return str(folder / "evil.ckpt"), "holds objects that would run code"
+    return str(folder / "evil.ckpt"), "runs code on"
 
 
 DOORS = {
@@ -205,12 +205,12 @@ def test_every_command_refuses_a_checkpoint_with_a_flipped_bit(tmp_path, fitted,
     path.write_bytes(damaged)
     file = write_recipe(tmp_path / "recipe.yaml", config)
     for command in ("fit", "validate"):
-        assert "damaged.ckpt to hold the bytes that training wrote" in refused(
+        assert "damaged.ckpt to have the checksum that training wrote" in refused(
             command, "--config", file, "--ckpt_path", path
         )
     out = tmp_path / "out"
     for command in (("export", path, out), ("export", folder / "metric", out, "--average", path)):
-        assert "damaged.ckpt to hold the bytes that training wrote" in refused(*command, main=textmover)
+        assert "damaged.ckpt to have the checksum that training wrote" in refused(*command, main=textmover)
     assert not out.exists()
 
 
