@@ -276,7 +276,7 @@ def to_fit_on(ladder: dict[str, Any]) -> tuple[list[str], list[Segment] | None]:
     if "rated_on" not in ladder:
         return texts, None
     sets = [next(iter(_trained_on(one).sources.values())).items for one in ladder["rated_on"]]
-    return texts, [one for items in sets for one in items[:: max(1, len(items) // 2000)]]
+    return texts, [one for items in sets for one in items[:: max(1, len(items) // 500)]]
 
 
 def _trained_on(entry: dict[str, Any]) -> RatingsDataModule:

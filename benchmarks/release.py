@@ -93,9 +93,10 @@ def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, sc
     mean = mean_correlation(by_group)
     found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in by_group.items())
     lines = [f"{name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
-    single = (ladder.agreement(spec["seeds_of"], seed, {name: judged})[name] for seed in spec["seeds"])
-    told = ", ".join(f"{one['pearson']:.3f}" for one in single)
-    lines.append(f"As trained, {seeds_of(spec)}: {told}.")
+    if name in spec.get("seeds_on", [name]):
+        single = (ladder.agreement(spec["seeds_of"], seed, {name: judged})[name] for seed in spec["seeds"])
+        told = ", ".join(f"{one['pearson']:.3f}" for one in single)
+        lines.append(f"As trained, {seeds_of(spec)}: {told}.")
     return [*lines, ""]
 
 
