@@ -1,7 +1,7 @@
 """The order of right and wrong translations from twenty languages, and what metrics of English make of other languages.
 
     pip install -e ".[multilingual]"
-    python benchmarks/many_languages.py
+    python benchmarks/many_languages.py [--output docs/results]
 
 Sixty sentences (``translations.yaml``) have a right translation and four wrong ones: with another number, turned
 around, into another language, and the sentence itself. Told is how many pairs of a right and a wrong one are in order,
@@ -28,7 +28,9 @@ METRIC = "textmover-multilingual"
 UNTRAINED = {"encoder": "multilingual", "layer": 8, "mode": "both", "fallback": True}
 OTHERS = ("twmd", "textmover-general")
 LEXICAL = ("sentbleu", "chrf")
-KINDS = ("number", "negation", "another language", "source copied")
+COPIED = "source copied"
+KINDS = ("number", "negation", "another language", COPIED)
+SHOWN = ("kind", "language", "source", "wrong")
 SIDES = ("reference", "source", "both")
 
 
@@ -76,26 +78,25 @@ def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], si
             yield Order(languages[place], kind, sources[place], hypotheses[place], margin, bool(copied[place]))
 
 
-def order_tables(scorers: dict[str, Scorer], items: list[Any]) -> tuple[str, str]:
-    """Shares of pairs in order by metric, side and kind; and the pairs that the last metric has the wrong way."""
+def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harness.Row], list[harness.Row]]:
+    """Shares of pairs in order by metric and side; and the pairs that the last metric has the wrong way."""
     rows, wrong = [], []
     for name, scorer in scorers.items():
         for side in SIDES:
             found = list(orders(scorer, items, side))
-            cells = [[one.margin > 0 for one in found if one.kind == kind] for kind in KINDS]
-            copies = [one.flagged for one in found if one.kind == "source copied"]
-            total = np.mean([one for cell in cells for one in cell])
-            rows.append([name, side, *(f"{np.mean(cell):.0%}" for cell in cells), f"{total:.1%}", sum(copies)])
+            shares = {kind: np.mean([one.margin > 0 for one in found if one.kind == kind]) for kind in KINDS}
+            shares["all"] = np.mean([one.margin > 0 for one in found])
+            flagged = sum(one.flagged for one in found if one.kind == COPIED)
+            told = {name: f"{value:.3f}" for name, value in shares.items()}
+            rows.append({"metric": name, "compared with": side, **told, "copies flagged": str(flagged)})
             if name == METRIC:
-                wrong += [[side, one.kind, one.language, one.source, one.wrong] for one in found if one.margin <= 0]
-    headers = ("metric", "compared with", *KINDS, "all", "copies flagged, of 60")
-    return harness.table(headers, rows, texts=2), harness.table(
-        ("compared with", "kind", "language", "sentence", "wrong translation"), wrong, texts=None
-    )
+                failed = (one for one in found if one.margin <= 0)
+                wrong += [{"compared with": side, **{key: str(getattr(one, key)) for key in SHOWN}} for one in failed]
+    return rows, wrong
 
 
-def agreement(sets: dict[str, Judged]) -> Iterator[list[str]]:
-    """A row of mean and single correlations for each set and other metric."""
+def agreement(sets: dict[str, Judged]) -> Iterator[harness.Row]:
+    """Mean and single correlations for each set and other metric."""
     for title, judged in sets.items():
         texts = [one.hypothesis for one in judged.segments], [one.references for one in judged.segments]
         values = {name: lexical_scores(name, *texts).scores for name in LEXICAL}
@@ -103,17 +104,24 @@ def agreement(sets: dict[str, Judged]) -> Iterator[list[str]]:
         for name, scores in values.items():
             found = grouped_correlations(scores, judged.human, judged.groups)
             single = ", ".join(f"{key} {one.pearson:.3f}" for key, one in found.items() if len(found) > 1)
-            yield [title, name, f"{mean_correlation(found).pearson:.3f}", single]
+            mean = f"{mean_correlation(found).pearson:.3f}"
+            yield {"judgements": title, "metric": name, "Pearson": mean, "by pair": single}
 
 
 def main() -> None:
-    """Print the tables."""
-    options = harness.parser(__doc__, model=METRIC).parse_args()
+    """Print the tables, and write them as CSV files."""
+    options = harness.parser(__doc__, model=METRIC, output=Path).parse_args()
     sets = yaml.safe_load((harness.ROOT / "configs/ladder/multilingual.yaml").read_text())["sets"]
     wanted = {name: Judged.read(one) for name, one in sets.items() if "compare" not in one and not one.get("test")}
-    harness.print_table(("judgements", "metric", "Pearson", "by pair"), agreement(wanted), texts=None)
     scorers = {"untrained": Scorer.from_pretrained("twmd", **UNTRAINED), METRIC: Scorer.from_pretrained(options.model)}
-    print(*order_tables(scorers, translations(Path(__file__).with_name("translations.yaml"))), sep="\n\n")
+    ordered, wrong = order_rows(scorers, translations(Path(__file__).with_name("translations.yaml")))
+    found = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(wanted))}
+    for name, rows in found.items():
+        if not rows:
+            continue
+        harness.print_table(list(rows[0]), [list(one.values()) for one in rows], texts=None)
+        if options.output is not None:
+            harness.write_rows(options.output / f"multilingual_{name}.csv", list(rows[0]), rows)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ COLUMN_FLAGS = {
     "source": "--source-column",
     "score": "--score-column",
     "groups": "--group",
+    "annotator": "--annotator-column",
     "missing_references": "--missing-references",
     "keep": "--keep-columns",
 }

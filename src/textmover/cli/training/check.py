@@ -27,9 +27,7 @@ def run(options: argparse.Namespace) -> None:
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
     given = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
     metric = load_metric(default_metric({}))
-    with flags_named(
-        {**COLUMN_FLAGS, "groups": "--group-column", "annotator": "--annotator-column", "scale": "--scale"}
-    ):
+    with flags_named({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
         found = check_table(
             options.table,
             given,
