@@ -102,7 +102,7 @@ class ConfiguredMetric(nn.Module):
     @property
     def ends(self) -> Tensor:
         """Scores of the similarities 0 and 1, ``[2]``."""
-        return self.on_scale(torch.tensor([0.0, 1.0], device=self.device))
+        return self.on_scale(torch.tensor([0.0, 1.0], device=getattr(self, "device", None)))
 
     def combine(self, references: Tensor, sources: Tensor, name: str = "score") -> Tensor:
         """Combine values of segments ``[B]`` against references and sources; NaN where one is missing."""
