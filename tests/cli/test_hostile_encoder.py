@@ -25,7 +25,7 @@ class HostileModel(BertModel):
 class HostileTokenizer(PreTrainedTokenizerFast):
     pass
 """
-REASON = "it needs Python code of its own, which is never run"
+REASON = "it needs Python code of its own, which never runs"
 ROME = {"parser": "none", "weights": "uniform", "features": ["semantic"], "scorer": "mean"}
 
 

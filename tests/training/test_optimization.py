@@ -181,7 +181,7 @@ def test_the_highest_layer_that_is_trained_takes_the_whole_rate(tiny_metric):
 @pytest.mark.parametrize("fields", [{"layer_decay": 0.9}, {"thaw": 0.1}])
 @pytest.mark.parametrize("depths", [None, {"another": 1}])
 def test_depths_that_are_needed_and_not_known_are_asked_for(fields, depths):
-    with pytest.raises(InputError, match="how deep weight sits"):
+    with pytest.raises(InputError, match="the depth of weight"):
         build_optimizer(nn.Linear(2, 2).named_parameters(), [], OptimizerConfig(**fields), depths=depths)
 
 

@@ -223,7 +223,7 @@ OTHER_DATA = [
 def test_no_run_goes_on_with_other_data_unless_that_is_wanted(tiny_encoder, four, changes, message):
     if "train" in changes:
         changes = {"train": [str(four / f"{changes['train']}.tsv")]}
-    with pytest.raises(InputError, match=f"Expected the data of the run .*{message}.*--resume_other_data"):
+    with pytest.raises(InputError, match=f"Expected the data of the checkpoint's run.*{message}.*--resume_other_data"):
         fit(four, tiny_encoder, Rates(), OptimizerConfig(), four / "four.ckpt", **changes)
 
 
@@ -259,7 +259,7 @@ def test_a_damaged_checkpoint_is_refused(tiny_encoder, four, tmp_path):
     damaged = bytearray((four / "four.ckpt").read_bytes())
     damaged[len(damaged) // 2] ^= 1
     (tmp_path / "damaged.ckpt").write_bytes(damaged)
-    with pytest.raises(InputError, match=r"damaged\.ckpt .* so that it is damaged"):
+    with pytest.raises(InputError, match=r"damaged\.ckpt .* the file is damaged"):
         fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "damaged.ckpt")
 
 

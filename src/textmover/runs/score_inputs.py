@@ -34,7 +34,7 @@ def texts_and_scorer(
     reading = held.enter_context(contextlib.closing(_shards_of(rows, options)))
     first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
     read = [row for shard in first for row in shard.rows]
-    take_by_language(options, (text for row in read for text in row.hypotheses), [row.references for row in read])
+    take_by_language(options, (text for row in read for text in row.hypotheses), (row.references for row in read))
     scorer = load_scorer(options)
     if not scorer.metric.fits_on_call:
         return scorer, itertools.chain(first, reading)

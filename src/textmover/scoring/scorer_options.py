@@ -45,7 +45,7 @@ def read_before(options: argparse.Namespace) -> int:
 
 
 def take_by_language(
-    options: argparse.Namespace, hypotheses: Iterable[str], references: Sequence[Sequence[str]]
+    options: argparse.Namespace, hypotheses: Iterable[str], references: Iterable[Sequence[str]]
 ) -> None:
     """Name the metric of ``--model auto``, if that is asked for: the default one where all sides are English."""
     from textmover.modules.tokens.text_flags import is_english
@@ -54,6 +54,7 @@ def take_by_language(
         return
     if "encoder" in given_fields(options):
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
+    references = list(references)
     sides = [list(hypotheses), [text for one in references for text in one]]
     if column_flags.source_column(options) or getattr(options, "sources", None):
         sides.append([source for one in references if (source := getattr(one, "source", None))])

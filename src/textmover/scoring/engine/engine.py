@@ -137,7 +137,7 @@ class Engine(TextWork):
         source is judged by its references alone, where it has any.
         """
         compared = compared_texts(self.metric, references)
-        fallbacks = fell_back(self.metric, compared)
+        fallbacks = fell_back(self.metric, compared) if getattr(self.metric, "fallback", False) else None
         copied = copied_sources(hypotheses, [one.source for one in compared])
         if not by_pair:  # a copy says nothing of a translation where there is a reference
             compared = [
@@ -156,7 +156,7 @@ class Engine(TextWork):
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
         flags["copied"] = copied
-        flags[FALLBACK] = fallbacks
+        flags |= {} if fallbacks is None else {FALLBACK: fallbacks}
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
