@@ -96,7 +96,9 @@ def test_every_metric_has_entries(name):
     assert found.lacking == ()
     keys = [key for keys in found.keys.values() for key in keys]
     assert len(keys) == len(set(keys))
-    assert {"reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"} <= set(keys)
+    minilm = {"reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"}
+    assert ({"wang-etal-2024-multilingual"} if name == "textmover-multilingual" else minilm) <= set(keys)
+    assert ("data" in " ".join(found.keys)) == name.startswith(("textmover-", "rome"))
     text = cite(name)
     assert [key for _, key, _ in parsed(text)] == keys
     assert f"version = {{{__version__}}}" in text
