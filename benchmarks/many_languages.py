@@ -25,7 +25,6 @@ from textmover.meta_evaluation.statistics.correlation import grouped_correlation
 from textmover.scoring.lexical import lexical_scores
 
 METRIC = "textmover-multilingual"
-UNTRAINED = {"encoder": "multilingual", "layer": 8, "mode": "both", "fallback": True}
 OTHERS = ("twmd", "textmover-general")
 LEXICAL = ("sentbleu", "chrf")
 COPIED = "source copied"
@@ -113,7 +112,8 @@ def main() -> None:
     options = harness.parser(__doc__, model=METRIC, output=Path).parse_args()
     sets = yaml.safe_load((harness.ROOT / "configs/ladder/multilingual.yaml").read_text())["sets"]
     wanted = {name: Judged.read(one) for name, one in sets.items() if "compare" not in one and not one.get("test")}
-    scorers = {"untrained": Scorer.from_pretrained("twmd", **UNTRAINED), METRIC: Scorer.from_pretrained(options.model)}
+    start = yaml.safe_load((harness.ROOT / f"configs/released/{METRIC}.yaml").read_text())["start"]
+    scorers = {"untrained": Scorer.from_pretrained("twmd", **start), METRIC: Scorer.from_pretrained(options.model)}
     ordered, wrong = order_rows(scorers, translations(Path(__file__).with_name("translations.yaml")))
     found = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(wanted))}
     for name, rows in found.items():

@@ -53,7 +53,7 @@ def test_lists_of_every_kind(module, kind):
     [
         ({"predictions": ["a"], "references": ["a", "b"]}, InputError, "as many references as hypotheses"),
         ({"predictions": ["a"], "references": [[]]}, InputError, "at least one reference"),
-        ({"predictions": ["a"]}, InputError, "one of them alone"),
+        ({"predictions": ["a"]}, InputError, "one side alone"),
         ({"predictions": [None], "references": ["a"]}, TypeError, "texts to be strings, but got NoneType"),
         ({"predictions": {"a": 1}, "references": ["a"]}, TypeError, "predictions to be a text or a list"),
         ({"predictions": [], "references": []}, InputError, "Expected predictions, but got none"),
@@ -84,7 +84,7 @@ def out_of_memory(*_, **__):
 
 
 def test_a_reference_is_needed(module):
-    with pytest.raises(InputError, match="one of them alone"):
+    with pytest.raises(InputError, match="one side alone"):
         module.add(prediction="a")
 
 

@@ -27,9 +27,16 @@ _ENTRY = re.compile(r"^@(?P<kind>\w+)\{(?P<key>[^,\s]+),\n(?P<body>.*?)\n\}$", r
 
 _CHEN, _MOVER = "chen-etal-2020-improving", "zhao-etal-2019-moverscore"
 
-_TABLES: Mapping[str, Mapping[str, Sequence[str]]] = read_yaml(Path(__file__).with_name("citations.yaml"))
+
+def _flat(keys: Sequence[Any]) -> tuple[str, ...]:
+    """Keys, and those of lists among them, which YAML's anchors share."""
+    return tuple(one for part in keys for one in ([part] if isinstance(part, str) else part))
+
+
+_TABLES: Mapping[str, Mapping[str, Sequence[Any]]] = read_yaml(Path(__file__).with_name("citations.yaml"))
 SOURCES, MATCHINGS, SOLVERS, ENCODERS, TRAINED_ON = (
-    _TABLES[name] for name in ("sources", "matchings", "solvers", "encoders", "trained_on")
+    {name: _flat(keys) for name, keys in _TABLES[table].items()}
+    for table in ("sources", "matchings", "solvers", "encoders", "trained_on")
 )
 """Keys of entries by what they are cited for."""
 

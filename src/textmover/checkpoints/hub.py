@@ -130,9 +130,9 @@ def check_known(name: str) -> None:
         f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` of "
         "the repository: give the path."
     )
-    hint = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
-    hint = hint if name == AUTO else ""
-    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else hint)
+    reads_first = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
+    hints = {AUTO: reads_first}
+    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else hints.get(name, ""))
 
 
 def default_metric(fields: Collection[str]) -> str:

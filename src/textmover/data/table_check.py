@@ -112,7 +112,7 @@ def check_table(
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         raise InputError(f"Expected `scale` to be the lowest and the highest rating, but got {list(scale)}: give both.")
     columns, annotator, unit = _columns(path, {name: one for name, one in (given or {}).items() if one})
-    rows = _rows(path, columns, annotator)
+    rows = numbered_segments(path, columns)
 
     def done(kept: list[Segment], told: str, recipe: str | None) -> CheckedTable:
         placed = [one._replace(first=one.first.replace(PLACE, unit)) for one in findings]
@@ -203,18 +203,11 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
+    if annotator:  # which the columns know as one of the groups
+        check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
     columns = Columns(found["hypothesis"], found["references"], found["score"], found.get("source"), groups)
     return columns, annotator, table.unit
-
-
-def _rows(path: str | MemoryTable, columns: Columns, annotator: str | None) -> list[tuple[int, Segment | InputError]]:
-    try:
-        return numbered_segments(path, columns)
-    except InputError as error:
-        if f"a column {annotator!r} " in str(error):  # which is one of the groups
-            raise InputError(str(error).replace("`groups`", "`annotator`")) from error
-        raise
 
 
 def _keys(row: Any) -> Sequence[str]:

@@ -92,7 +92,7 @@ class EvaluationModule:
         text = predictions if prediction is None else prediction
         wanted = references if reference is None else reference
         if text is None or (wanted is None and source is None):
-            raise InputError("Expected a prediction and its reference, but got one of them alone.")
+            raise InputError("Expected a prediction with its reference or source, but got one side alone.")
         sides = {"references": wanted, "sources": source}
         self.add_batch(predictions=[text], **{name: [one] for name, one in sides.items() if one is not None})
 
@@ -154,6 +154,6 @@ def load(model: Model = None, *, name: str = "textmover", **options: Any) -> Eva
 def _checked(predictions: Any, references: Any, sources: Any) -> tuple[list[str], list[SourcedReferences]]:
     """Predictions, and the references and source of each."""
     if predictions is None or (references is None and sources is None):
-        raise InputError("Expected predictions and references, but got one of them alone.")
+        raise InputError("Expected predictions with references or sources, but got one side alone.")
     texts = listed_texts(predictions, "predictions")
     return texts, normalize_references(texts, references, sources)

@@ -78,13 +78,5 @@ __all__ = [
     "compared_texts",
 ]
 
-_TENSORS = (
-    "PackedEmbeddings",
-    "PackedFeatures",
-    "SpecialToken",
-    "TextFeatures",
-    "TokenBatch",
-    "TokenEmbeddings",
-    "TokenTrait",
-)
-__getattr__ = names_of(__name__, dict.fromkeys(_TENSORS, "textmover.types.tokens"))  # torch loads with them
+# Those that are not here yet are tensors, and torch loads with them.
+__getattr__ = names_of(__name__, {name: "textmover.types.tokens" for name in __all__ if name not in globals()})

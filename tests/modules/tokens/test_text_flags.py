@@ -160,6 +160,10 @@ def test_a_reference_may_repeat_what_it_likes_and_a_hypothesis_stand_for_the_sam
     for size, flagged in ((100, 5), (101, 0)):  # sentences that are in several pairs of a large set are usual
         rows = [str(number) for number in range(size)]
         assert same_outputs([*["yes"] * 5, *rows[5:]], [[one] for one in rows]).sum() == flagged
+    for number in (49, 50):  # in a set however large
+        rows = [str(one) for one in range(2_000)]
+        found = same_outputs([*["yes"] * number, *rows[number:]], [[one] for one in rows])
+        assert found.sum() == (number if number >= 50 else 0)
 
 
 def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric, caplog):

@@ -24,8 +24,8 @@ PHRASE, TIMES, FEWEST = 16, 3, 12
 FEW_WORDS, GRAMMAR, BEGINNING = 20, 0.2, 300
 """Words that tell the language of texts, least share of English stop words in English, and characters looked at."""
 
-MANY = 5
-"""Different references to one hypothesis from which on it is flagged."""
+MANY, PLENTY = 5, 50
+"""Different references to one hypothesis from which on it is flagged, a twentieth of all, and in every set."""
 
 FALLBACK = "fallback"
 """Flag of segments in which a source stands in for missing references, or the other way round."""
@@ -205,7 +205,7 @@ def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """Return which hypotheses stand for many different references and segments, bool ``[n]``; empty ones do not count.
 
-    Tables of sentence pairs, such as STS, repeat sentences too, but none in a twentieth of their pairs.
+    Tables of sentence pairs, such as STS, repeat sentences too, but none in a twentieth of their pairs, nor in 50.
 
     Example:
         >>> same_outputs(["yes"] * 5 + ["no"], [[name] for name in "abcdef"]).tolist()
@@ -215,6 +215,6 @@ def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
     if len(hypotheses) - len(set(hypotheses)) >= MANY - 1:
         pairs = set(zip(hypotheses, map(tuple, references), strict=True))
         answers = Counter(text for text, _ in pairs if text.strip())
-        many = {text for text, number in answers.items() if number >= max(MANY, len(hypotheses) / 20)}
+        many = {text for text, number in answers.items() if number >= max(MANY, min(len(hypotheses) / 20, PLENTY))}
         found[:] = [text in many for text in hypotheses]
     return found

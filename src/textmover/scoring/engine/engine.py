@@ -137,7 +137,6 @@ class Engine(TextWork):
         source is judged by its references alone, where it has any.
         """
         compared = compared_texts(self.metric, references)
-        fallbacks = fell_back(self.metric, compared) if getattr(self.metric, "fallback", False) else None
         copied = copied_sources(hypotheses, [one.source for one in compared])
         if not by_pair:  # a copy says nothing of a translation where there is a reference
             compared = [
@@ -156,7 +155,8 @@ class Engine(TextWork):
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
         flags["copied"] = copied
-        flags |= {} if fallbacks is None else {FALLBACK: fallbacks}
+        if getattr(self.metric, "fallback", False):
+            flags[FALLBACK] = fell_back(self.metric, compared)
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])

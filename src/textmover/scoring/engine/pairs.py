@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.tokens.text_flags import FALLBACK, MANY
+from textmover.modules.tokens.text_flags import FALLBACK, MANY, PLENTY
 from textmover.types import InputError, PairScores
 
 VALUES = ("score", "precision", "recall", "f")
@@ -69,7 +69,7 @@ WARNINGS = {
     "script": "had a text in another script than the metric was made for",
     "language": "had a text that does not look English, which the metric was made for",
     "repetition": "had a hypothesis that repeats one phrase",
-    "same output": f"had a hypothesis that stands for {MANY} or more different references, a twentieth of all",
+    "same output": f"had a hypothesis that stands for {MANY} or more references, a twentieth of all or {PLENTY}",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
