@@ -30,9 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"reading", "types"},
     "reading": {"types"},
     "functional": {"types"},
-    "modules": {"files", "functional", "reading", "types"},
+    "modules": {"files", "functional", "lazy", "reading", "types"},
     "rome": {"files", "functional", "lazy", "modules", "reading", "types"},
-    "presets": {"modules", "rome", "types"},
+    "presets": {"lazy", "modules", "rome", "types"},
     "readers": {"_version", "csv_cells", "files", "reading", "terminal", "types"},
     "perturbations": {"reading", "types"},
     "data": {"lazy", "perturbations", "readers", "reading", "types"},
@@ -143,6 +143,13 @@ def test_importing_the_package_loads_the_standard_library_only():
     loaded = set(json.loads(ran.stdout))
     assert not loaded & {"torch", "transformers", "numpy", "scipy"}
     assert loaded - set(sys.stdlib_module_names) == {PACKAGE}
+
+
+@pytest.mark.parametrize("module", ["modules", "presets", "rome", "types"])
+def test_configurations_are_read_without_torch(module):
+    code = f"import sys, textmover.{module}; print({{'torch', 'transformers', 'scipy'}} & set(sys.modules) or 'none')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("none\n", "")
 
 
 # --- what loads -------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Public names of packages that are loaded where they are first used, so that importing a package stays fast."""
+"""Names and values that are loaded where they are first used, so that importing a package stays fast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -28,3 +28,29 @@ def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(import_module(homes[name]), name)
 
     return load
+
+
+class Loaded(Mapping[str, Any]):
+    """Values that are imported where they are first looked up.
+
+    Args:
+        homes: Key → module and name of its value, with a dot between.
+
+    Example:
+        >>> roots = Loaded({"root": "math.sqrt"})
+        >>> list(roots), roots["root"](9)
+        (['root'], 3.0)
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def __getitem__(self, key: str) -> Any:
+        module, _, name = self._homes[key].rpartition(".")
+        return getattr(import_module(module), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)

@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from textmover.lazy import Loaded
 from textmover.modules.config import MetricConfig
-from textmover.modules.metric_model import MetricModel
 from textmover.rome.config import RomeConfig
-from textmover.rome.metric import RomeMetric
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["KINDS", "PRESETS", "Preset", "build_metric", "preset_config"]
 
-KINDS: dict[str, type[SegmentMetric]] = {"transport": MetricModel, "rome": RomeMetric}
+KINDS: Mapping[str, type[SegmentMetric]] = Loaded(
+    {"transport": "textmover.modules.metric_model.MetricModel", "rome": "textmover.rome.metric.RomeMetric"}
+)
 """Metric classes by the ``kind`` of their configuration."""
 
 

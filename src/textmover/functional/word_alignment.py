@@ -7,7 +7,7 @@ Fragmentation says how far a plan keeps the order of the tokens (WMDo).
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,12 +16,7 @@ from torch import Tensor
 from textmover.functional._arguments import check_problem
 from textmover.functional.exact import PartialResult, per_mass
 from textmover.types import InputError
-
-Position = Literal["penalty", "near", "literal"]
-"""Treatment of positions in alignment scores: see :func:`alignment_scores`."""
-
-Penalty = Literal["paper", "code", "none"]
-"""Treatment of positions in distances: see :func:`aligned_distances`."""
+from textmover.types.bounds import Penalty, Position
 
 CODE_GAMMA = 0.07
 """The constant γ of the authors' code."""

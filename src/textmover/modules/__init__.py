@@ -1,8 +1,23 @@
 """The parts of a metric as ``torch.nn`` modules, and the model that joins them."""
 
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 from textmover.modules.config import MetricConfig
-from textmover.modules.matching.matchings import Matching, register_matching
-from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.weighting import Side
+
+if TYPE_CHECKING:
+    from textmover.modules.matching.matchings import Matching, register_matching
+    from textmover.modules.metric_model import MetricModel
+    from textmover.modules.tokens.weighting import Side
 
 __all__ = ["Matching", "MetricConfig", "MetricModel", "Side", "register_matching"]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "Matching": "textmover.modules.matching.matchings",
+        "MetricModel": "textmover.modules.metric_model",
+        "Side": "textmover.modules.tokens.weighting",
+        "register_matching": "textmover.modules.matching.matchings",
+    },
+)

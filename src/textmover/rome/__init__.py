@@ -1,27 +1,21 @@
 """RoMe: its semantic, syntactic and grammatical features, and what joins them."""
 
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 from textmover.rome.config import RomeConfig
-from textmover.rome.features.acceptability import AcceptabilityModel
-from textmover.rome.features.semantic import (
-    SEMANTICS,
-    SemanticConfig,
-    SemanticResult,
-    semantic_similarity,
-    word_weights,
-)
-from textmover.rome.features.syntactic import (
-    SyntacticOptions,
-    SyntacticSimilarity,
-    WordEdit,
-    syntactic_edits,
-    syntactic_similarity,
-)
-from textmover.rome.features.words import WordIdf
-from textmover.rome.metric import RomeMetric
-from textmover.rome.parsers.names import load_parser
-from textmover.rome.parsers.trees import WordTree, dependency_trees
-from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
-from textmover.rome.scorer.scorers import read_official
+from textmover.rome.options import SEMANTICS, SemanticConfig, SyntacticOptions
+
+if TYPE_CHECKING:
+    from textmover.rome.features.acceptability import AcceptabilityModel
+    from textmover.rome.features.semantic import SemanticResult, semantic_similarity, word_weights
+    from textmover.rome.features.syntactic import SyntacticSimilarity, WordEdit, syntactic_edits, syntactic_similarity
+    from textmover.rome.features.words import WordIdf
+    from textmover.rome.metric import RomeMetric
+    from textmover.rome.parsers.names import load_parser
+    from textmover.rome.parsers.trees import WordTree, dependency_trees
+    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
+    from textmover.rome.scorer.scorers import read_official
 
 __all__ = [
     "SEMANTICS",
@@ -45,3 +39,25 @@ __all__ = [
     "syntactic_similarity",
     "word_weights",
 ]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "AcceptabilityModel": "textmover.rome.features.acceptability",
+        "FeatureScorer": "textmover.rome.scorer.network",
+        "RomeMetric": "textmover.rome.metric",
+        "ScorerConfig": "textmover.rome.scorer.network",
+        "SemanticResult": "textmover.rome.features.semantic",
+        "SyntacticSimilarity": "textmover.rome.features.syntactic",
+        "WordEdit": "textmover.rome.features.syntactic",
+        "WordIdf": "textmover.rome.features.words",
+        "WordTree": "textmover.rome.parsers.trees",
+        "dependency_trees": "textmover.rome.parsers.trees",
+        "load_parser": "textmover.rome.parsers.names",
+        "read_official": "textmover.rome.scorer.scorers",
+        "semantic_similarity": "textmover.rome.features.semantic",
+        "syntactic_edits": "textmover.rome.features.syntactic",
+        "syntactic_similarity": "textmover.rome.features.syntactic",
+        "word_weights": "textmover.rome.features.semantic",
+    },
+)

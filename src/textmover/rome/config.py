@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from textmover.modules.config import DEFAULT_ENCODER, Configuration, MetricConfig
-from textmover.rome.features.acceptability import DEFAULT_CLASSIFIER
-from textmover.rome.features.semantic import SEMANTICS, SemanticConfig
-from textmover.rome.features.syntactic import SyntacticOptions
-from textmover.rome.parsers.names import DEFAULT_PARSER
-from textmover.rome.scorer.scorers import MEAN
+from textmover.rome.options import (
+    DEFAULT_CLASSIFIER,
+    DEFAULT_PARSER,
+    MEAN,
+    SEMANTICS,
+    SemanticConfig,
+    SyntacticOptions,
+)
 from textmover.types import InputError, Signature, check_whole
 
 if TYPE_CHECKING:

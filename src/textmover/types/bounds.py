@@ -1,11 +1,18 @@
-"""Bounds of numbers: fields of configurations and constructors, encoders, options of commands, and files."""
+"""Bounds of numbers (fields of configurations, encoders, options of commands, files), and choices that rooms share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
+from typing import Literal
 
 from textmover.types.segments import InputError
+
+Position = Literal["penalty", "near", "literal"]
+"""Treatment of positions in alignment scores: see :func:`~textmover.functional.word_alignment.alignment_scores`."""
+
+Penalty = Literal["paper", "code", "none"]
+"""Treatment of positions in distances: see :func:`~textmover.functional.word_alignment.aligned_distances`."""
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
     # Fields and arguments; of a list, how many values it has.

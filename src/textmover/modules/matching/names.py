@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Literal, NamedTuple, get_args
-
-from torch import nn
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Matching = Literal[
     "twmd",

@@ -15,9 +15,6 @@ from textmover.types import InputError, SpecialToken, TokenBatch
 ACCEPTABLE = "acceptable"
 """The class whose probability is the feature, as CoLA and GLUE name it."""
 
-DEFAULT_CLASSIFIER = "textmover-acceptability"
-"""Name of the classifier that comes along."""
-
 
 class AcceptabilityModel(nn.Module):
     r"""Probability that a text is acceptable English, 0 to 1, higher is better.

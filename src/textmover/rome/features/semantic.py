@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -14,8 +13,6 @@ from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.exact import partial_transport
 from textmover.functional.ngrams import Units
 from textmover.functional.word_alignment import (
-    Penalty,
-    Position,
     aligned_distances,
     aligned_transport,
     alignment_scores,
@@ -23,57 +20,11 @@ from textmover.functional.word_alignment import (
     partners,
 )
 from textmover.rome.features.words import WordIdf, is_word, word_key
+from textmover.rome.options import SEMANTICS, SemanticConfig
 from textmover.types import InputError
 
 WordWeighting = Literal["uniform", "idf", "tf-idf"]
 """Weight of each word: 1, its idf, or its idf times its share of the words of its text."""
-
-
-@dataclass(frozen=True)
-class SemanticConfig:
-    """Alignment of words, and the distance of aligned words.
-
-    Attributes:
-        align: Whether words are aligned one to one; else every word may go to every other at 1 - cos (plain EMD).
-        position: How the alignment sees positions (:func:`~textmover.functional.word_alignment.alignment_scores`).
-        penalty: How distances do (:func:`~textmover.functional.word_alignment.aligned_distances`).
-        threshold: The confidence δ in [0, 1] that the cosine of aligned words has to exceed.
-
-    Raises:
-        InputError: If a field has a value that there is not.
-    """
-
-    align: bool = True
-    position: Position = "penalty"
-    penalty: Penalty = "paper"
-    threshold: float = 0.6
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        for name, choices in (("position", get_args(Position)), ("penalty", get_args(Penalty))):
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
-                )
-        if not 0 <= self.threshold <= 1:
-            raise InputError(f"Expected `threshold` to be between 0 and 1, but got {self.threshold}.")
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Smallest and largest value that can occur; a text matched with itself has the largest."""
-        return (0.0, 1.0) if self.align else (-1.0, 1.0)
-
-
-SEMANTICS: dict[str, SemanticConfig] = {
-    "paper": SemanticConfig(),
-    "code": SemanticConfig(position="near", penalty="code"),
-    "equations": SemanticConfig(position="literal"),
-    "align": SemanticConfig(penalty="none"),
-    "emd": SemanticConfig(align=False),
-}
-"""Named configurations. ``paper`` penalises distances by Eq. 4 and aligns words by the same penalty, since Eq. 3 as
-printed aligns no word of a text with itself (``equations`` does that). ``code`` aligns and penalises as the authors'
-code does. ``align`` leaves out the penalty of distances, ``emd`` the alignment too: rows of the paper's table 5."""
 
 
 class SemanticResult(NamedTuple):

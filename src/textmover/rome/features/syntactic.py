@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -13,58 +11,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mapping
+from textmover.rome.options import SyntacticOptions
 from textmover.rome.parsers.trees import WordTree, dependency_trees, tree_words
-from textmover.types import InputError, ParsedText, check_whole
+from textmover.types import InputError, ParsedText
 
 FORBIDDEN = 2.0
 """Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class SyntacticOptions:
-    """When two words match, and which words are compared.
-
-    Attributes:
-        theta: Cosine that two words have to exceed to match, in [-1, 1].
-        change: Cost of changing a word into one that does not match, above 0 and at most 2; deleting or inserting one
-            costs 1. At 1, the paper's, every edit counts the same. At 2 a change is worth no more than a deletion and
-            an insertion, and the similarity is ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``: words that
-            moved, as in the passive form, weigh less then, since others cannot be changed into them at half the price.
-        ramp: Width of the range of cosines, with ``theta`` at its centre, over which the cost of a change falls to 0,
-            at least 0. At 0, the paper's, the cost is a step, and a score jumps by a whole edit where rounding
-            takes a cosine across ``theta``; with a ramp, an error ``e`` of a cosine moves the cost by ``e / ramp``.
-        relations: Whether words that match also need the same dependency relation; what follows a colon, as in
-            ``nsubj:pass``, is not looked at.
-        punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.parsers.trees.tree_words`).
-        most_nodes: Words, at least 1, up to which texts are compared as a whole; longer ones in stretches.
-
-    Raises:
-        InputError: If one is out of its range.
-    """
-
-    theta: float = 0.65
-    change: float = 1.0
-    ramp: float = 0.0
-    relations: bool = False
-    punctuation: bool = False
-    most_nodes: int = 400
-
-    def __post_init__(self) -> None:
-        """Check the kinds and ranges."""
-        for name in ("theta", "change", "ramp", "most_nodes"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real):
-                raise InputError(f"Expected `{name}` to be a number, but got {value!r}.")
-        if not -1 <= self.theta <= 1:
-            raise InputError(f"Expected `theta` to be a cosine from -1 to 1, but got {self.theta}.")
-        if not 0 < self.change <= 2:
-            raise InputError(
-                f"Expected `change` to be above 0 and at most 2, but got {self.change}: a deletion and an insertion "
-                "together cost 2."
-            )
-        if not 0 <= self.ramp < float("inf"):
-            raise InputError(f"Expected `ramp` to be 0 or above, but got {self.ramp}: 0 makes the cost a step.")
-        check_whole("most_nodes", self.most_nodes, way_out=": try 400")
 
 
 class SyntacticSimilarity(NamedTuple):

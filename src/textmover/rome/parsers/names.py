@@ -6,11 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
+from textmover.rome.options import DEFAULT_PARSER
 from textmover.rome.parsers.pipelines import SpacyParser, StanzaParser
 from textmover.types import InputError, Parser
-
-DEFAULT_PARSER = "textmover-parser"
-"""The released parser: English, trained on the English Web Treebank of Universal Dependencies."""
 
 STANZA = "stanza:"
 

@@ -15,6 +15,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from textmover.files import atomic_file, user_cache
 from textmover.reading import read_json
+from textmover.rome.options import MEAN
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 
@@ -107,9 +108,6 @@ def _tensors(found: Any, prefix: str = "") -> dict[str, Tensor]:
         return {}
     return {name: one for key, value in found.items() for name, one in _tensors(value, f"{prefix}{key}.").items()}
 
-
-MEAN = "mean"
-"""No network: the mean of the features."""
 
 OFFICIAL_NAME = "official"
 """The network of RoMe's authors, once a user has converted their file."""
