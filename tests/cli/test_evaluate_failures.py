@@ -6,7 +6,7 @@ import pytest
 
 ROWS = [f"a{one}\tb\t{one}\t{one * one % 7}\t5" for one in range(1, 7)]
 HEADER = "hypothesis\treference\tgood\tmine\tflat"
-REASON = "Expected a group in which agreement can be computed, but got none (all: "
+REASON = "Expected segments whose agreement can be computed, but got none ("
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(lacking, da
     told, err = lacking(data(hotels=(CLEAR, SAME)), EXPERIMENT + FIGURE, options=("--output", "page.md"))
     warning, written, error = err.splitlines()
     assert written == "Written: page.scores/Hotels.tsv, page.scores/Trees_old.tsv, page.md"
-    reason = "Expected a group in which agreement can be computed, but got none (all: its ratings are all equal)"
+    reason = "Expected segments whose agreement can be computed, but got none (its ratings are all equal)"
     assert warning.startswith(f"Hotels, fluent, Pearson's r: {reason}")  # before the work
     assert error == (
         f"textmover: Expected everything that {tmp_path / 'small.yaml'} asks for to have a value, but got none for "
@@ -156,7 +156,7 @@ def test_ratings_that_can_be_used_nowhere_are_refused_before_a_model_is_loaded(
 ):
     monkeypatch.setattr(experiment_scores, "build_scorer", None)
     said = refused(*command(data(hotels=(SAME, SAME), trees=(SAME, SAME))))
-    assert said.startswith("textmover: Hotels, clear, Pearson's r: Expected a group in which agreement can be computed")
+    assert said.startswith("textmover: Hotels, clear, Pearson's r: Expected segments whose agreement can be computed")
     assert not (tmp_path / "small.scores").exists()
 
 

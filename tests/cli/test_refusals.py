@@ -100,7 +100,7 @@ CASES = {
         --data h.txt --hypothesis-column a | Expected two systems to compare
         --data h.txt --references r.txt | leave one out""",
     "compare --hypotheses h.txt short.txt --references r.txt": """
-        --names A | a name for each of the 2 systems, but got 1
+        --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
         --output new.txt | .json, .tex or .html, or --format to name one
         --split x | together with --data
@@ -124,7 +124,7 @@ CASES = {
         wide.csv --output wide.csv --format json | new file
         wide.csv --output folder --format html | but got the folder
         wide.csv --tie -1 | to be 0 or above
-        wide.csv --hypotheses text.txt more.txt --references text.txt | a score for each of the 3 segments, but got 2
+        wide.csv --hypotheses text.txt more.txt --references text.txt | 3 scores, one for each segment, but got 2
         one.txt two.txt half.txt --hypotheses h.txt r.txt --references r.txt | scores of the 2 systems""",
     "rank": """
          | give --hypotheses, --data or --scores
@@ -349,7 +349,7 @@ CASES = {
         --data - --column text | standard input (-): leave `--column` out
         --data h.txt --fit-on h.txt | Expected known options, but got --fit-on (
         --data h.txt --encoder encoder --centering sentence | leave it out, or give corpus
-        --data blank.txt --encoder encoder | not all of them empty""",
+        --data blank.txt --encoder encoder | Expected texts to fit on in blank.txt, but all of them are empty.""",
     "fit-mean --data h.txt": """
          | required: --output
         --output h.txt | got the input""",

@@ -247,7 +247,9 @@ def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
 def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, rows):
     """Equal ratings within each group, or two segments to a group."""
     path = rated(tmp_path / "groups.tsv", rows)
-    with pytest.raises(InputError, match=r"in some group by 'kind' of the held-back part .* none of its \d+ groups"):
+    with pytest.raises(
+        InputError, match=r"in some group by 'kind' of the held-back part .* no group has them \(of \d+\)"
+    ):
         ready(RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is"))
     ready(RatingsDataModule([ratings], [path], columns=COLUMNS, scales="as-is"))
 

@@ -8,7 +8,7 @@ import yaml
 
 from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
 from textmover.data.split import normalise_reference
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 COLUMNS = LabelColumns(groups=("genre",))
 
@@ -45,7 +45,7 @@ def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, sha
     assert abs(len(held_back) - 300 * share) < 30
     left_out = 300 - len(source.items) - len(held_back)
     assert left_out > 0, "some hypotheses are shared"
-    assert f"({left_out} items left out that share a text with them)" in source.describe()["held back"]
+    assert f"({plural(left_out, 'item')} left out that share a text with them)" in source.describe()["held back"]
 
 
 def test_the_held_back_part_does_not_hang_on_the_order_of_the_file(pairs, tmp_path):
@@ -71,7 +71,7 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     source = read([pairs], "mnli", validation=[pairs], without=[PairFile(str(path), ("a", "b"))])
     assert len(source.items) == 299
     assert ("Premise 1.", "Hypothesis 4.") not in [item.texts for item in source.items]
-    assert "(1 items left out)" in source.describe()["without the pairs of"]
+    assert "(1 item left out)" in source.describe()["without the pairs of"]
 
 
 @pytest.mark.parametrize("most", [30, 100, 150])

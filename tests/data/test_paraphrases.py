@@ -129,7 +129,7 @@ def test_too_few_clusters_to_mine_from(tmp_path):
     with pytest.raises(InputError, match=r"the training part, .* but got 20 in 1 cluster of"):
         data.setup()
     items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
-    with pytest.raises(InputError, match="at least 1 texts of other paraphrases"):
+    with pytest.raises(InputError, match="at least 1 text of other paraphrases"):
         mine_by_overlap(items, 1)
 
 

@@ -110,18 +110,31 @@ def test_texts_with_several_ratings_without_annotators():
 
 
 @pytest.mark.parametrize(
-    ("rows", "problem", "training"),
+    ("rows", "problem", "training", "refusal"),
     [
-        (clean_rows(20, 1), "few ratings", "gains little below 100"),
-        ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "refuses them"),
-        ([{**row, "reference": "one"} for row in clean_rows(60, 1)], "too few references to hold some back", "cannot"),
+        (clean_rows(20, 1), "few ratings", "gains little below 100", ""),
+        ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "refuses them", "but all are 3"),
+        (
+            [{**row, "reference": "one"} for row in clean_rows(60, 1)],
+            "too few references to hold some back",
+            "cannot",
+            ": rate texts with other references.",
+        ),
+        (
+            [{**row, "topic": "one"} for row in clean_rows(60, 1)],
+            "too few references to hold some back",
+            "cannot",
+            "by reference and topic in the rows of `rows`, but too few differ: set `groups` to",
+        ),
+        ([{**row, "rating": ""} for row in clean_rows(2, 1)], "no rating", "left out", "a row to train on"),
     ],
 )
-def test_tables_that_train_badly_or_not_at_all(rows, problem, training):
+def test_tables_that_train_badly_or_not_at_all(rows, problem, training, refusal):
     found = checked(rows)
     told = {one.problem: one.training for one in found.findings}
     assert told[problem].startswith(training)
-    assert (found.recipe is None) is (problem != "few ratings")
+    assert (found.recipe is None) is bool(refusal)
+    assert refusal in found.refusal
 
 
 @pytest.mark.parametrize(

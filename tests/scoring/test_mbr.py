@@ -240,13 +240,13 @@ def test_the_scorer_has_it_too(made, sets):
         (([["a"], []],), InputError, "at least one candidate in segment 2, but got none"),
         (([["a"], ["b", 3]],), TypeError, "got int in segment 2"),
         (([["a"], ["\ud800"]],), InputError, "segment 2"),
-        (([["a"]], [["x"], ["y"]]), InputError, "references for each of the 1 segments, but got 2"),
+        (([["a"]], [["x"], ["y"]]), InputError, "references for every segment (1), but got 2"),
         (([["a"], ["b"]], [["x"], None]), TypeError, "references to be a text or a list of texts, but got NoneType"),
         (([["a"]], None, [None]), TypeError, "weights to be a text or a list of texts, but got NoneType"),
         (([["a"]], [[]]), InputError, "at least one reference in segment 1"),
         (([["a", "b"]], None, [[1]]), InputError, "a weight for each candidate in segment 1"),
         (([["a", "b"]], None, [["x", "y"]]), InputError, "weights of at least 0"),
-        (([["a", "b"]], None, [0.5, 0.5]), InputError, "weights for each of the 1 segments"),
+        (([["a", "b"]], None, [0.5, 0.5]), InputError, "weights for every segment (1)"),
     ],
 )
 def test_bad_input(made, arguments, error, said):

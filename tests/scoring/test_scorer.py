@@ -163,7 +163,7 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
     ("hypotheses", "references", "error", "message"),
     [
         (["a", "b"], ["x"], InputError, "got 1 for 2 hypotheses"),
-        (["a"], ["x", "y"], InputError, "got 2 for 1 hypotheses"),
+        (["a"], ["x", "y"], InputError, "got 2 for 1 hypothesis"),
         (["a", "b"], ["x", []], InputError, "number 2 has none"),
         (["a", 3], ["x", "y"], TypeError, "got int in segment 2"),
         (["a", None], ["x", "y"], TypeError, "got NoneType in segment 2"),

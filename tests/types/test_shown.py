@@ -7,11 +7,15 @@ import re
 import numpy as np
 import pytest
 
+from textmover.data.table_check import check_table
 from textmover.meta_evaluation import MetricScores, Protocol, compare_systems, evaluate, rank_systems
 from textmover.meta_evaluation.agreement.breakdown import agreement_by_length
 from textmover.meta_evaluation.agreement.systems import system_agreement
 from textmover.meta_evaluation.robustness import Versions, robustness
+from textmover.readers.memory_tables import named_tables
+from textmover.runs.score_summary import Summary
 from textmover.scoring import Scorer
+from textmover.scoring.engine.pairs import unusual
 from textmover.types import Judgements, SegmentScores, Shown, Signature, View
 
 VALUES = np.arange(40.0) / 40
@@ -59,13 +63,13 @@ EXPECTED = {
     "match": r"recall \d\.\d{4} from a plan of \d+ × \d+ words",
     "choices": r"(?s)30 choices\nsegment .*… 18 more",
     "choice": r"candidate 1 of 2, utility \d\.\d{4}: a cat",
-    "compared": r"(?s)2 systems on 40 segments; both tests tell 1 of 1 pairs apart\nsystem .*\n<B> +1 +0\.7875 ",
+    "compared": r"(?s)2 systems on 40 segments; both tests tell 1 of 1 pair apart\nsystem .*\n<B> +1 +0\.7875 ",
     "ranked": r"(?s)2 systems\nsystem +rank +mean +low +high +segments\n",
     "judgements": r"(?s)a <set>: 40 texts\nratings +number +lowest +highest\nscore +40 +0\.0000 +0\.9750",
     "evaluation": r"(?s)a <set>, score: pearson.*, 40 segments\nmetric +agreement +low +high +rank\nm +-1\.0000 +- +-",
     "agreement": r"(?s)m: -1\.0000\ngroup +value\nall +-1\.0000",
     "systems": r"(?s)agreement 1\.0000 on 4 systems\nsystem +metric +people +segments\na +0\.4500 +0\.4500 +10",
-    "bin": r"(?s)0 to 19: 20 segments, 1 of 1 groups\nmetric +agreement +low +high\n1 +1\.0000 +- +-",
+    "bin": r"(?s)0 to 19: 20 segments, 1 of 1 group\nmetric +agreement +low +high\n1 +1\.0000 +- +-",
     "robustness": r"(?s)20 versions of 20 texts\nmetric +harmful +preserving +AUC +pairs in order\nm ",
     "metric scores": r"m: 40 scores, mean 0\.4875",
 }
@@ -101,3 +105,25 @@ def test_no_scores_are_shown_too():
     empty = SegmentScores(np.zeros(0), None, None, None, Signature({"a": "b"}))
     assert repr(empty) == "0 scores, mean nan"
     assert empty._repr_html_() == "<p>0 scores, mean nan</p>"
+
+
+ROW = {"hypothesis": "a cat", "reference": "the cat", "score": 3, "annotator": "a1"}
+ABOUT_TWO = MetricScores("m", VALUES[:2])
+ONE = {
+    "scores": lambda: repr(SegmentScores(np.zeros(1), None, None, None, Signature({"a": "b"}))),
+    "judgements": lambda: repr(Judgements("a set", ("h",), (("r",),), {"score": np.ones(1)}, ("all",), preferences=[])),
+    "metric scores": lambda: repr(MetricScores("m", np.ones(1))),
+    "compared": lambda: repr(compare_systems({"A": np.ones(1), "B": np.zeros(1)}, samples=9, trials=9)),
+    "versions": lambda: repr(robustness(Versions(1, np.zeros(1), ("unrelated",), (1,), np.ones(1)), [ABOUT_TWO])),
+    "table": lambda: repr(check_table(named_tables([ROW], "rows")["the rows of `rows`"])),
+    "flagged": lambda: unusual("truncated", 1),
+    "summary": lambda: "\n".join(Summary(1, 0, "", (0.5,), {"empty": 1}, (), (), ("a",)).said(signature=True)),
+}  # fmt: skip
+"""Texts about one of each thing."""
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_is_singular(name):
+    text = ONE[name]()
+    assert re.search(r"\b1 [a-z]+", text)
+    assert not re.search(r"\b1 ([a-z]+s|preferences)\b", text), text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textmover.annotation import CriterionAgreement, Exported, Project, criterion_agreement, export_ratings
 from textmover.app.html import notice, shown
 from textmover.meta_evaluation.agreement.annotators import Level
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 FEW_ITEMS = 30
 """Items below which a single statistic says little."""
@@ -29,15 +29,14 @@ def agreement_view(project: Project) -> str:
         parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
         fewest = min(one.statistics.items for one in found)
         if fewest < FEW_ITEMS:
-            texts = "a single common text" if fewest == 1 else f"{fewest} common texts"
-            parts.append(notice(f"With {texts}, these numbers are rough.", "plain"))
+            parts.append(notice(f"With {plural(fewest, 'common text')}, these numbers are rough.", "plain"))
         if len(names) > 2:
             parts += ["<h3>Each two of them</h3>", _pairs(found)]
     else:
         parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
     outdated = project.outdated()
     if outdated:
-        parts.append(notice(f"{outdated} ratings of texts that changed or left the file are left out.", "plain"))
+        parts.append(notice(f"Left out: {plural(outdated, 'rating')} of texts that changed or left the file.", "plain"))
     return f'<div class="tm-review">{"".join(parts)}</div>'
 
 

@@ -19,7 +19,7 @@ from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, 
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.readers.memory_tables import named_tables
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, plural
 from textmover.types.arguments import CheckedArguments
 
 logger = logging.getLogger(__name__)
@@ -344,8 +344,8 @@ class RatingsDataModule(SourcesDataModule):
             )
         if self.without:
             names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({left_out} segments left out)"
-            logger.info("Ratings: %d segments left out that are pairs of %s", left_out, names)
+            about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
+            logger.info("Ratings: %s left out that are pairs of %s", plural(left_out, "segment"), names)
         return segments, held_back, about
 
     def _unread_columns(self) -> dict[str, dict[str, str]]:

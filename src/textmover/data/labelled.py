@@ -16,7 +16,7 @@ from textmover.data.overlap import PairFile, normalised_pair, rows_where, withou
 from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.readers.segments import read_rows
-from textmover.types import InputError, TokenBatch
+from textmover.types import InputError, TokenBatch, plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -157,15 +157,15 @@ class LabelsDataModule(SourcesDataModule):
         else:
             training, held_back = _split(items, self.held_back)
             about["held back"] = (
-                f"{self.held_back:.0%} by a hash of the first text ({len(items) - len(training) - len(held_back)} "
-                "items left out that share a text with them)"
+                f"{self.held_back:.0%} by a hash of the first text "
+                f"({plural(len(items) - len(training) - len(held_back), 'item')} left out that share a text with them)"
             )
         if unlabelled:
             about["without a label"] = f"{unlabelled} left out"
         if self.without:
             (training,), left_out = without_files([training], self.without, lambda item: [normalised_pair(*item.texts)])
             names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({left_out} items left out)"
+            about["without the pairs of"] = f"{names} ({plural(left_out, 'item')} left out)"
         training = taken_by_hash(training, self.most, lambda item: item.texts)
         parts = {HELD_BACK: held_back}
         self._check_sizes("items", {"training": training, **parts}, "give more")

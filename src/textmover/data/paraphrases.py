@@ -20,7 +20,7 @@ from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_
 from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment, TokenBatch
+from textmover.types import InputError, Segment, TokenBatch, plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -183,7 +183,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         if self.without:
             (training,), left_out = without_files([training], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({left_out} pairs left out)"
+            about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
         training = taken_by_hash(training, self.most, lambda one: one.references)
         items, kept_back = ([numbered[id(one)] for one in part] for part in (training, held_back))
         for name, part in (("training", items), (HELD_BACK, kept_back)):
@@ -244,8 +244,8 @@ def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[li
     own = np.asarray(clusters)
     if len(own) - np.bincount(own).max(initial=0) < count:
         raise InputError(
-            f"Expected at least {count} texts of other paraphrases for each text to mine negatives from, but got "
-            "fewer: give more pairs, or lower `negatives`."
+            f"Expected at least {plural(count, 'text')} of other paraphrases for each text to mine negatives from, but "
+            "got fewer: give more pairs, or lower `negatives`."
         )
     found: list[list[int]] = []
     for start in range(0, len(own), CHUNK):

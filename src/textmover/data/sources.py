@@ -199,7 +199,7 @@ def check_judged(source: RatedSource, files: Sequence[str]) -> None:
             )
         raise InputError(
             f"Expected at least {MIN_SEGMENTS} ratings, not all equal, in some group by {source.group!r} of {where}, "
-            f"but none of its {len(by_group)} groups has them: set `group` to null to correlate over all segments, or "
+            f"but no group has them (of {len(by_group)}): set `group` to null to correlate over all segments, or "
             "change `held_back`."
         )
 

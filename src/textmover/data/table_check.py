@@ -20,7 +20,7 @@ from textmover.data.written_recipe import filled_recipe, share_to_hold_back
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import open_tables
-from textmover.types import InputError, Segment, Shown, View
+from textmover.types import InputError, Segment, Shown, View, plural
 
 ROLES = {
     "hypothesis": r"hypothes[ie]s|outputs?|predictions?|responses?|answers?|candidate|translation|mt|summary|generated",
@@ -84,10 +84,11 @@ class CheckedTable(Shown):
     scale: str
     findings: list[Finding]
     recipe: str | None  # YAML; ``None`` where it cannot be trained on
+    refusal: str = ""  # why there is no recipe, and the way out
 
     def view(self) -> View:
         """Show the problems."""
-        headline = f"{self.name}: {self.rows:,} rows, {len(self.segments):,} to train on; {self.scale}"
+        headline = f"{self.name}: {plural(self.rows, 'row')}, {len(self.segments):,} to train on; {self.scale}"
         return View(headline, ("problem", "rows", "first", "training"), self.findings)
 
 
@@ -114,9 +115,9 @@ def check_table(
     columns, annotator, unit = _columns(path, {name: one for name, one in (given or {}).items() if one})
     rows = numbered_segments(path, columns)
 
-    def done(kept: list[Segment], told: str, recipe: str | None) -> CheckedTable:
+    def done(kept: list[Segment], told: str, recipe: str | None, refusal: str = "") -> CheckedTable:
         placed = [one._replace(first=one.first.replace(PLACE, unit)) for one in findings]
-        return CheckedTable(str(path), len(rows), kept, told, placed, recipe)
+        return CheckedTable(str(path), len(rows), kept, told, placed, recipe, refusal)
 
     read = [(number, one) for number, one in rows if isinstance(one, Segment)]
     findings = list(_unusable(rows))
@@ -134,7 +135,8 @@ def check_table(
     if findings:
         data["unusable"] = "leave-out"
     if not segments:
-        return done([], "no row can be used", None)
+        refusal = f"Expected a row to train on in {path}, but got none: correct what is listed."
+        return done([], "no row can be used", None, refusal)
     findings += _repeated(read, annotator)
     if annotator is not None:
         found, how = _annotators(segments, annotator)
@@ -151,11 +153,17 @@ def check_table(
     told = f"ratings from {reached.min():g} to {reached.max():g}, mean {reached.mean():.3g}"
     if len(segments) < FEW_RATINGS:
         findings.append(Finding("few ratings", len(segments), "", f"gains little below {FEW_RATINGS}: choose a preset"))
+    if share is None and len(set(reached)) == 1:
+        findings.append(Finding("all ratings are equal", len(segments), "", "refuses them"))
+        refusal = f"Expected ratings that differ in {path}, but all are {reached[0]:g}: set `score` to their column."
+        return done(segments, told, None, refusal)
     if share is None:
-        way_out = "refuses them" if len(set(reached)) == 1 else f"cannot hold back by {' and '.join(by)}"
-        problem = "all ratings are equal" if len(set(reached)) == 1 else "too few references to hold some back"
-        findings.append(Finding(problem, len(segments), "", way_out))
-        return done(segments, told, None)
+        what = " and ".join(by)
+        findings.append(Finding("too few references to hold some back", len(segments), "", f"cannot split by {what}"))
+        alike = share_to_hold_back(segments) is None
+        way_out = "rate texts with other references" if alike else "set `groups` to another column"
+        refusal = f"Expected rows to train on and to hold back by {what} in {path}, but too few differ: {way_out}."
+        return done(segments, told, None, refusal)
     recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric")
     return done(segments, told, recipe)
 
@@ -278,7 +286,7 @@ def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding]
     strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
     how = "standardised" if constant or strict else "mean"
     texts = len({(one.hypothesis, one.references) for one in segments})
-    first = f"{len(by)} annotators, {texts} texts"
+    first = f"{plural(len(by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"averages them ({how})")]
     if constant:
         rows = sum(len(by[name]) for name in constant)

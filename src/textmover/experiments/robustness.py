@@ -24,7 +24,7 @@ from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.report.document import interval, number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to
 YARDSTICK = "unrelated"  # the kind that stands for the worst
@@ -199,7 +199,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
         rows = tuple(_row(name, found.metrics, shown) for name in kinds)
         if any(cell != "-" for row in rows for cell in row[3:]):
             tables.append(block(title, headers if len(found.metrics) > 1 else (*headers, INTERVAL), rows, (remark,)))
-    remarks = [*tables[1].remarks, f"Intervals: bootstrap, {found.samples:,} draws of whole texts."]
+    remarks = [*tables[1].remarks, f"Intervals: bootstrap, {plural(found.samples, 'draw')} of whole texts."]
     if len(found.metrics) > 1:
         remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
     if few:

@@ -16,7 +16,7 @@ from textmover.meta_evaluation.agreement.group_agreement import (
     SoftSystemAgreement,
     SystemAgreement,
 )
-from textmover.meta_evaluation.agreement.groups import select_rows, split_groups
+from textmover.meta_evaluation.agreement.groups import EVERYTHING, select_rows, split_groups
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.segments import CorrelationAgreement, PairwiseAgreement
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
@@ -147,10 +147,8 @@ def _choose(
     possible = [part for part in parts if part.reason is None]
     excluded = [Exclusion(part.group.name, part.reason or "", len(part.group)) for part in parts if part.reason]
     if not possible:
-        listed = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5])
-        raise InputError(
-            f"Expected a group in which agreement can be computed, but got none ({listed}): give more data."
-        )
+        listed = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5]).removeprefix(f"{EVERYTHING}: ")
+        raise InputError(f"Expected segments whose agreement can be computed, but got none ({listed}): give more data.")
     active = np.array([any(not np.isnan(part.values[metric]) for part in possible) for metric in range(len(names))])
     excluded += [
         Exclusion(names[metric], possible[0].reasons.get(metric, "it has no value in any group"), rows)

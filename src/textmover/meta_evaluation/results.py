@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.agreement.group_agreement import Exclusion
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.statistics.scores import Vector
-from textmover.types import InputError, Judgements, Shown, View
+from textmover.types import InputError, Judgements, Shown, View, plural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,14 +48,15 @@ class MetricScores(Shown):
         if np.isinf(scores).any():
             raise InputError(
                 f"Expected finite scores of {self.name!r}, but got infinity for {int(np.isinf(scores).sum())} of "
-                f"{len(scores)} segments: correct them, or write NaN for what is missing."
+                f"{plural(len(scores), 'segment')}: correct them, or write NaN for what is missing."
             )
         object.__setattr__(self, "scores", scores)
 
     def view(self) -> View:
         """Show number and mean."""
         known = self.scores[~np.isnan(self.scores)]
-        return View(f"{self.name}: {len(known):,} scores" + (f", mean {known.mean():.4f}" if len(known) else ""))
+        mean = f", mean {known.mean():.4f}" if len(known) else ""
+        return View(f"{self.name}: {plural(len(known), 'score')}{mean}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +153,8 @@ class Evaluation(Shown):
     def view(self) -> View:
         """Show the agreement of each metric, the best first."""
         rows = [(one.name, one.value, one.low, one.high, "" if one.rank is None else one.rank) for one in self.ranked()]
-        headline = f"{self.name}{f', {self.dimension}' if self.dimension else ''}: {self.protocol}, {self.n:,} segments"
+        name = f"{self.name}, {self.dimension}" if self.dimension else self.name
+        headline = f"{name}: {self.protocol}, {plural(self.n, 'segment')}"
         return View(headline, ("metric", "agreement", "low", "high", "rank"), rows)
 
     def metric(self, name: str) -> MetricAgreement:

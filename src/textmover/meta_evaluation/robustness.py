@@ -24,7 +24,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions
-from textmover.types import InputError, Shown, View
+from textmover.types import InputError, Shown, View, plural
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 """Value of an undefined figure."""
@@ -114,7 +114,7 @@ class Robustness(Shown):
             (one.name, one.harmful.estimate, one.keeping.estimate, one.auc.estimate, one.below_keeping.estimate)
             for one in self.metrics
         ]
-        headline = f"{self.versions:,} versions of {self.texts:,} texts"
+        headline = f"{plural(self.versions, 'version')} of {plural(self.texts, 'text')}"
         return View(headline, ("metric", "harmful", "preserving", "AUC", "pairs in order"), rows)
 
 
@@ -166,8 +166,8 @@ def robustness(
         scores = finite_scores(metric.scores, f"scores of {metric.name}")
         if len(scores) != versions.texts + len(versions):
             raise InputError(
-                f"Expected scores of {metric.name} for {versions.texts} texts and {len(versions)} versions, but got "
-                f"{len(scores)}: give those of the texts first."
+                f"Expected scores of {metric.name} for {plural(versions.texts, 'text')} and "
+                f"{plural(len(versions), 'version')}, but got {len(scores)}: give those of the texts first."
             )
         sign = 1.0 if metric.higher_is_better else -1.0
         judge = _Judge(versions, sign * scores, times, frozenset(keeping), yardstick, seed)

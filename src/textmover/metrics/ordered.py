@@ -11,7 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 MIXED = "give `positions` at every update, in all processes, or at none"
 """The way out where some segments were numbered and others have positions of their own."""
@@ -123,8 +123,8 @@ class OrderedStates(Metric):
         index = torch.as_tensor(positions, dtype=torch.long, device=self.device)
         if index.shape != (count,):
             raise InputError(
-                f"Expected one position per segment, but got {len(index)} positions for {count} segments: give a flat "
-                "list of as many."
+                f"Expected one position per segment, but got {plural(len(index), 'position')} for "
+                f"{plural(count, 'segment')}: give a flat list of as many."
             )
         if count:
             self._choose(given)

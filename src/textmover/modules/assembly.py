@@ -21,7 +21,7 @@ from textmover.modules.encoder.token_table import TokenTable, main_directions, t
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
-from textmover.types import BOUNDS, InputError, Signature, check_whole
+from textmover.types import BOUNDS, InputError, Signature, check_whole, plural
 
 ENCODER_FOLDER = "encoder"
 """Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
@@ -67,8 +67,8 @@ def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
     found = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
     if found.depth != encoder.depth:
         raise InputError(
-            f"Expected the base encoder {base.name} to have {encoder.depth} layers, but got {found.depth}: give the "
-            "encoder that the metric was trained from."
+            f"Expected the base encoder {base.name} to have {plural(encoder.depth, 'layer')}, but got {found.depth}: "
+            "give the encoder that the metric was trained from."
         )
     remember_base(found, replace(BaseEncoder.found(base.name, base.revision, source), weights=base.weights))
     return found.eval()

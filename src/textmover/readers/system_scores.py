@@ -20,7 +20,7 @@ from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, fin
 from textmover.readers.streams import check_distinct
 from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
 """Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, the systems there, flags."""
@@ -125,8 +125,8 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
         if not isinstance(cells, list) or len(cells) != count:
             got = f"{len(cells)}" if isinstance(cells, list) else "no list"
             raise InputError(
-                f"Expected {count} scores in column {column!r} as in the first row, but got {got} in {row.place}: "
-                "correct it."
+                f"Expected {plural(count, 'score')} in column {column!r} as in the first row, but got {got} in "
+                f"{row.place}: correct it."
             )
         table.append([_score(cell, row.cell(column)) for cell in cells])
     return {f"system {place}": values for place, values in enumerate(np.array(table).T, start=1)}

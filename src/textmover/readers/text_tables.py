@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textmover.csv_cells import unguarded
 from textmover.readers.lines import LONGEST_LINE, LineError, empty, without_end
 from textmover.reading import NotJsonError, load_json
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 Cells = Mapping[str, object]
 Record = tuple[int, "list[str] | InputError"]
@@ -148,8 +148,8 @@ def _delimited_rows(
             yield (
                 number,
                 InputError(
-                    f"Expected {len(header)} fields as in the header, but got {len(fields)} in line {number} of "
-                    f"{name}: {way_out}."
+                    f"Expected {plural(len(header), 'field')} as in the header, but got {len(fields)} in line {number} "
+                    f"of {name}: {way_out}."
                 ),
             )
         else:

@@ -12,7 +12,7 @@ import numpy as np
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
 from textmover.report.figures.colours import INK, diverging, metric_colours, sequential
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -77,6 +77,7 @@ def _environment() -> Environment:
     environment.filters["coordinate"] = coordinate
     environment.filters["signed"] = signed
     environment.filters["grouped"] = "{:,}".format
+    environment.filters["plural"] = plural
     return environment
 
 

@@ -38,7 +38,7 @@ from textmover.runs.shards.streaming import score_shards
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 LIGHTNING = ("pytorch_lightning", "lightning_fabric")
 
@@ -125,7 +125,8 @@ class Processes:
         try:
             self._strategy.launcher.launch(lambda: None)
             signal.signal(signal.SIGINT, interrupt)
-            wanted = f"all {self._devices * self._nodes} processes of {self._nodes} machines"
+            number = self._devices * self._nodes
+            wanted = f"all {plural(number, 'process', 'processes')} of {plural(self._nodes, 'machine')}"
             member.join(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
             with member.kept_errors():
                 member.prepare(advance)

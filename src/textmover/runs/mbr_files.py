@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from textmover.files import atomic_bytes, check_output, growing_file, note_written
 from textmover.readers.candidates import Candidates
 from textmover.runs.shards.score_formats import check_compression, compressed, format_of
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.mbr import Choice
@@ -105,7 +105,7 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
         if not written:
             partial.unlink()
             raise stopped
-        said = f"the choices of the first {written} segment{'s' if written > 1 else ''} are in {partial}"
+        said = f"the choices of the first {plural(written, 'segment')} are in {partial}"
         if isinstance(stopped, KeyboardInterrupt):
             raise type(stopped)(f"interrupted: {said}") from None
         raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped

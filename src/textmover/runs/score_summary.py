@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Summary(Tally):
 
     def _mean_lines(self) -> list[str]:
         scored = self.rows - self.skipped
-        segments = f"{scored:,} segment{'' if scored == 1 else 's'}"
+        segments = plural(scored, "segment")
         found = []
         for system, mean, error in zip(self.systems, self.means, self.standard_errors, strict=True):
             of = f" of {system}" if len(self.systems) > 1 else ""
@@ -63,7 +63,8 @@ class Summary(Tally):
     def said(self, *, signature: bool) -> list[str]:
         """Lines that close a run: how many segments are flagged; means and signature where they are asked for."""
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
-        found = [f"Flagged: {kinds} (of {(self.rows - self.skipped) * len(self.systems):,} segments)"] if kinds else []
+        scored = plural((self.rows - self.skipped) * len(self.systems), "segment")
+        found = [f"Flagged: {kinds} (of {scored})"] if kinds else []
         return [*found, *([*self._mean_lines(), f"Signature: {self.signature}"] if signature else [])]
 
     def entries(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_b
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
-from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts
+from textmover.types import InputError, SegmentMetric, Shown, Signature, SourcedReferences, View, compared_texts, plural
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
@@ -78,7 +78,7 @@ class MbrResult(Shown):
     def view(self) -> View:
         """Show the first choices."""
         rows = [(n, one.index + 1, one.utility, one.text) for n, one in enumerate(self.choices, start=1)]
-        return View(f"{len(self):,} choices", ("segment", "candidate", "utility", "text"), rows)
+        return View(plural(len(self), "choice"), ("segment", "candidate", "utility", "text"), rows)
 
     @property
     def texts(self) -> list[str]:
@@ -343,8 +343,8 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
             others[name] = listed_texts(given, name)
             if len(others[name]) != len(groups):
                 raise InputError(
-                    f"Expected {name} for each of the {len(groups)} segments, but got {len(others[name])}: give a "
-                    "list for each."
+                    f"Expected {name} for every segment ({len(groups)}), but got {len(others[name])}: give a list for "
+                    "each."
                 )
     found = []
     for place, (texts, compared, masses, source) in enumerate(zip(groups, *others.values(), strict=True), 1):

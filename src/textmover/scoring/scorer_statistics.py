@@ -137,7 +137,8 @@ class ScorerStatistics(Shown):
             InputError: If there is nothing to fit, or nothing to fit it on.
         """
         if isinstance(texts, str) or not any(text.strip() for text in texts):
-            raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
+            got = "one text" if isinstance(texts, str) else "none with a word"
+            raise InputError(f"Expected `texts` to be a list of texts to fit on, but got {got}.")
         encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
         with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
             self.metric.fit(list(texts), names=names, on_progress=advance)

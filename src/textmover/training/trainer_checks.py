@@ -10,7 +10,7 @@ from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
@@ -41,7 +41,8 @@ def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
         if limit < (1 if isinstance(limit, float) else own):
             raise InputError(
                 f"Expected validation to go through all of {data.label(source, part)}, which is judged as a whole, but "
-                f"trainer.limit_val_batches is {limit} of {own} batches: leave it out, or hold back less."
+                f"trainer.limit_val_batches is {limit} of {plural(own, 'batch', 'batches')}: leave it out, or hold "
+                "back less."
             )
 
 

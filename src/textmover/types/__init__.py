@@ -31,7 +31,7 @@ from textmover.types.segments import (
     SourcedReferences,
     compared_texts,
 )
-from textmover.types.shown import Shown, View
+from textmover.types.shown import Shown, View, plural
 
 if TYPE_CHECKING:
     from textmover.types.tokens import (
@@ -76,6 +76,7 @@ __all__ = [
     "View",
     "check_whole",
     "compared_texts",
+    "plural",
 ]
 
 # Those that are not here yet are tensors, and torch loads with them.

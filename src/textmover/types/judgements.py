@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from textmover.types.shown import Shown, View
+from textmover.types.shown import Shown, View, plural
 
 Value = TypeVar("Value")
 
@@ -51,13 +51,15 @@ class Judgements(Shown):
 
     def view(self) -> View:
         """Show how many texts were judged, and the ratings."""
-        pairs = "" if self.preferences is None else f", {len(self.preferences):,} preferences"
+        pairs = "" if self.preferences is None else f", {plural(len(self.preferences), 'preference')}"
         rated = {name: one[~np.isnan(one)] for name, one in self.ratings.items()}
         rows = [
             (name, len(one), float(one.min(initial=np.inf)), float(one.max(initial=-np.inf)))
             for name, one in rated.items()
         ]
-        return View(f"{self.name}: {len(self):,} texts{pairs}", ("ratings", "number", "lowest", "highest"), rows)
+        return View(
+            f"{self.name}: {plural(len(self), 'text')}{pairs}", ("ratings", "number", "lowest", "highest"), rows
+        )
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Judgements:
         """The given rows; preferences that lose a side are left out."""

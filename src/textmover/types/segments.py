@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from textmover.types.shown import MOST_ROWS, Shown, View
+from textmover.types.shown import MOST_ROWS, Shown, View, plural
 
 
 class InputError(ValueError):
@@ -183,7 +183,9 @@ class SegmentScores(Shown):
         counts = "".join(f", {count:,} {name}" for name, count in self.counts.items() if count)
         values = self.values
         rows = list(zip(itertools.count(1), *(one[:MOST_ROWS].tolist() for one in values.values()), strict=False))
-        return View(f"{len(self):,} scores, mean {self.mean:.4f}{counts}", ("segment", *values), rows, len(self))
+        return View(
+            f"{plural(len(self), 'score')}, mean {self.mean:.4f}{counts}", ("segment", *values), rows, len(self)
+        )
 
     @classmethod
     def from_values(

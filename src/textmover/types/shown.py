@@ -17,6 +17,16 @@ LONGEST_CELL = 60
 T = TypeVar("T")
 
 
+def plural(count: int, one: str, several: str = "") -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "row"), plural(3920, "row"), plural(0, "entry", "entries")
+        ('1 row', '3,920 rows', '0 entries')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
 class View(NamedTuple):
     """A headline and a table."""
 

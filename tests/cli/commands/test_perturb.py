@@ -69,6 +69,15 @@ def test_a_table_on_standard_output(run, texts):
     assert ended.err == "3 versions of 4 texts; texts that each type applied to: synonym 1, negate 1, entity 1\n"
 
 
+def test_texts_that_nothing_changes_are_an_error(run, write, tmp_path):
+    ended = run("perturb", "-i", write("same.txt", ["Hm", ""]), "--types", "negate", "number", "-o", "o.jsonl")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Expected a text in same.txt that negate, number can change, but got none." in ended.err.replace(
+        str(tmp_path) + "/", ""
+    )
+    assert not (tmp_path / "o.jsonl").exists()
+
+
 def test_json_lines_into_a_file_by_its_suffix(run, texts, tmp_path):
     given = ("--types", "deletion", "--degrees", "1", "2", "--versions", "2")
     ended = run("perturb", "-i", texts, *given, "-o", "o.jsonl")

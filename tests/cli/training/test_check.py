@@ -37,12 +37,19 @@ def test_errors_name_the_options(table, capsys, embedded):
     assert "Expected a file at nix.csv" in capsys.readouterr().err
 
 
-def test_a_table_without_a_usable_row_is_an_error(table, capsys, embedded):
-    table.write_text("output,reference,rating\na,b,n/a\n")
+@pytest.mark.parametrize(
+    ("text", "listed", "error"),
+    [
+        ("a,b,n/a\n", "rating is not a number", "a row to train on in mine.csv, but got none: correct what is listed."),
+        ("a b,b,3\n" * 9, "all ratings are equal", "differ in mine.csv, but all are 3: set `--score-column` to their"),
+    ],
+)
+def test_a_table_that_cannot_be_trained_on_is_an_error(table, capsys, embedded, text, listed, error):
+    table.write_text(f"output,reference,rating\n{text}")
     assert main(["check", "mine.csv"]) == 2
     said = capsys.readouterr()
-    assert "rating is not a number" in said.out
-    assert "Expected a row to train on in mine.csv, but got none: correct what is listed." in said.err
+    assert listed in said.out
+    assert error in said.err
     assert not (table.parent / "mine_recipe.yaml").exists()
 
 

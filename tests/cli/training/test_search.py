@@ -313,7 +313,7 @@ def test_an_ended_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp
     else:
         ended = run(*arguments, "--trials", 5, "--no-pruning")
         assert ended.code == code
-        assert "2 trials are in out/trials.csv; go on with --resume" in ended.err
+        assert "out/trials.csv: 2 trials so far; go on with --resume" in ended.err
         assert (tmp_path / "out" / "best.yaml").exists()
     assert states(tmp_path / "out") == ["complete", "complete"]
 

@@ -125,10 +125,10 @@ class TestUndefined:
         ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
         ({"samples": 0}, "at least one bootstrap sample, but got 0"),
         ({"level": 95}, "level between 0 and 1, but got 95"),
-        ({"clusters": ["a"]}, "cluster for each of 3 segments, but got 1"),
+        ({"clusters": ["a"]}, "3 clusters, one per segment, but got 1"),
         ({"after": [1, 2, math.nan]}, r"finite scores after, .* for 1 of 3"),
         ({"after": [1, 2]}, "but got 2 and 3"),
-        ({"groups": ["a"] * 2}, "group for each of 3 segments, but got 2"),
+        ({"groups": ["a"] * 2}, "3 groups, one per segment, but got 2"),
     ],
 )
 def test_bad_input(changed, message):

@@ -102,7 +102,7 @@ class TestUnits:
     ("changed", "message"),
     [
         ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
-        ({"units": ["a"]}, "group for each of 3 segments, but got 1"),
+        ({"units": ["a"]}, "3 groups, one per segment, but got 1"),
         ({"metric_scores": [1, 2]}, "but got 2 and 3"),
         ({"metric_scores": [1, 2, NAN, 4]}, r"finite metric scores, .* for 1 of 4 segments \(counted from 0: 2\)"),
         ({"human_scores": [math.inf, -math.inf, 3]}, r"finite human scores, .* for 2 of 3 segments .*: 0, 1\)"),

@@ -15,7 +15,7 @@ from textmover.readers.named import catalogue, fetching, located
 from textmover.readers.named.catalogue import find_parts, named_sets
 from textmover.readers.named.fetching import get_sets
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 TREE = "ud-ewt-dev"  # has neither a hash nor a number of rows
 
@@ -59,7 +59,7 @@ def test_every_name_is_fetched_in_its_published_layout(name, small, tmp_path):
         assert fact in told
         assert told.index(fact) < told.index("is made of")
     file = tmp_path / "sets" / one.parts[key].file
-    assert f"{file}: {count} rows" in told
+    assert f"{file}: {plural(count, 'row')}" in told
     rows = file.read_text(encoding="utf-8").splitlines()
     if file.suffix == ".tsv":
         header, *rows = rows

@@ -66,7 +66,7 @@ def test_scores_of_another_length_are_refused():
 
 @pytest.mark.parametrize("link", [(2, 0, 1, 1), (0, 1, 1, 1), (-1, 0, 1, 1), (0, 0, 0, 1), (0, 0, float("nan"), 1)])
 def test_links_that_lead_nowhere_are_refused(link):
-    with pytest.raises(InputError, match="Expected links between 2 and 1 words"):
+    with pytest.raises(InputError, match="Expected links between 2 and 1 word "):
         Alignment(("a", "b"), ("c",), (Link(*link),))
 
 

@@ -47,7 +47,7 @@ def test_what_is_known_stands_on_the_page(check):
     for said in (
         f"+{pair.bootstrap.difference:.4f}",
         pair.bootstrap.signature,
-        "These are 20 segments",
+        "Only 20 segments",
         "two is better.",
     ):
         assert said in text

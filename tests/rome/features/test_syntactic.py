@@ -283,7 +283,7 @@ def test_ten_thousand_words_take_seconds_at_most(kind):
 
 def test_numbers_and_shapes_that_do_not_fit_are_refused():
     reference, hypothesis = parsed("ab", [-1, 0]), parsed("abc", [-1, 0, 0])
-    with pytest.raises(InputError, match="got 1 references, 1 hypotheses and 2 blocks of cosines"):
+    with pytest.raises(InputError, match="got 1 reference, 1 hypothesis and 2 blocks of cosines"):
         syntactic_similarity([reference], [hypothesis], torch.zeros(2, 2, 3))
     for wrong in ([torch.zeros(3, 2)], [torch.zeros(2, 4)], [torch.zeros(2, 2)], torch.zeros(1, 6)):
         with pytest.raises(InputError, match=r"Expected the cosines of 2 by 3 words, but got an array of shape \["):

@@ -109,7 +109,7 @@ def test_classes_that_can_be_told_apart_leave_the_scale_finite():
 
 def test_what_cannot_be_calibrated_on_is_refused():
     scorer, given = FeatureScorer(CONFIGS[1], seed=1), features(30)
-    with pytest.raises(InputError, match="Expected targets that differ to calibrate on, but got 30 equal ones"):
+    with pytest.raises(InputError, match="Expected targets that differ to calibrate on, but got 30 of one value"):
         scorer.calibrate(given, torch.ones(30))
     with pytest.raises(InputError, match="Expected targets that rise with the scores"):
         scorer.calibrate(given, 1 - scorer(given).detach())

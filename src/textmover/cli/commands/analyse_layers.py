@@ -15,6 +15,7 @@ from textmover.readers.segments import read_texts
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
 from textmover.terminal import print_table, progress_bars
+from textmover.types import plural
 
 if TYPE_CHECKING:
     from textmover.modules.analysis import Estimate
@@ -70,9 +71,9 @@ def run(options: argparse.Namespace) -> None:
     print_table(HEADERS, shown, numbers=HEADERS[1:], narrow=HEADERS)
     if not options.quiet:
         sys.stdout.write(
-            f"\nMean cosine and its standard error over {options.pairs} pairs of each kind, drawn from {found.tokens} "
-            f"tokens of {found.texts} texts ({found.words} different words occur in more than one).\n"
-            f"Encoder: {encoder}\n"
+            f"\nMean cosine and its standard error over {plural(options.pairs, 'pair')} of each kind, drawn from "
+            f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} (words that occur in more than "
+            f"one: {found.words}).\nEncoder: {encoder}\n"
         )
 
 

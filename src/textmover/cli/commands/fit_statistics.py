@@ -15,7 +15,7 @@ from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
 from textmover.scoring.field_flags import field_flag, given_fields
 from textmover.scoring.scorer_options import build_scorer
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> None:
     with flags_named({"column": "--column"}):
         read = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     texts = [text for several in read for text in several]
+    if not any(map(str.strip, texts)):
+        raise InputError(f"Expected texts to fit on in {', '.join(options.data)}, but all of them are empty.")
     what, name = STATISTICS[options.command][0], options.command.removeprefix("fit-")
     scorer, changes = _with_statistic(options, name)
     names = _names(scorer, name)
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
             f"{options.model} has no {what.removeprefix('a ')} of its own: fitted for it with {_flag(field, value)}.\n"
         )
     fitted = ", ".join(f"{one} ({size_of(scorer.metric, one)})" for one in written)
-    sys.stdout.write(f"Fitted on {len(texts):,} texts: {fitted}.\n")
+    sys.stdout.write(f"Fitted on {plural(len(texts), 'text')}: {fitted}.\n")
     if name == "baseline":
         recall, precision, f = scorer.metric.statistics["baseline"].state_dict()["values"].tolist()
         low, high = scorer.metric.range

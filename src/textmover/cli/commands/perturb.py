@@ -25,7 +25,7 @@ from textmover.perturbations.severity import shipped_table
 from textmover.readers.column_flags import flags_named
 from textmover.readers.segments import read_texts
 from textmover.terminal import print_table, progress_bars
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
 SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -67,15 +67,13 @@ def run(options: argparse.Namespace) -> None:
             versions += len(found)
             made.update({one.type for one in found})
             advance("perturbing", 1, len(texts))
+        if not versions:
+            raise InputError(f"Expected a text in {options.input} that {', '.join(types)} can change, but got none.")
     if options.quiet:
         return
     counts = ", ".join(f"{name} {made[name]:,}" for name in types)
-    said = [
-        f"{versions:,} version{'' if versions == 1 else 's'} of {len(texts):,} text{'' if len(texts) == 1 else 's'}; "
-        f"texts that each type applied to: {counts}",
-        *left_out_types(left_out),
-    ]
-    sys.stderr.write("".join(f"{one}\n" for one in said))
+    said = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
+    sys.stderr.write("".join(f"{one}\n" for one in (said, *left_out_types(left_out))))
 
 
 def _format(options: argparse.Namespace) -> str:

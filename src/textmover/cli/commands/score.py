@@ -15,6 +15,7 @@ from textmover.runs.score_files import Target, choose_target
 from textmover.runs.shards.manifest import receipt_path
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import take_default
+from textmover.types import plural
 
 if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
@@ -76,7 +77,7 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
             rows = "row was" if summary.skipped == 1 else "rows were"
             logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
         if kept:
-            said.append(f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
+            said.append(f"Kept: {plural(kept, 'shard')} of an earlier run")
         said += summary.said(signature=target.layout.format != "json")
         if target.path is not None and options.resume and target.in_parts and not target.folder:
             said.append(f"Kept for --resume: {receipt_path(target.path)}")

@@ -31,6 +31,7 @@ from textmover.report.document import number, plain
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.terminal import print_table, progress_bars
+from textmover.types import plural
 
 if TYPE_CHECKING:
     from textmover.types import Segment
@@ -112,7 +113,7 @@ def _print(results: Sequence[SettingResult], best: int | None, samples: int) -> 
         values = map(written, one.values.values())
         rows.append((*values, pearson, interval, spearman, kendall, *groups, "*" if index == best else ""))
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
-    out = [f"\nIntervals are those of the mean Pearson (bootstrap, {samples} draws of whole references).\n"]
+    out = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
     undefined = dict.fromkeys(group for one in results for group in one.mean.undefined)
     if undefined:
         somewhere = " of some settings" if counted else ""

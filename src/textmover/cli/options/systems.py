@@ -18,7 +18,7 @@ from textmover.report.templating import check_jinja
 from textmover.runs.score_systems import score_pairs
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.scorer_options import load_scorer, take_by_language
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     files = _files(options) if given else None
     if files is not None and len(files.systems) != len(found.scores):
         raise InputError(
-            f"Expected scores of the {len(files.systems)} systems whose texts are given, but got those of "
+            f"Expected scores of the {plural(len(files.systems), 'system')} whose texts are given, but got those of "
             f"{len(found.scores)} ({', '.join(found.scores)}): name their columns with --score-columns, in the order "
             "of the systems."
         )
@@ -115,7 +115,7 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
     rows = [] if files is None else _rows(files)
     if rows and len(rows) != len(found.lines):
         raise InputError(
-            f"Expected a score for each of the {len(rows)} segments, but got {len(found.lines)} in "
+            f"Expected {plural(len(rows), 'score')}, one for each segment, but got {len(found.lines)} in "
             f"{options.scores[0]}: give the scores of the same segments."
         )
     scores = dict(zip(names, found.scores.values(), strict=True))
@@ -173,7 +173,7 @@ def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) 
     """Default names of systems: their columns, or the shortest distinct names of their files."""
     if given is not None:
         if len(given) != len(systems):
-            raise InputError(f"Expected a name for each of the {len(systems)} systems, but got {len(given)}.")
+            raise InputError(f"Expected {plural(len(systems), 'name')}, one for each system, but got {len(given)}.")
         if len(set(given)) < len(given):
             raise InputError(f"Expected names that tell the systems apart, but got {' '.join(given)}.")
         return tuple(given)

@@ -35,15 +35,12 @@ def run(options: argparse.Namespace) -> None:
             scale=options.scale,
             runs=f"runs/{name}",
         )
-    view = found.view()
-    sys.stdout.write(f"{view.headline}\n\n")
-    rows = [tuple(map(str, one)) for one in found.findings]
-    print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
-    if not found.segments:
-        raise InputError(f"Expected a row to train on in {options.table}, but got none: correct what is listed.")
-    if found.recipe is None:
-        sys.stdout.write("\nNo recipe: the table cannot be trained on as it is.\n")
-        return
+        view = found.view()
+        sys.stdout.write(f"{view.headline}\n\n")
+        rows = [tuple(map(str, one)) for one in found.findings]
+        print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
+        if found.recipe is None:
+            raise InputError(found.refusal)
     with atomic_file(output) as stream:
         stream.write(found.recipe)
     sys.stdout.write(f"\nRecipe: {output}. Train with it:\n  textmover train --config {shlex.quote(str(output))}\n")

@@ -14,7 +14,7 @@ from textmover.data.label_tasks import TASKS
 from textmover.data.labelled import LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +88,9 @@ class AcceptabilityDataModule(SentencesDataModule):
         for name, part in (("training", training), ("held-back", damaged)):
             if len(part) < 4:
                 raise InputError(
-                    f"Expected at least 2 sentences and their versions in the {name} part, but got {len(part)} items "
-                    f"of {', '.join(self.files)}: give more sentences, or change `words` or `held_back`."
+                    f"Expected at least 2 sentences and their versions in the {name} part, but got "
+                    f"{plural(len(part), 'item')} of {', '.join(self.files)}: give more sentences, or change `words` "
+                    "or `held_back`."
                 )
         about = {
             "plain sentences": f"{len(texts)} of {self._named}, each with a damaged version where one was found",

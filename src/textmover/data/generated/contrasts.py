@@ -17,7 +17,7 @@ from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, plural
 
 NOTICE = (
     "The ratings of rewordings and wrong facts follow from a fixed table of how bad each kind of damage is; agreeing "
@@ -96,7 +96,7 @@ class ContrastsDataModule(GeneratedDataModule):
             "contrasts",
             contrast_segments(reworded, self.types, self.seed),
             {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"},
-            drawn=f"Contrasts: {len(reworded)} rewordings",
+            drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )

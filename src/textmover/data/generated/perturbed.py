@@ -19,7 +19,7 @@ from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
 from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.types import Segment
+from textmover.types import Segment, plural
 
 NOTICE = (
     "The ratings of damaged sentences follow from a fixed table of how bad each kind of damage is; agreeing with them "
@@ -74,7 +74,7 @@ class PerturbedDataModule(SentencesDataModule):
             "perturbed",
             perturbed_segments(texts, self.types, self.versions, self.seed),
             {"sentences": f"{len(texts)} of {self._named}"},
-            drawn=f"Damaged sentences: {len(texts)} sentences",
+            drawn=f"Damaged sentences: {plural(len(texts), 'sentence')}",
             unit="sentences",
             way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
         )

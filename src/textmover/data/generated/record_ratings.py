@@ -11,7 +11,7 @@ from textmover.data.generated.records import STYLES, RecordBook, in_style, tell
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.phrases import keyed_random, one_by_chance
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, plural
 
 NOTICE = (
     "The ratings of synthetic records follow from a fixed table of how bad each change of the facts is; agreeing with "
@@ -65,8 +65,8 @@ class RecordsDataModule(GeneratedDataModule):
         source = self._rated(
             "records",
             record_segments(book, self.records, self.versions, self.seed),
-            {"records": f"{self.records} of {len(book.domains)} domains ({self.book or 'records.yaml'})"},
-            drawn=f"Synthetic records: {len(book.domains)} domains",
+            {"records": f"{self.records} of {plural(len(book.domains), 'domain')} ({self.book or 'records.yaml'})"},
+            drawn=f"Synthetic records: {plural(len(book.domains), 'domain')}",
             unit="records",
             way_out=": give more `records`, or another share `held_back`",
         )

@@ -25,7 +25,7 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.judgements import repeated_rows
 from textmover.readers.judgements.formats import READERS
 from textmover.report import file_remarks
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--permutations"}
 """The flag behind each argument of the evaluation."""
@@ -158,7 +158,8 @@ def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list
     asked = []
     for dimension in options.dimension or judgements.ratings:
         pairs = preferences_from_ratings(judgements.ratings[dimension], items, least=gap)
-        note = f"Preferences: {len(pairs):,} pairs of outputs for one item whose ratings differ by {gap:g} or more."
+        found = plural(len(pairs), "pair")
+        note = f"Preferences: {found} of outputs for one item whose ratings differ by {gap:g} or more."
         asked.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
     return asked
 

@@ -17,7 +17,7 @@ from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_flags import flags_named
 from textmover.readers.judgements import read_scores
 from textmover.readers.tables import is_table
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,9 @@ def _file_scores(
             ready = read_scores(path, judgements, name=names or None)
     for name, number in ready.missing.items():
         if number:
-            logger.warning("%s: %s has no score (nan) for %d of %d segments.", path, name, number, len(judgements))
+            logger.warning(
+                "%s: %s has no score (nan) for %d of %s.", path, name, number, plural(len(judgements), "segment")
+            )
     return ready.scores
 
 

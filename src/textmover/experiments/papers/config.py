@@ -23,7 +23,7 @@ from textmover.experiments.papers.specification import (
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
 from textmover.scoring.lexical import LEXICAL
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 Kind = TypeVar("Kind")
 
@@ -252,6 +252,6 @@ def _check_metric(metric: MetricSpec, place: Place) -> None:
 def _check_number(values: Collection[object], expected: int, place: Place, unit: str) -> None:
     if len(values) != expected:
         raise InputError(
-            f"Expected {place} to hold {expected} values, one for each {unit}, but got {len(values)}: write null where "
-            "there is none."
+            f"Expected {place} to hold {plural(expected, 'value')}, one for each {unit}, but got {len(values)}: write "
+            "null where there is none."
         )

@@ -17,7 +17,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
 from textmover.scoring.field_flags import FIELD
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 SIMILARITIES = {
     "baseline": "random words",
@@ -103,8 +103,9 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
         on_progress=on_progress,
     )
     said = [
-        f"Mean cosine and its standard error over {spec.pairs:,} pairs of each kind, seed {options.seed}, drawn from "
-        f"{found.tokens:,} tokens of {found.texts:,} texts ({found.words:,} different words occur in more than one).",
+        f"Mean cosine and its standard error over {plural(spec.pairs, 'pair')} of each kind, seed {options.seed}, "
+        f"drawn from {plural(found.tokens, 'token')} of {plural(found.texts, 'text')} ({found.words:,} different words "
+        "occur in more than one).",
         *_properties(found, spec.centerings),
     ]
     return LayerResult(spec, found, metric.parts.identity.split("@")[0], tuple(said))

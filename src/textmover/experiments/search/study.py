@@ -23,7 +23,7 @@ from textmover.experiments.search.space import JudgedParts, Space, read_recipe, 
 from textmover.files import atomic_file
 from textmover.markdown import one_line
 from textmover.terminal import console, print_table
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Search:
             self._write()
             if isinstance(error, KeyboardInterrupt):
                 table = self.folder / TABLE
-                logger.warning("%d trials are in %s; go on with --resume.", len(self._ended()), table)
+                logger.warning("%s: %s so far; go on with --resume.", table, plural(len(self._ended()), "trial"))
             raise
 
     def _sampler(self, number: int) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
 from textmover.meta_evaluation.statistics.kernel import check_statistic, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
-from textmover.types import InputError, View
+from textmover.types import InputError, View, plural
 from textmover.types.shown import shown_tuple
 
 
@@ -50,7 +50,8 @@ class BinAgreement(NamedTuple):
         rows = [
             (place, *values) for place, values in enumerate(zip(self.values, self.lower, self.upper, strict=True), 1)
         ]
-        headline = f"{self.low:g} to {self.high:g}: {self.segments:,} segments, {self.groups} of {self.among} groups"
+        size = f"{plural(self.segments, 'segment')}, {self.groups} of {plural(self.among, 'group')}"
+        headline = f"{self.low:g} to {self.high:g}: {size}"
         return View(headline, ("metric", "agreement", "low", "high"), rows)
 
 

@@ -13,7 +13,7 @@ from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.results import MetricScores
 from textmover.meta_evaluation.statistics.scores import Vector, group_positions
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 EVERYTHING = "all"
 """Name of the one group of pooled segments."""
@@ -41,7 +41,7 @@ def select_rows(
     for one in metrics:
         if len(one.scores) != size:
             raise InputError(
-                f"Expected {size} scores of {one.name!r}, one for each text of {judgements.name}, but got "
+                f"Expected {plural(size, 'score')} of {one.name!r}, one for each text of {judgements.name}, but got "
                 f"{len(one.scores)}: score the same texts in the same order."
             )
     human = np.full(size, np.nan)

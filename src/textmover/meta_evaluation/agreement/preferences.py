@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 
 class PreferenceAgreement(NamedTuple):
@@ -88,8 +88,8 @@ def grouped_darr_tau(
     torn = np.flatnonzero(sides[:, 0] != sides[:, 1])
     if len(torn):
         raise InputError(
-            f"Expected both rows of a preference to be in one group, but got {len(torn)} of {len(pairs)} pairs that "
-            f"are not, the first for rows {pairs[torn[0]].tolist()}: leave those out."
+            f"Expected both rows of a preference to be in one group, but got {len(torn)} of "
+            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[torn[0]].tolist()}: leave those out."
         )
     return {group: darr_tau(vector, pairs[sides[:, 0] == index]) for index, group in enumerate(positions)}
 

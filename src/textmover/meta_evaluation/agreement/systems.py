@@ -24,7 +24,7 @@ from textmover.meta_evaluation.statistics.scores import (
     levelled,
     paired_scores,
 )
-from textmover.types import InputError, View
+from textmover.types import InputError, View, plural
 from textmover.types.shown import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
@@ -52,9 +52,8 @@ class SystemAgreement(NamedTuple):
     def view(self) -> View:
         """Show the value, and the means of each system."""
         rows = list(zip(self.systems, self.metric_means, self.human_means, self.segments, strict=True))
-        return View(
-            f"agreement {self.value:.4f} on {len(rows)} systems", ("system", "metric", "people", "segments"), rows
-        )
+        headline = f"agreement {self.value:.4f} on {plural(len(rows), 'system')}"
+        return View(headline, ("system", "metric", "people", "segments"), rows)
 
 
 class SoftPairwiseAccuracy(NamedTuple):

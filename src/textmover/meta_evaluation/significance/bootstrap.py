@@ -25,7 +25,7 @@ from textmover.meta_evaluation.statistics.scores import (
     known_mean,
     several_scores,
 )
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 FEW = 10
 """With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
@@ -253,7 +253,7 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
-        raise InputError(f"Expected a cluster for each of {n} segments, but got {len(clusters)}: give one per segment.")
+        raise InputError(f"Expected {plural(n, 'cluster')}, one per segment, but got {len(clusters)}.")
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.int64)
 

@@ -23,7 +23,7 @@ from textmover.meta_evaluation.statistics.scores import (
     standard_scores,
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 ROUNDING = 1e-9
 """Differences that differ by less are equal but for rounding: a permutation that changes nothing counts as reached."""
@@ -163,9 +163,7 @@ def _differences(
     check_segments(table)
     positions = group_positions(groups, len(people))
     if units is not None and len(units) != len(people):
-        raise InputError(
-            f"Expected a unit for each of {len(people)} segments, but got {len(units)}: give one per segment."
-        )
+        raise InputError(f"Expected {plural(len(people), 'unit')}, one per segment, but got {len(units)}.")
     rng = np.random.default_rng(seed)
     found = []
     for members in positions.values():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 Vector = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -31,7 +31,7 @@ def finite_scores(scores: ArrayLike, name: str) -> Vector:
     if len(wrong):
         listed = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
         raise InputError(
-            f"Expected finite {name}, but got NaN or infinity for {len(wrong)} of {len(vector)} segments "
+            f"Expected finite {name}, but got NaN or infinity for {len(wrong)} of {plural(len(vector), 'segment')} "
             f"(counted from 0: {listed}): leave those segments out of every list."
         )
     return vector
@@ -66,7 +66,7 @@ def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions
     """Ascending positions of each group's members, groups as they appear; ``None`` makes one group, ``"all"``."""
     groups = ["all"] * n if groups is None else groups
     if len(groups) != n:
-        raise InputError(f"Expected a group for each of {n} segments, but got {len(groups)}: give one per segment.")
+        raise InputError(f"Expected {plural(n, 'group')}, one per segment, but got {len(groups)}.")
     members: dict[str, list[int]] = {}
     for position, group in enumerate(groups):
         members.setdefault(group, []).append(position)

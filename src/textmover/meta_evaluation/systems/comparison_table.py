@@ -19,7 +19,7 @@ from textmover.meta_evaluation.systems.paired_tests import (
     mean_intervals,
     randomise_pairs,
 )
-from textmover.types import InputError, Shown, View
+from textmover.types import InputError, Shown, View, plural
 
 
 class SystemPair(NamedTuple):
@@ -94,8 +94,8 @@ class ComparedSystems(Shown):
         bounds = [f"{low:.4f} to {high:.4f}" for low, high in zip(self.low, self.high, strict=True)]
         rows = [(self.systems[one], str(self.ranks[one]), f"{self.means[one]:.4f}", bounds[one]) for one in self.order]
         apart = sum(self.decision(pair).winner is not None for pair in self.pairs)
-        size = f"{len(self.systems)} systems on {self.scores.shape[1]:,} segments"
-        headline = f"{size}; both tests tell {apart} of {len(self.pairs)} pairs apart"
+        size = f"{plural(len(self.systems), 'system')} on {plural(self.scores.shape[1], 'segment')}"
+        headline = f"{size}; both tests tell {apart} of {plural(len(self.pairs), 'pair')} apart"
         return View(headline, ("system", "rank", "mean", "95 % interval"), rows)
 
     @property
@@ -184,7 +184,7 @@ def compare_systems(
     if len(lengths) > 1:
         other = next(place for place, one in enumerate(table) if len(one) != len(table[0]))
         raise InputError(
-            f"Expected all systems on the same segments, but got {len(table[0])} scores of {names[0]} and "
+            f"Expected all systems on the same segments, but got {plural(len(table[0]), 'score')} of {names[0]} and "
             f"{len(table[other])} of {names[other]}."
         )
     values = np.stack(table)

@@ -14,7 +14,7 @@ from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwis
 from textmover.meta_evaluation.significance.permutation import significance_clusters
 from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, paired_scores
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
-from textmover.types import InputError, Shown, View
+from textmover.types import InputError, Shown, View, plural
 
 RankTest = Literal["randomisation", "bootstrap"]
 """Tests that set two systems apart."""
@@ -59,7 +59,7 @@ class RankedSystems(Shown):
         """Show the systems, the best first."""
         columns = (self.means.tolist(), self.low.tolist(), self.high.tolist(), self.segments.tolist())
         rows = [(self.systems[one], self.ranks[one], *(column[one] for column in columns)) for one in self.order]
-        headline = f"{self.group + ': ' if self.group else ''}{len(self.systems)} systems"
+        headline = f"{self.group + ': ' if self.group else ''}{plural(len(self.systems), 'system')}"
         return View(headline, ("system", "rank", "mean", "low", "high", "segments"), rows)
 
     @property
@@ -159,8 +159,8 @@ def rank_systems(
             raise InputError(f"Expected `{name}` to be at least {least}, but got {number}.")
     if not len(values) or len(systems) != len(values) or len(items) != len(values):
         raise InputError(
-            f"Expected a system and an item for each score, but got {len(systems)} systems and {len(items)} items for "
-            f"{len(values)} scores."
+            f"Expected a system and an item for each score, but got {plural(len(systems), 'system')} and "
+            f"{plural(len(items), 'item')} for {plural(len(values), 'score')}."
         )
     tables = []
     for group, rows in group_positions([""] * len(values) if groups is None else groups, len(values)).items():

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from textmover.functional import unit_vectors
 from textmover.functional.aggregation import power_mean, routing
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 
 class SingleLayer(nn.Module):
@@ -54,7 +54,7 @@ class _UnitLayers(nn.Module):
         """Hidden states of the needed layers, ``[B, L, D]`` each, to unit vectors ``[layers, B, L, D]``."""
         if len(hidden_states) != len(self.needed):
             raise ValueError(
-                f"Expected `hidden_states` to hold {len(self.needed)} layers, but got {len(hidden_states)}."
+                f"Expected `hidden_states` to hold {plural(len(self.needed), 'layer')}, but got {len(hidden_states)}."
             )
         precise = (state.to(torch.promote_types(state.dtype, torch.float32)) for state in hidden_states)
         return torch.stack([unit_vectors(state) for state in precise])

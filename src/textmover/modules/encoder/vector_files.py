@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from textmover.files import user_cache
 from textmover.modules.encoder.cache_folders import build, cached
 from textmover.modules.encoder.source import file_sha256
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 LARGEST = float(np.finfo(np.float32).max)
 """Largest number that a vector can hold."""
@@ -44,7 +44,8 @@ def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
         raise _empty(path)
     if stated not in (None, count):
         raise InputError(
-            f"Expected {path} to hold {stated} words, as its line 1 says, but got {count}: fetch or save it again."
+            f"Expected {path} to hold {plural(stated, 'word')}, as its line 1 says, but got {count}: fetch or save it "
+            "again."
         )
 
 
@@ -129,8 +130,8 @@ def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDA
         wrong = next(field for field in fields if not _is_number(field) or not abs(float(field)) <= LARGEST)
         holds = f"{wrong.decode(errors='replace')!r}, which is not a finite number of float32"
     raise InputError(
-        f"Expected every line of {path} to hold a word and {dimension} numbers, but line {number} holds {holds}: "
-        "fetch or save the file again."
+        f"Expected every line of {path} to hold a word and {plural(dimension, 'number')}, but line {number} holds "
+        f"{holds}: fetch or save the file again."
     )
 
 

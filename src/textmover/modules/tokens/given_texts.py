@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
-from textmover.types import InputError, SourcedReferences
+from textmover.types import InputError, SourcedReferences, plural
 
 Texts = str | Sequence[str]
 Sources = str | Sequence[str | None]
@@ -27,7 +27,8 @@ def normalize_references(
     grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in listed]
     if len(hypotheses) != len(grouped):
         raise InputError(
-            f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
+            f"Expected as many references as hypotheses, but got {len(grouped)} for "
+            f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}."
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
         if not texts and sources is None and given[position] is None:

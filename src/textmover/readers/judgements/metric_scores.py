@@ -15,7 +15,7 @@ from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 ROLES = ("group", "item", "system")
 """Columns that distinguish the texts of a set."""
@@ -111,8 +111,8 @@ def _score(value: object, place: str, way_out: str = CORRECT) -> float:
 def _check_count(path: str | Path, count: int, judgements: Judgements) -> None:
     if count != len(judgements):
         raise InputError(
-            f"Expected {len(judgements)} scores in {path}, one for each text of {judgements.name}, but got {count}: "
-            "give one a line in the order of the set, or a table with the columns item and system."
+            f"Expected {plural(len(judgements), 'score')} in {path}, one for each text of {judgements.name}, but got "
+            f"{count}: give one a line in the order of the set, or a table with the columns item and system."
         )
 
 

@@ -14,7 +14,7 @@ from textmover.readers.judgements.rows import JudgedText, assembled
 from textmover.readers.lines import check_equal_lengths
 from textmover.readers.segments import read_lines
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 SHAPE = "LP DATA SID BETTER WORSE"
 """The fields of a line of preferences."""
@@ -127,8 +127,8 @@ def _translation(folder: _Folder, one: _Preference, system: str, item: str, plac
     output = folder.output(one.pair, one.test_set, system, place)
     if one.sentence > len(output.lines):
         raise InputError(
-            f"Expected sentence {one.sentence} of {place} in {output.path}, but got {len(output.lines)} lines: "
-            "give the outputs that were judged."
+            f"Expected sentence {one.sentence} of {place} in {output.path}, but got "
+            f"{plural(len(output.lines), 'line')}: give the outputs that were judged."
         )
     index = one.sentence - 1
     if not output.references[index]:

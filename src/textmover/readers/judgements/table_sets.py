@@ -25,7 +25,7 @@ from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.named.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow
 from textmover.readers.text_tables import named
-from textmover.types import InputError, Judgements, NoReferenceError
+from textmover.types import InputError, Judgements, NoReferenceError, plural
 
 NO_REFERENCE = "no reference"
 """Why a row without references is left out."""
@@ -186,5 +186,5 @@ def _check_rated(judgements: Judgements, path: str | Path, description: SetDescr
         if np.isnan(ratings).all():
             raise InputError(
                 f"Expected ratings in column {description.ratings[dimension]!r} of {path}, but got none in "
-                f"{len(judgements)} rows: correct {description.place('ratings')}."
+                f"{plural(len(judgements), 'row')}: correct {description.place('ratings')}."
             )

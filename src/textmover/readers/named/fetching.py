@@ -16,7 +16,7 @@ from textmover.files import atomic_bytes
 from textmover.readers.named.catalogue import FOLDER, NamedSet, Part, data_folder, find_parts, named_sets
 from textmover.readers.named.download import download, local_name
 from textmover.readers.named.layouts import LayoutError, Row, converted, paths_of
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
         raise InputError(
             f"{error}: {one.address} has changed since {one.checked}. Update textmover, or {by_hand}."
         ) from error
-    tell(f"  {folder / part.file}: {count:,} rows")
+    tell(f"  {folder / part.file}: {plural(count, 'row')}")
     if part.sha256 not in (None, digest):
         tell(f"  note: {part.file} differs from the file that the published figures were computed on")
     return {published(path) for path in paths}

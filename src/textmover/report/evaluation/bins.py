@@ -17,10 +17,10 @@ from textmover.meta_evaluation import (
     agreement_by_quantile,
 )
 from textmover.meta_evaluation.agreement.groups import Selection, draw_labels
-from textmover.report.evaluation.wording import STATISTIC_NAMES, plural
+from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.report.figures.lines import BinLine, line_plot, value_range
 from textmover.report.figures.scales import signed
-from textmover.types import Judgements
+from textmover.types import Judgements, plural
 
 QUARTILE_NAMES = ("lowest", "low", "high", "highest")
 
@@ -77,7 +77,8 @@ def bin_views(
     span = value_range([line for one in drawn for line in one.lines])
     axis = STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
     has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
-    said = f"{100 * evaluation.level:g} % bootstrap intervals, {options.samples} draws" if has_intervals else ""
+    draws = plural(options.samples, "draw")
+    said = f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else ""
     return {
         "by_length": _view(drawn[0], axis, span),
         "by_quality": _view(drawn[1], axis, span),
@@ -107,7 +108,7 @@ def _view(drawn: Bins, axis: str, span: tuple[float, float]) -> dict[str, Any]:
     some = any(one.groups < one.among for one in drawn.bins)
     for name, one in zip(drawn.names, drawn.bins, strict=True):
         size = f"n {one.counted:,}"
-        texts.append((name, size, f"{one.groups}/{one.among} groups") if some else (name, size))
+        texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if some else (name, size))
         headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
     return {
         "picture": line_plot(drawn.lines, texts, title=drawn.title, axis=axis, span=span),

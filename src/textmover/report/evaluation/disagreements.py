@@ -10,7 +10,7 @@ import numpy as np
 
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 
 class Link(NamedTuple):
@@ -53,8 +53,9 @@ class Alignment:
             inside = 0 <= link.hypothesis < len(self.hypothesis) and 0 <= link.reference < len(self.reference)
             if not inside or not 0 < link.weight < float("inf"):
                 raise InputError(
-                    f"Expected links between {len(self.hypothesis)} and {len(self.reference)} words with positive "
-                    f"weights, but got {tuple(link)}: count words from 0, and leave out what carries no weight."
+                    f"Expected links between {len(self.hypothesis)} and {plural(len(self.reference), 'word')} with "
+                    f"positive weights, but got {tuple(link)}: count words from 0, and leave out what carries no "
+                    "weight."
                 )
 
 
@@ -128,8 +129,8 @@ def largest_disagreements(
     for metric in metrics:
         if len(metric.scores) != len(ratings):
             raise InputError(
-                f"Expected {len(ratings)} scores of {metric.name!r}, one for each text of {judgements.name}, but got "
-                f"{len(metric.scores)}: score the same texts in the same order."
+                f"Expected {plural(len(ratings), 'score')} of {metric.name!r}, one for each text of {judgements.name}, "
+                f"but got {len(metric.scores)}: score the same texts in the same order."
             )
         known = np.isfinite(metric.scores) & np.isfinite(ratings)
         z = np.full((2, len(ratings)), np.nan)

@@ -25,7 +25,6 @@ from textmover.report.evaluation.wording import (
     headline,
     mark,
     overview_rows,
-    plural,
     remarks,
     set_title,
     shown_groups,
@@ -40,7 +39,7 @@ from textmover.report.figures.scatter import (
     step_labels,
 )
 from textmover.report.templating import render_page
-from textmover.types import InputError, Judgements
+from textmover.types import InputError, Judgements, plural
 
 PAGE = "index.html"  # name of the page in its folder
 MOST_GROUP_COLUMNS = 10  # with more groups the main table leaves their values to the heat map, which has a row for each
@@ -225,6 +224,7 @@ def _correlated(found: MetricCorrelations, segments: int) -> str:
     if found.groups == found.among:
         return ""
     return (
-        f"Mean over {found.groups} of {plural(found.among, 'group')}, which hold {found.counted:,} of {segments:,} "
-        "segments: in the others a metric's scores are all equal, or there are fewer than three segments."
+        f"Mean over {found.groups} of {plural(found.among, 'group')}, which hold {found.counted:,} of "
+        f"{plural(segments, 'segment')}: in the others a metric's scores are all equal, or there are fewer than three "
+        "segments."
     )

@@ -9,7 +9,7 @@ from textmover.report.evaluation.disagreements import Alignment, Disagreement, L
 from textmover.report.evaluation.matrices import compact
 from textmover.report.figures.lines import shortened
 from textmover.report.figures.scales import Scale, padded
-from textmover.types import Judgements
+from textmover.types import Judgements, plural
 
 WORDS = 60  # words of a text with alignment that are shown at once
 CHARACTERS = 420  # characters of a text without alignment that are shown at once
@@ -72,7 +72,7 @@ def shown_text(text: str, limit: int) -> ShownText:
     cut = cut if cut > 0 else CHARACTERS
     rest = text[cut:].strip()
     words = len(rest.split())
-    more = f"{words:,} more words" if words > 1 else f"{len(rest):,} more characters"
+    more = f"{words:,} more words" if words > 1 else plural(len(rest), "more character")
     return ShownText((), text[:cut], rest[:limit], more, max(0, len(rest) - limit))
 
 
@@ -91,7 +91,7 @@ def _side(own: Sequence[str], others: Sequence[str], links: Iterable[Link], limi
         by_word.setdefault(link.hypothesis, []).append(link)
     shown = [_word(word, by_word.get(index, []), others) for index, word in enumerate(own[:WORDS])]
     rest = " ".join(own[WORDS:])
-    more = f"{len(own) - WORDS:,} more words" if rest else ""
+    more = plural(len(own) - WORDS, "more word") if rest else ""
     return ShownText(shown, "", rest[:limit], more, max(0, len(rest) - limit))
 
 

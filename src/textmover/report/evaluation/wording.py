@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
 from textmover.report.document import DIGITS
 from textmover.report.figures.scales import signed
-from textmover.types import Judgements
+from textmover.types import Judgements, plural
 
 SIGNIFICANT = 0.05  # largest p-value that is significant
 NAMED = 3  # number of things named among those that were left out for the same reason
@@ -47,16 +47,6 @@ def set_title(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
 def shown_groups(evaluation: Evaluation) -> tuple[str, ...]:
     """Groups that have a column: those that count, unless there is but one, which says what the mean says."""
     return tuple(evaluation.groups) if len(evaluation.groups) > 1 else ()
-
-
-def plural(count: int, one: str, several: str = "") -> str:
-    """A count with its noun.
-
-    Example:
-        >>> plural(1, "row"), plural(3920, "row"), plural(0, "entry", "entries")
-        ('1 row', '3,920 rows', '0 entries')
-    """
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def mark(metric: MetricAgreement) -> str:
@@ -163,12 +153,13 @@ def _on_chance(evaluation: Evaluation) -> list[str]:
     if any(not math.isnan(one.low) for one in evaluation.metrics):
         undefined = plural(evaluation.undefined_samples, "sample")
         lost = f"; {undefined} of a group had no value and were left out" if evaluation.undefined_samples else ""
-        drawn = f"bootstrap, {evaluation.samples:,} draws, seed {evaluation.seed}{lost}"
+        drawn = f"bootstrap, {plural(evaluation.samples, 'draw')}, seed {evaluation.seed}{lost}"
         found.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):
         found.append(
-            f"Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "
-            f"{evaluation.permutations:,} permutations, seed {evaluation.seed}, one-sided, p ≤ {SIGNIFICANT:g})."
+            "Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "
+            f"{plural(evaluation.permutations, 'permutation')}, seed {evaluation.seed}, one-sided, p ≤ "
+            f"{SIGNIFICANT:g})."
         )
     if evaluation.baseline is not None:
         tested = any(not math.isnan(one.p_value) for one in evaluation.metrics)

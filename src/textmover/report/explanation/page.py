@@ -16,7 +16,7 @@ from textmover.report.explanation.wording import flag_notes, signed_terms, tree_
 from textmover.report.figures.colours import SEQUENTIAL, step_of
 from textmover.report.figures.scales import signed
 from textmover.report.templating import render_page
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine, Explanation, SideName
@@ -129,7 +129,7 @@ def _side(found: Explanation, side: SideName, most: int) -> dict[str, Any]:
         "direction": _direction(text.text),
         "words": words,
         "rest": one_line(text.text[end:]) if len(text) > most else "",
-        "more": f"{len(text) - most:,} more words" if len(text) > most else "",
+        "more": plural(len(text) - most, "more word") if len(text) > most else "",
         "sum": adds.sum(),
     }
 

@@ -13,6 +13,7 @@ from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.streams import Row
 from textmover.report.document import Section, Table, json_text, latex, pick
 from textmover.terminal import print_table
+from textmover.types import plural
 
 FEW = 30  # segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat
 MOST_TOLD = 15  # pairs of systems up to which each gets a sentence: those of six systems
@@ -43,8 +44,8 @@ class Comparison(NamedTuple):
     def remarks(self) -> list[str]:
         """Remarks that a reader needs first."""
         count = self.found.scores.shape[1]
-        these = "This is 1 segment" if count == 1 else f"These are {count} segments"
-        few = [f"{these}: intervals and tests say little of fewer than {FEW}."] if count < FEW else []
+        only = f"Only {plural(count, 'segment')}: intervals and tests say little of fewer than {FEW}."
+        few = [only] if count < FEW else []
         level = self.found.significant
         too_sure = [
             pair
@@ -123,9 +124,8 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
         f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value, pair.least)} (bootstrap) and "
-        f"{p_value(pair.randomisation.p_value, pair.least)} (randomisation); "
-        f"better in {pair.wins}, equal in {pair.ties}, worse in {pair.losses} of {found.scores.shape[1]} segments. "
-        f"{verdict(pair, found)}"
+        f"{p_value(pair.randomisation.p_value, pair.least)} (randomisation); better in {pair.wins}, equal in "
+        f"{pair.ties}, worse in {pair.losses} of {plural(found.scores.shape[1], 'segment')}. {verdict(pair, found)}"
     )
 
 
@@ -180,8 +180,9 @@ def as_latex(comparison: Comparison) -> str:
     """The table of systems, and one of pairs, for the package ``booktabs``."""
     found = comparison.found
     caption = (
-        f"Mean score of {len(found.systems)} systems on {found.scores.shape[1]} segments, with 95 % bootstrap "
-        f"intervals; systems share a rank where randomisation does not tell them apart (p > {found.significant:g})."
+        f"Mean score of {plural(len(found.systems), 'system')} on {plural(found.scores.shape[1], 'segment')}, with 95 "
+        "% bootstrap intervals; systems share a rank where randomisation does not tell them apart (p > "
+        f"{found.significant:g})."
     )
     signatures = [("", comparison.signature), ("", ", ".join(comparison.tests))]
     systems = Section("", _system_table(found), signatures=signatures, caption=caption)

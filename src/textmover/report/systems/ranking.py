@@ -18,6 +18,7 @@ from textmover.report.document import Section, Table, csv_text, json_text, latex
 from textmover.report.evaluation.matrices import Matrix, p_values_between
 from textmover.report.templating import interval_scale, render_page
 from textmover.terminal import print_table
+from textmover.types import plural
 
 AGREEMENT = {
     "pearson": "Pearson",
@@ -134,8 +135,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
     if table.untested:
         first, second = table.untested[0]
         found.append(
-            f"{len(table.untested)} of {len(table.pairs)} pairs of systems share fewer than {ranking.fewest} segments, "
-            f"such as {first} and {second}: they were not compared."
+            f"Not compared, since they share fewer than {plural(ranking.fewest, 'segment')}: "
+            f"{plural(len(table.untested), 'pair')} of systems, such as {first} and {second}."
         )
     tested = [int(table.shared[pair]) for pair in table.pairs if not np.isnan(table.p_values[pair])]
     if tested and min(tested) < FEW:
@@ -143,7 +144,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
     if ranking.agreement:
         few = " (of two systems alone there is no correlation)" if len(table.systems) < 3 else ""
         found.append(
-            f"Agreement with people on {len(table.systems)} systems: {_listed(ranking.agreement[place])}{few}."
+            f"Agreement with people on {plural(len(table.systems), 'system')}: "
+            f"{_listed(ranking.agreement[place])}{few}."
         )
     return found
 
@@ -243,7 +245,7 @@ def as_html(ranking: Ranking) -> str:
         metrics=1,
         styles=("comparison.css",),
         script="script.js",
-        title=f"{len(systems)} systems, ranked",
+        title=f"{plural(len(systems), 'system')}, ranked",
         about=f"Means with 95 % bootstrap intervals; {ranking.shared_ranks}.",
         groups=[
             {

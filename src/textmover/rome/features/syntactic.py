@@ -13,7 +13,7 @@ from torch import Tensor
 from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mapping
 from textmover.rome.options import SyntacticOptions
 from textmover.rome.parsers.trees import WordTree, dependency_trees, tree_words
-from textmover.types import InputError, ParsedText
+from textmover.types import InputError, ParsedText, plural
 
 FORBIDDEN = 2.0
 """Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
@@ -188,8 +188,8 @@ def _blocks(
     """The cosines of each pair, ``[m, n]`` or less where further ones are 0, without copies of long texts' matrices."""
     if not len(references) == len(hypotheses) == len(cosines):
         raise InputError(
-            f"Expected a hypothesis and cosines to each reference, but got {len(references)} references, "
-            f"{len(hypotheses)} hypotheses and {len(cosines)} blocks of cosines."
+            f"Expected a hypothesis and cosines to each reference, but got {plural(len(references), 'reference')}, "
+            f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')} and {plural(len(cosines), 'block')} of cosines."
         )
     padded = isinstance(cosines, Tensor | np.ndarray)
     blocks = []

@@ -154,7 +154,7 @@ class FeatureScorer(nn.Module):
             InputError: If all targets are the same, or fall where the logits rise.
         """
         if len(targets) == 0 or bool((targets == targets[0]).all()):
-            raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} equal ones.")
+            raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} of one value.")
         with torch.no_grad():
             logits = self.logits(features).double().cpu().numpy()
         scale, offset = fitted_logistic(logits, _platt(targets.double().cpu().numpy()))

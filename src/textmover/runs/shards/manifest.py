@@ -14,7 +14,7 @@ from textmover import reading
 from textmover.files import atomic_file
 from textmover.readers.lines import iter_lines, open_bytes
 from textmover.runs.shards.score_formats import Layout
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 BLOCK = 1 << 20
 """Bytes of a file that are read at a time."""
@@ -72,8 +72,8 @@ def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
         name, before, now = difference
         raise _other(output, f"its {name} is {before!r} and that of this run {now!r}")
     if (found.rows, found.texts) != (wanted.rows, wanted.texts):
-        rows = "as many" if found.rows == wanted.rows else f"{found.rows}"
-        raise _other(output, f"it was made from other texts ({rows} rows, and this run has {wanted.rows})")
+        rows = "as many rows" if found.rows == wanted.rows else plural(found.rows, "row")
+        raise _other(output, f"it was made from other texts ({rows}, and this run has {wanted.rows})")
     if found.scores != wanted.scores:
         raise _other(output, "what is there has been changed since it was written")
 
@@ -85,7 +85,7 @@ def check_rows(output: Path, layout: Layout, rows: int) -> None:
     except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:
         raise _other(output, f"it cannot be read as {layout.format} ({' '.join(str(error).split())})") from error
     if found != rows:
-        raise _other(output, f"it has {found} row{'' if found == 1 else 's'} and the input {rows}")
+        raise _other(output, f"it has {plural(found, 'row')} and the input {rows:,}")
 
 
 def _other(output: Path, why: str) -> InputError:

@@ -41,7 +41,7 @@ from textmover.runs.shards.manifest import (
 )
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.scoring.engine.engine import JOINT_PAIRS
-from textmover.types import InputError, Signature
+from textmover.types import InputError, Signature, plural
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,8 @@ class Parts:
             record = self._record(index)
             if record is None:
                 raise InputError(
-                    f"Expected {shards} shards in {self.folder}, but number {index} is missing: continue with --resume."
+                    f"Expected {plural(shards, 'shard')} in {self.folder}, but number {index} is missing: continue "
+                    "with --resume."
                 )
             records.append(record)
         return records

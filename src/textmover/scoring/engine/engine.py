@@ -20,7 +20,7 @@ from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, compared_texts
+from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, compared_texts, plural
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
@@ -351,7 +351,7 @@ class Engine(TextWork):
                         scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
-                    f"Expected {len(rows)} pairs that are read together to fit into the memory of "
+                    f"Expected {plural(len(rows), 'pair')} that are read together to fit into the memory of "
                     f"{self.metric.device}, but they do not: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
             table.put(rows, scores, pair_flags(*map(self._flags, sides)))

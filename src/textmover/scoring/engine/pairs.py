@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.tokens.text_flags import FALLBACK, MANY, PLENTY
-from textmover.types import InputError, PairScores
+from textmover.types import InputError, PairScores, plural
 
 VALUES = ("score", "precision", "recall", "f")
 
@@ -102,7 +102,7 @@ def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Seq
         >>> unusual("truncated", 2)
         '2 segments had a text that is longer than the encoder allows and was cut'
     """
-    found = f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
+    found = f"{plural(number, 'segment')} {WARNINGS.get(kind, kind)}"
     shown = f", such as {', '.join(examples)}" if examples else ""
     way_out = WAYS_OUT.get(kind, "")
     way_out = way_out.partition(";")[0] if READS in way_out and len(languages) > 1 else way_out

@@ -17,7 +17,7 @@ from textmover.metrics.ordered import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task
-from textmover.types import InputError
+from textmover.types import InputError, plural
 
 ClassWeights = Literal["balanced"] | dict[str, float] | None
 
@@ -157,5 +157,5 @@ def _table(classes: Sequence[str], confusion: NDArray[np.int64], values: dict[st
         lines.append(f"  {name:{width}} {true[place]:6d}  {recall:6.4f}    {precision:6.4f}")
     lines.append("  " + ", ".join(f"{name} {value:.4f}" for name, value in values.items()))
     if cut:
-        lines.append(f"  {cut} of {true.sum()} items were cut at the length limit")
+        lines.append(f"  cut at the length limit: {cut} of {plural(int(true.sum()), 'item')}")
     return "\n".join(lines)
