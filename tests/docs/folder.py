@@ -18,8 +18,8 @@ from pathlib import Path
 from blocks import ROOT, all_blocks
 
 QUICKSTART = ROOT / "examples" / "quickstart" / "ratings.tsv"
-THINNED = 4
-"""Of its ratings the folder has every eighth, so that what reads them is done sooner."""
+THINNED = {QUICKSTART: 4, ROOT / "examples" / "own_ratings" / "ratings.csv": 4}
+"""Tables of which the folder has every n-th line, so that what trains on them is done sooner."""
 
 SIZE = 12
 """Lines of the plain files."""
@@ -51,7 +51,8 @@ def make_clone(folder: Path, needed: str) -> Path:
     clone.mkdir()
     for name in ("configs", "examples"):
         shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
-    lines(QUICKSTART.read_text(encoding="utf-8").splitlines()[::THINNED])(clone / QUICKSTART.relative_to(ROOT))
+    for path, step in THINNED.items():
+        lines(path.read_text(encoding="utf-8").splitlines()[::step])(clone / path.relative_to(ROOT))
     for name in ("train.py", "evaluate.py", "pyproject.toml"):
         shutil.copy(ROOT / name, clone / name)
     for name in ("benchmarks", "checkpoints"):
