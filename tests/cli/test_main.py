@@ -85,16 +85,26 @@ def parser_of(command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required: COMMAND"),
+        ([], "Expected COMMAND, but got none (see"),
         (["scor"], "Expected a command, but got scor: did you mean score?"),
         (["zzz"], "Expected a command, but got zzz ("),
-        (["score"], "one of the arguments -i/--input --data -t/--hypotheses is required"),
+        (["score"], "Expected one of -i/--input, --data, -t/--hypotheses, but got none (see"),
         (
             ["score", "-i", "a", "b", "--layr", "3"],
             "but got --layr: did you mean --layer? (see `textmover score --help`)",
         ),
-        (["score", "-i", "a", "b", "--precision", "best"], "argument --precision: invalid choice: 'best'"),
-        (["score", "-i", "a", "b", "--layer", "[1"], "argument --layer: expected a number"),
+        (
+            ["score", "-i", "a", "b", "--precision", "best"],
+            "Expected --precision to be one of exact, fast, int8, auto, but got best (",
+        ),
+        (["score", "-i", "a", "b", "--layer", "[1"], "Expected --layer to be a number, true, false or null, but got"),
+        (["score", "-i"], "Expected a value behind -i/--input, but got none ("),
+        (["score", "-i", "a", "b", "--only-mean=3"], "Expected --only-mean without a value, but got 3 ("),
+        (["score", "-i", "a", "b", "--data", "c"], "Expected -i/--input or --data, but got both: leave one out ("),
+        (["score", "-i", "a", "b", "--no"], "Expected the whole name of an option, but got --no: it may be --no"),
+        (["compare", "--samples", "many"], "Expected --samples to be a whole number, but got many ("),
+        (["check"], "Expected TABLE, but got none ("),
+        (["check", "a.csv", "b.csv"], "Expected nothing more, but got b.csv ("),
     ],
 )
 def test_arguments_that_do_not_exist_are_one_line(refused, arguments, message):

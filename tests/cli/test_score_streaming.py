@@ -179,7 +179,7 @@ def test_a_device_takes_scores_as_they_come(score, refuse, corpus):
 def test_segments_out_of_the_ordinary_are_counted_over_all_shards(score, write):
     paths = write("h", ["", "a"] * 20), write("r", ["a"] * 40)
     ended = score("-i", *paths, "--quiet")
-    assert ended.err == "20 segments had an empty side: their values are those of unrelated texts.\n"
+    assert ended.err == "20 segments had an empty hypothesis or reference, which scores as an unrelated text.\n"
 
 
 # --- bad rows ---------------------------------------------------------------------------------------------------------
@@ -200,9 +200,7 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     values = np.array(ended.out.split(), dtype=float)
     assert np.flatnonzero(np.isnan(values)).tolist() == [50, 70]
     np.testing.assert_allclose(np.delete(values, [50, 70]), 1, atol=1e-6)
-    assert ended.err.startswith(
-        "2 rows were left out; the first: Expected one JSON object a line, but got '{' in line 51"
-    )
+    assert ended.err.startswith("Left out: 2 rows; the first: Expected one JSON object a line, but got '{' in line 51")
     told = json.loads(score("--data", table, "--on-error", "skip", "--only-mean", "--format", "json").out)
     assert (told["n"], told["skipped"]) == (98, 2)
     assert told["mean"] == pytest.approx(1, abs=1e-6)
@@ -223,7 +221,7 @@ def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, ref
         given += ("--missing-references", "leave-out")
         ended = score(*given)
         assert np.isnan(np.array(ended.out.split(), dtype=float)).tolist() == [False, True, False, True]
-        assert ended.err.startswith("2 rows were left out; the first: Expected a reference in ")
+        assert ended.err.startswith("Left out: 2 rows; the first: Expected a reference in ")
         told = json.loads(score(*given, "--only-mean", "--format", "json").out)
         assert (told["n"], told["skipped"]) == (2, 2)
 
@@ -431,13 +429,15 @@ def test_a_file_of_unknown_origin_is_complete_only_with_as_many_rows(score, corp
     assert len(path.read_text().splitlines()) == 100
     (tmp_path / ".s.txt.textmover.json").unlink()
     ended = score(*command, "--model", "bertscore-f1", "--quiet").ok()
-    assert ended.err.startswith("s.txt has as many rows as the input, but there is no .s.txt.textmover.json that says")
+    assert ended.err.startswith(
+        "s.txt has as many rows as the input. Metric and texts are not compared, since there is no .s.txt"
+    )
     path.write_text("1\n" * 99)
     ended = score(*command)
     assert (ended.code, path.read_text()) == (2, "1\n" * 99)
     assert "it has 99 rows and the input 100: give another --output" in ended.err
     ended = score(*command, "--only-mean")
-    assert ended.err.startswith("s.txt holds something, but there is no")
+    assert ended.err.startswith("s.txt holds something. Metric and texts are not compared, since there is no")
 
 
 def test_what_an_interruption_left_beside_a_result_is_cleared_away(score, corpus, tmp_path, monkeypatch):

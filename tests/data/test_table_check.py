@@ -53,7 +53,8 @@ def constant(rows):
 PROBLEMS = {
     "no reference": (set_cell(3, "reference", ""), 1, "row 4", "left out: `unusable`"),
     "no rating": (set_cell(4, "rating", None), 1, "row 5", "left out: `unusable`"),
-    "rating is not a number": (set_cell(5, "rating", "n/a"), 1, "row 6", "left out: `unusable`"),
+    "rating is not a number": (set_cell(8, "rating", "n/a"), 1, "row 9", "left out: `unusable`"),
+    "rating with a decimal comma": (set_cell(5, "rating", "4,5"), 1, "row 6", "left out: `unusable`"),
     "no text": (set_cell(6, "answer", None), 1, "row 7", "left out: `unusable`"),
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "left out: `rating_range`"),
     "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "counts double: remove it"),
@@ -140,8 +141,8 @@ def test_tables_that_train_badly_or_not_at_all(rows, problem, training, refusal)
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"scale": [5, 1]}, "`scale` to be the lowest and the highest rating, but got [5, 1]"),
-        ({"scale": [5]}, "`scale` to be the lowest and the highest rating, but got [5]"),
+        ({"scale": [5, 1]}, "`scale` to be the lowest and the highest rating, as in 1 5, but got 5 1."),
+        ({"scale": [5]}, "`scale` to be the lowest and the highest rating, as in 1 5, but got 5."),
         ({"given": {"score": "ratng"}}, "a column 'ratng' in the rows of `rows`, but got"),
         ({"given": {"annotator": "ratr"}}, "set `annotator` to the name"),
         ({"given": {"groups": ("ratr",)}}, "set `groups` to the name"),
@@ -184,6 +185,8 @@ def test_other_separators_are_told(tmp_path):
         ([1, 2, 3, 4, 5] * 20, None),
         ([1, 2, 3, 4, 5] * 20 + [50], (1, 5)),
         ([1, 2, 3] * 30 + [4, 5], None),
+        ([1, 2, 3, 4, 5] * 9 + [50], (1, 5)),
+        ([1, 2, 3, 4, 5] * 3 + [50], None),
         ([0.1, 0.9] * 50 + [7], (0, 1)),
         (list(range(101)), None),
         (np.linspace(-3, 3, 50).tolist(), None),

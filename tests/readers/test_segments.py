@@ -196,7 +196,10 @@ class TestScores:
     )
     def test_text_refused(self, tmp_path, text):
         path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{text}")
-        with pytest.raises(InputError, match=re.escape(f"column 'score' of {path}, line 3, but got {text!r}: correct")):
+        way_out = "write it with a point" if text == "0,5" else "correct it or remove the row"
+        with pytest.raises(
+            InputError, match=re.escape(f"column 'score' of {path}, line 3, but got {text!r}: {way_out}.")
+        ):
             read_segments(path, Columns())
         assert read_segments(path, TEXTS) == [Segment("a", ("b",))] * 2
 
@@ -204,7 +207,7 @@ class TestScores:
     def test_json_refused(self, tmp_path, value):
         path = tmp_path / "ratings.jsonl"
         path.write_text(f'{{"hypothesis": "a", "reference": "b", "score": {value}}}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=r"finite number .* in column 'score' of .*ratings\.jsonl, line 1"):
+        with pytest.raises(InputError, match=r"finite number.* in column 'score' of .*ratings\.jsonl, line 1"):
             read_segments(path, Columns())
 
     def test_parquet_refused(self, tmp_path):
@@ -300,8 +303,9 @@ BAD_FILES = [
             f"hypothesis{mark}reference\na{mark}b\n",
             f"header is '.*', separated by {re.escape(repr(mark))}: save it as CSV",
         )
-        for mark in ";\t|"
+        for mark in ";|"
     ),
+    ("t.csv", "hypothesis\treference\na\tb\n", "separated by tabs: rename it to end in .tsv."),
     ("t.csv", "source;hypotheses\na;b\n", "separated by ';'"),
     ("t.tsv", "hypothesis,reference\na,b\n", "separated by ','"),
     ("t.parquet", "PAR1 but not really", r"Expected to be able to read .*t\.parquet"),

@@ -57,7 +57,6 @@ TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """Commands of Lightning, of which ours offers the first two and refuses the others by name; ``fit``
 where none is named."""
 
-
 HELP = ("-h", "--help", "--help-all")
 """Options that print the help of a command."""
 
@@ -73,15 +72,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the way out is written, and exit with 2."""
-        found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
         prog = self.prog
+        found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
         if found is not None:
             what, word, known = "a command", found[1], list(COMMANDS)
             if self.called is not None:
                 prog, known = self.called.prog, list(self.called._option_string_actions)
-                what, word = "known options", found[2].partition("=")[0]
+                what, word = "known options" if found[2][0] == "-" else "nothing more", found[2].partition("=")[0]
             near = difflib.get_close_matches(word, known, 1, 0.7)
             message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
+        else:
+            from textmover.readers.column_flags import reworded  # imports NumPy, which help can do without
+
+            message = reworded(message)
         self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
 
 

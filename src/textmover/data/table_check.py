@@ -37,12 +37,16 @@ SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6
 MOST_BEYOND = 0.02
 """Share of the ratings that may lie beyond the scale of the others."""
 
+ENOUGH = 20
+"""Ratings of which a single one may, whatever its share."""
+
 FEW_RATINGS = 100
 """Ratings below which a metric should not be trained."""
 
 UNUSABLE = (
     ("no reference", r"Expected a reference"),
     ("no rating", r"Expected a finite number .* got (nothing|'\s*')"),
+    ("rating with a decimal comma", r"Expected a finite number .*: write it with a point"),
     ("rating is not a number", r"Expected a finite number"),
     ("no text", r"Expected text in .* got nothing"),
     ("row cannot be read", r""),
@@ -111,7 +115,8 @@ def check_table(
         runs: Folder of the runs of the recipe.
     """
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
-        raise InputError(f"Expected `scale` to be the lowest and the highest rating, but got {list(scale)}: give both.")
+        got = " ".join(f"{one:g}" for one in scale)
+        raise InputError(f"Expected `scale` to be the lowest and the highest rating, as in 1 5, but got {got}.")
     columns, annotator, unit = _columns(path, {name: one for name, one in (given or {}).items() if one})
     rows = numbered_segments(path, columns)
 
@@ -179,7 +184,8 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
         return None
     held = {one: float(((values >= one[0]) & (values <= one[1])).mean()) for one in SCALES}
     whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
-    nearly = [one for one, share in held.items() if share >= 1 - MOST_BEYOND]
+    beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= ENOUGH else 0)
+    nearly = [one for one, share in held.items() if share >= 1 - beyond]
     narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
     return narrow if narrow is not None and whole > 2 * (narrow[1] - narrow[0]) else None
 
@@ -206,7 +212,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         if role not in found:
             close = difflib.get_close_matches(role, names, n=1)
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}: name it as "
+                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}: name it with "
                 f"`{role}`{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]

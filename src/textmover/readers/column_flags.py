@@ -1,4 +1,4 @@
-"""Flags in the place of arguments, in errors about the columns of a table."""
+"""Errors of commands: flags in the place of arguments, and argparse's messages in the words of all others."""
 
 from __future__ import annotations
 
@@ -31,11 +31,41 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        # "set `score` to null" is a way out in Python alone.
-        said = re.sub(r"`([^`]+)`(?! to null)", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
+        said = re.sub(r"`([^`]+)`", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
         if said == str(error):
             raise
         raise InputError(said) from error
+
+
+ARGPARSE = {
+    r"the following arguments are required: (.*)": "Expected {0}, but got none",
+    r"one of the arguments (.*) is required": "Expected one of {0}, but got none",
+    r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)": "Expected {0} to be one of {2}, but got {1}",
+    r"argument (\S+): invalid int value: '(.*)'": "Expected {0} to be a whole number, but got {1}",
+    r"argument (\S+): invalid float value: '(.*)'": "Expected {0} to be a number, but got {1}",
+    r"argument (\S+): expected (?:one|at least one) argument": "Expected a value behind {0}, but got none",
+    r"argument (\S+): expected (\d+) arguments": "Expected {1} values behind {0}, but got another number of them",
+    r"argument (\S+): expected (.*)": "Expected {0} to be {1}",
+    r"argument (\S+): not allowed with argument (\S+)": "Expected {1} or {0}, but got both: leave one out",
+    r"argument (\S+): ignored explicit argument '(.*)'": "Expected {0} without a value, but got {1}",
+    r"ambiguous option: (\S+) could match (.*)": "Expected the whole name of an option, but got {0}: it may be {1}",
+}
+"""Sentences by what argparse says instead."""
+
+
+def reworded(message: str) -> str:
+    """Say what argparse says as the other errors do.
+
+    Example:
+        >>> reworded("argument --samples: invalid int value: 'many'")
+        'Expected --samples to be a whole number, but got many'
+    """
+    for pattern, sentence in ARGPARSE.items():
+        if found := re.fullmatch(pattern, message):
+            listed = (one.replace("'", "") if "choose from" in pattern else one for one in found.groups())
+            words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in listed]
+            return sentence.format(*words)
+    return message
 
 
 def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -31,7 +31,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 LARGEST = 1e15
 """Greatest size of a rating or score: statistics and losses square them in single precision."""
 
-FINITE = f"a finite number (at most {LARGEST:.0e} in size)"
+FINITE = "a finite number"
 """Name of such a number in errors."""
 
 
@@ -39,6 +39,10 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
     """The finite number that a cell holds; anything else is refused."""
     number = as_number(value)
     if not math.isfinite(number):
+        if math.isinf(number):
+            expected = expected.replace(FINITE, f"{FINITE} of at most {LARGEST:.0e}")
+        if isinstance(value, str) and re.fullmatch(r"\s*-?\d+,\d+\s*", value):
+            way_out = "write it with a point"
         raise InputError(f"Expected {expected} in {place}, but got {told(value) if got is None else got}: {way_out}.")
     return number
 
@@ -304,8 +308,7 @@ class TableRow(NamedTuple):
 
     def score(self, column: str) -> float:
         """A finite number."""
-        way_out = "correct it or remove the row (or set `score` to null to read the texts alone)"
-        return finite(self.cells.get(column), self.cell(column), way_out)
+        return finite(self.cells.get(column), self.cell(column), "correct it or remove the row")
 
     def group(self, column: str) -> str:
         """A group value as text; an empty cell is the empty text."""
@@ -344,9 +347,11 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
         occurrences = columns.count(name)
         if occurrences == 0:
             if separator := _separator(columns):
+                tabs = separator == "\t"
+                way_out = "rename it to end in .tsv" if tabs else "save it as CSV with commas, or as TSV with tabs"
                 raise InputError(
                     f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
-                    f"{separator!r}: save it as CSV with commas, or as TSV with tabs."
+                    f"{'tabs' if tabs else repr(separator)}: {way_out}."
                 )
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "

@@ -58,7 +58,7 @@ class TextFiles(_Reading):
     def __post_init__(self) -> None:
         if not self.hypotheses or not (self.references or self.source):
             lacking = "references" if self.hypotheses else "hypotheses"
-            raise InputError(f"Expected at least one file of {lacking}, but got none: name one.")
+            raise InputError(f"Expected at least one file of {lacking}, but got none: name one behind --{lacking}.")
         check_once(self.paths)
         check_distinct(self.hypotheses)
 

@@ -144,8 +144,8 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
             check_rows(path, target.layout, count)
             compared = "has as many rows as the input"
         logger.warning(
-            "%s %s, but there is no %s that says which metric and texts it was made with (a run with --resume writes "
-            "it), so these are not compared: --overwrite computes it again.",
+            "%s %s. Metric and texts are not compared, since there is no %s, which a run with --resume writes: "
+            "--overwrite computes it again.",
             path,
             compared,
             receipt_path(path),

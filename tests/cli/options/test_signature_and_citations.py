@@ -119,6 +119,6 @@ def test_the_list_takes_names_and_cites_them(run):
 
 
 def test_bad_input(run):
-    assert "required" in run("score", "--model", "twmd").err  # texts are asked for where nothing is printed instead
+    assert "Expected one of -i/--input, --data" in run("score", "--model", "twmd").err  # nothing is printed instead
     with pytest.raises(InputError, match="names its metric"):
         describe_metric("x", None, Signature({}))

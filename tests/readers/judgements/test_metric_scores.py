@@ -101,8 +101,8 @@ REFUSED = [
     *(("1|" * count, {}, rf"Expected 4 scores in .*scores\.txt, one for each text of mine, but got {count}: give")
       for count in (3, 5)),
     ("1|1|1|1|", {"metrics": ["a"]}, r"a table to take columns of, but got the plain file .*scores\.txt"),
-    *((f"1|{text}|3|4|", {}, rf"number .* or nan in line 2 of .*scores\.txt, but got '{text}': .*write nan")
-      for text in ("", "inf", "-inf", "n/a", "0,5", "1 2", "null", "1e999")),
+    *((f"1|{text}|3|4|", {}, rf"number.* or nan in line 2 of .*scores\.txt, but got '{text}': .*write nan")
+      for text in ("", "inf", "-inf", "n/a", "1 2", "null", "1e999")),
     ("m|1|1|", {}, r"Expected 4 scores in .*scores\.tsv, .*, but got 2"),
     ("m|1|1|1|1|", {"name": "b"}, r"a plain file to give a `name`, but got the table .*scores\.tsv"),
     ("m|1|1|1|1|", {"metrics": ["b"]}, r"column 'b' in .*, but got 'm': .*set `metrics`"),

@@ -95,7 +95,7 @@ def test_compressed(tmp_path):
         ),
         (
             lambda one: one["D1"]["annotations"][0].update(responsiveness=float("nan")),
-            "`responsiveness` of annotation 1 of topic D1 of .* to be a finite number .*, but got nan",
+            "`responsiveness` of annotation 1 of topic D1 of .* to be a finite number.*, but got nan",
         ),
         (
             lambda one: one["D1"]["annotations"].append(summary("0", "X.", "Y.")),

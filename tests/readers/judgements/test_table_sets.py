@@ -254,24 +254,24 @@ REFUSED = [
     ((PLAIN.replace("rence", ""), "a\tb\t1"), None, rf"'reference' in .*\.tsv, .*set `references` {OF_MINE} to the"),
     ([{"hypothesis": "a", "reference": "b"}], None, r"column 'score' in .*ratings\.jsonl, .*set `ratings`"),
     *(((PLAIN, "a\tb\t1", f"a\tb\t{text}"), None,
-       rf"number .* in column 'score' of .*\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` {OF_MINE}")
-      for text in ("", "nan", "n/a", "inf", "-Infinity", "1e999", "0,5")),
+       rf"number.* in column 'score' of .*\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` {OF_MINE}")
+      for text in ("", "nan", "n/a", "inf", "-Infinity", "1e999")),
     *(([row(), row(score=value)], {"missing_ratings": "keep"},
-       r"finite number .* in column 'score' .* line 2.* or [^k]*\.$")
+       r"finite number.* in column 'score' .* line 2.* or [^k]*\.$")
       for value in ("n/a", "inf", True, [1], 1e300, "1_000", "٣")),
     ([row(e={"flu": 1})] * 2, {"ratings": {"a": "e.flo"}, "missing_ratings": "keep"},
      r"ratings in column 'e\.flo' of .*, but got none in 2 rows: correct `ratings`"),
     ((f"{PLAIN}\tbleu", "a\tb\t1\tNaN", "a\tb\t1\t"), {"scores": {"BLEU": "bleu"}},
-     r"number .* in column 'bleu' .* line 3, .*or write nan where there is none"),
+     r"number.* in column 'bleu' .* line 3, .*or write nan where there is none"),
     ([row(split="a"), row(split="b")], {"where": {"split": ("test",)}},
      r"that the description keeps, but got none of 2 \(2 since split is not"),
     ([row(reference=3)], {}, r"Expected text in column 'reference' .* line 1, but got 3"),
     ([row(hypothesis=None)], {}, r"Expected text in column 'hypothesis' .* line 1, but got nothing"),
     (OBJECTS, {"groups": ("meta.lp",)}, r"Expected an object at 'meta' of .*ratings\.jsonl, line 1, but got int"),
     (OBJECTS, {"ratings": {"a": "meta.*"}}, r"Expected a list at 'meta' of .*, line 1, but got int: .*'meta\.\*'"),
-    (OBJECTS, {"ratings": {"a": "experts.*.flo"}}, r"number .* in column 'experts\.\*\.flo' .*line 1, but got nothing"),
+    (OBJECTS, {"ratings": {"a": "experts.*.flo"}}, r"number.* in column 'experts\.\*\.flo' .*line 1, but got nothing"),
     (OBJECTS, {"ratings": {"a": "nothing.flu"}}, r"column 'nothing\.flu' in .*set `ratings`"),
-    ([row(e=[0.1] * 10)], {"ratings": {"s": "e"}}, r"number .* in column 'e' .* line 1, .*or write e\.\* for the mean"),
+    ([row(e=[0.1] * 10)], {"ratings": {"s": "e"}}, r"number.* in column 'e' .* line 1, .*or write e\.\* for the mean"),
     ([row(e=[1, None])], {"ratings": {"e": "e.*"}}, r"column 'e\.\*' .* line 1, but got nothing"),
     (TWICE, None, r"one text for group 'g', item '1', system 'S', but got one in line 2 of .* and another in line 4 "
      "of .*`duplicates: keep` in a YAML file"),

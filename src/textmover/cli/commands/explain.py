@@ -146,8 +146,7 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
                 break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
     asked = first if last is None else last
     if asked > count:
-        flag = "line" if first == last else "lines"
-        raise InputError(f"Expected `--{flag}` to be of the files, but got {asked}: they have {count}.")
+        raise InputError(f"Expected `--line{'s' * (first != last)}` to be at most {count}, the last, but got {asked}.")
     cut = last is None and len(rows) < count
     return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
 

@@ -74,10 +74,8 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
         said = [f"Complete already: {target.path} (--overwrite computes it again)"]
     else:
         if summary.skipped:
-            rows = "row was" if summary.skipped == 1 else "rows were"
-            logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
-        if kept:
-            said.append(f"Kept: {plural(kept, 'shard')} of an earlier run")
+            logger.warning("Left out: %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
+        said += [f"Kept: {plural(kept, 'shard')} of an earlier run"] if kept else []
         said += summary.said(signature=target.layout.format != "json")
         if target.path is not None and options.resume and target.in_parts and not target.folder:
             said.append(f"Kept for --resume: {receipt_path(target.path)}")

@@ -62,7 +62,7 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "had an empty side: their values are those of unrelated texts",
+    "empty": "had an empty hypothesis or reference, which scores as an unrelated text",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
@@ -72,7 +72,7 @@ WARNINGS = {
     "same output": f"had a hypothesis that stands for {MANY} or more references, a twentieth of all or {PLENTY}",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
-    "undefined": "had a self-similarity of 0 or below: their value is 0",
+    "undefined": "had a self-similarity of 0 or below, which scores 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
