@@ -74,6 +74,7 @@ def test_names_of_the_issue_are_found():
 @pytest.mark.parametrize(
     ("names", "degrees", "message"),
     [
+        (["nagate"], None, "but got 'nagate': did you mean 'negate'"),
         (["shout"], None, r"`types` to be among identity, .*\(or repetition, .*but got 'shout'"),
         (["drop"], [3, 5], "`degrees` to hold one of 1, 2, 4, 6 for drop, but got 3, 5"),
     ],

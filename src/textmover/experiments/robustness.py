@@ -234,7 +234,7 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
     yield f"Texts: {chosen} different texts of {Path(subjects.name).name}{by_chance}, scored against {against}."
     kept = [name for name in kinds if name in KEEPING]
     if kept:
-        yield f"Meant to keep the meaning: {', '.join(kept)}. By rule, so that a few of them do not."
+        yield f"Meant to keep the meaning: {', '.join(kept)}. Rules make them, so a few do not keep it."
     yield SUBSTITUTE
     if subjects.rated:
         yield NOT_RATED.format(rated=", ".join(subjects.rated))

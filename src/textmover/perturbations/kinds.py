@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -121,9 +122,10 @@ def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) ->
     found: dict[str, tuple[int, ...]] = {}
     for name in names:
         if name not in KINDS and name not in ALIASES:
+            near = difflib.get_close_matches(name, [*KINDS, *ALIASES], n=1)
             raise InputError(
                 f"Expected `types` to be among {', '.join(KINDS)} (or {', '.join(ALIASES)}), but got {name!r}: "
-                "choose of these."
+                + (f"did you mean {near[0]!r}?" if near else "choose one of these.")
             )
         kind, only = ALIASES.get(name, (name, None))
         known = table.degrees(kind)

@@ -48,6 +48,9 @@ ARGPARSE = {
     r"argument (\S+): expected (.*)": "Expected {0} to be {1}",
     r"argument (\S+): not allowed with argument (\S+)": "Expected {1} or {0}, but got both: leave one out",
     r"argument (\S+): ignored explicit argument '(.*)'": "Expected {0} without a value, but got {1}",
+    r'expected "subcommand" to be one of .*': "Expected a recipe, as in `textmover train --config FILE`, but got none",
+    r"unrecognized arguments: ([^-].*)": "Expected a recipe behind --config, but got {0} without it",
+    r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
     r"ambiguous option: (\S+) could match (.*)": "Expected the whole name of an option, but got {0}: it may be {1}",
 }
 """Sentences by what argparse says instead."""

@@ -97,7 +97,7 @@ def _format_of(name: str) -> str:
     format = _format_of_suffix(path)
     if format is None:
         raise InputError(
-            f"Expected a file that ends in {', '.join(FORMATS)} (text also in .gz or .zst behind it), but got {name}: "
+            f"Expected a file that ends in {', '.join(FORMATS)} (or these with .gz or .zst added), but got {name}: "
             "rename it, or give its format as csv, tsv, jsonl or parquet."
         )
     return format

@@ -162,7 +162,13 @@ def test_a_rating_that_is_no_number(value, ratings, refuse):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [([], "subcommand"), (["fit", "--config", "nowhere.yaml"], "nowhere.yaml")]
+    ("arguments", "words"),
+    [
+        ([], "Expected a recipe, as in `textmover train --config FILE`, but got none"),
+        (["fit", "mine.yaml"], "Expected a recipe behind --config, but got mine.yaml without it"),
+        (["fit", "--config"], "Expected a value behind -c/--config, but got none"),
+        (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    ],
 )
 def test_no_arguments_at_all_and_a_recipe_that_is_not_there(complaint, arguments, words):
     assert words in complaint(*arguments)

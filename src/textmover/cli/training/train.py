@@ -29,6 +29,7 @@ from textmover.cli.console import causes, guarded, set_up_logging
 from textmover.cli.options.declaration import given_twice
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
+from textmover.readers.column_flags import reworded
 from textmover.reading import NotYamlError, load_yaml
 from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.termination import Terminated
@@ -88,11 +89,10 @@ class _OneSentenceParser(LightningArgumentParser):
         told = [line for line in lines if line and not line.startswith(WRAPPING)]
         key = re.search(r'Parser key "(.+?)"', message)
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
-        sentence = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
+        sentence = reworded((told[0] if told else message.strip()).removesuffix(HELP).rstrip(". "))
         if key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"
-        if value and "value" not in sentence:
-            sentence += f". {value}"
+        sentence += f". {value}" if value and "value" not in sentence else ""
         raise InputError(sentence + HELP) from ex
 
 

@@ -91,7 +91,8 @@ def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
     """A file that holds a mapping."""
     content = read_yaml(path)
     if not isinstance(content, dict) or not content:
-        got = "none" if content is None else f"a {type(content).__name__}"
+        kind = "text" if isinstance(content, str) else type(content).__name__
+        got = "none" if content is None else f"a {kind}"
         raise InputError(f"Expected {path} to be {what}, a mapping of keys to values, but got {got}: correct it.")
     return content
 
