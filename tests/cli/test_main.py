@@ -132,12 +132,13 @@ def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
     assert seen == [passed]
 
 
-def test_what_the_hub_warns_of_is_said_once():
+def test_libraries_that_print_their_messages_print_them_once():
     code = (
-        "import logging, sys, huggingface_hub\n"
+        "import logging, sys\n"
         "from textmover.cli.console import set_up_logging\n"
         "set_up_logging()\n"
-        "logging.getLogger('huggingface_hub.utils._http').warning('again')\n"
+        "logging.getLogger('hub').addHandler(logging.StreamHandler())\n"
+        "logging.getLogger('hub.http').warning('again')\n"
         "logging.getLogger('other').warning('as it is')"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -28,7 +28,7 @@ class Outcome:
 def set_up_logging(*, quiet: bool = False) -> None:
     """Log to standard error: messages of this project (only its warnings where ``quiet``), and warnings of others."""
     handler = _StandardError()
-    handler.addFilter(lambda record: not record.name.startswith(("datasets", "huggingface_hub")))  # they say it, too
+    handler.addFilter(lambda record: not logging.getLogger(record.name.partition(".")[0]).handlers)  # prints it itself
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)

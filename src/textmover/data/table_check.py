@@ -158,16 +158,9 @@ def check_table(
     told = f"ratings from {reached.min():g} to {reached.max():g}, mean {reached.mean():.3g}"
     if len(segments) < FEW_RATINGS:
         findings.append(Finding("few ratings", len(segments), "", f"gains little below {FEW_RATINGS}: choose a preset"))
-    if share is None and len(set(reached)) == 1:
-        findings.append(Finding("all ratings are equal", len(segments), "", "refuses them"))
-        refusal = f"Expected ratings that differ in {path}, but all are {reached[0]:g}: set `score` to their column."
-        return done(segments, told, None, refusal)
     if share is None:
-        what = " and ".join(by)
-        findings.append(Finding("too few references to hold some back", len(segments), "", f"cannot split by {what}"))
-        alike = share_to_hold_back(segments) is None
-        way_out = "rate texts with other references" if alike else "set `groups` to another column"
-        refusal = f"Expected rows to train on and to hold back by {what} in {path}, but too few differ: {way_out}."
+        finding, refusal = _no_split(segments, by, path)
+        findings.append(finding)
         return done(segments, told, None, refusal)
     recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric")
     return done(segments, told, recipe)
@@ -327,3 +320,15 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
                 Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} held back", way_out)
             )
     return findings, share
+
+
+def _no_split(segments: list[Segment], by: Sequence[str], path: str | MemoryTable) -> tuple[Finding, str]:
+    """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
+    size, ratings, what = len(segments), {one.score for one in segments}, " and ".join(by)
+    if len(ratings) == 1:
+        refusal = f"Expected ratings that differ in {path}, but all are {ratings.pop():g}: set `score` to their column."
+        return Finding("all ratings are equal", size, "", "refuses them"), refusal
+    alike = share_to_hold_back(segments) is None
+    way_out = "rate texts with other references" if alike else "set `groups` to another column"
+    refusal = f"Expected rows to train on and to hold back by {what} in {path}, but too few differ: {way_out}."
+    return Finding("too few references to hold some back", size, "", f"cannot split by {what}"), refusal
