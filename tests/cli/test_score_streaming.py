@@ -179,7 +179,10 @@ def test_a_device_takes_scores_as_they_come(score, refuse, corpus):
 def test_segments_out_of_the_ordinary_are_counted_over_all_shards(score, write):
     paths = write("h", ["", "a"] * 20), write("r", ["a"] * 40)
     ended = score("-i", *paths, "--quiet")
-    assert ended.err == "20 segments had an empty hypothesis or reference, which scores as an unrelated text.\n"
+    assert (
+        ended.err
+        == "20 segments had an empty or unreadable hypothesis or reference, which scores as an unrelated text.\n"
+    )
 
 
 # --- bad rows ---------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "had an empty hypothesis or reference, which scores as an unrelated text",
+    "empty": "had an empty or unreadable hypothesis or reference, which scores as an unrelated text",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
