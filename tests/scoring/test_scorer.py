@@ -35,6 +35,12 @@ def scorer(tiny_encoder):
     return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
 
 
+def test_the_log_names_the_device(tiny_encoder, caplog):
+    with caplog.at_level("INFO", "textmover"):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
+    assert "twmd computes on cpu." in caplog.messages
+
+
 def test_scores_are_float64_in_input_order_with_all_that_they_depend_on(scorer):
     found = scorer.score(HYPOTHESES, REFERENCES)
     assert isinstance(found, SegmentScores)

@@ -128,6 +128,7 @@ class Scorer(ScorerStatistics):
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
+        logger.info("%s computes on %s.", name, target)
         if memory is not None:
             if precision == "auto":
                 raise InputError(
