@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from textmover.readers.lines import Followed, Position, check_once, iter_texts, shown, side_by_side, usable
+from textmover.readers.lines import Followed, Position, check_once, iter_lines, shown, side_by_side, usable
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
 from textmover.types import InputError, SourcedReferences
 
@@ -95,7 +95,7 @@ class CandidateFiles(Followed):
 
     @staticmethod
     def _with_sources(found: Generator[Candidates, None, None], path: str) -> Generator[Candidates, None, None]:
-        with contextlib.closing(found), contextlib.closing(iter_texts(path)) as lines:
+        with contextlib.closing(found), contextlib.closing(iter_lines(path)) as lines:
             for number, (one, source) in enumerate(itertools.zip_longest(found, usable(lines)), start=1):
                 if one is None or source is None:
                     raise InputError(
@@ -106,7 +106,7 @@ class CandidateFiles(Followed):
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
-        with contextlib.closing(iter_texts(path, self._position)) as lines:
+        with contextlib.closing(iter_lines(path, self._position)) as lines:
             for segment in itertools.count(1):
                 texts = tuple(usable(itertools.islice(lines, self.number)))
                 if not texts:

@@ -85,8 +85,10 @@ class Followed:
         return self._position.share
 
 
-def iter_lines(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
-    """The lines of a UTF-8 file with their ends, the byte-order mark left out."""
+def iter_lines(
+    path: str | Path, position: Position | None = None, *, ends: bool = False
+) -> Generator[str | LineError, None, None]:
+    r"""The lines of a UTF-8 file, the byte-order mark left out; with their ends, ``\n`` or ``\r\n``, if asked for."""
     path = located(path)
     name = shown(path)
     number = 0
@@ -104,7 +106,8 @@ def iter_lines(path: str | Path, position: Position | None = None) -> Generator[
                         f"{number}: check that it is a text file."
                     )
                 try:
-                    yield raw.decode("utf-8")
+                    line = raw.decode("utf-8")
+                    yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 except UnicodeDecodeError as error:
                     yield LineError(
                         f"Expected {name} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {number}: "
@@ -123,28 +126,12 @@ def iter_lines(path: str | Path, position: Position | None = None) -> Generator[
         raise empty(name)
 
 
-def without_end(line: str) -> str:
-    r"""A line without ``\n`` or ``\r\n``.
-
-    Example:
-        >>> [without_end(line) for line in ("a\r\n", "b\n", "c\r", "d \r\r\n")]
-        ['a', 'b', 'c', 'd \r']
-    """
-    return line.removesuffix("\n").removesuffix("\r")
-
-
-def iter_texts(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
-    """The lines of a file without their ends."""
-    for line in iter_lines(path, position):
-        yield line if isinstance(line, LineError) else without_end(line)
-
-
 def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[str | LineError, ...], None, None]:
     """Lines of files that belong together; files of different lengths are refused."""
     followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(contextlib.closing(iter_texts(path, position if place == followed else None)))
+            stack.enter_context(contextlib.closing(iter_lines(path, position if place == followed else None)))
             for place, path in enumerate(paths)
         ]
         for number, lines in enumerate(itertools.zip_longest(*files), start=1):

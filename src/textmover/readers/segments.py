@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.readers.lines import STANDARD_INPUT, Position, iter_texts, shown, usable
+from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
@@ -211,7 +211,7 @@ def read_lines(path: str | Path) -> list[str]:
         >>> read_lines(path)
         ['a cat', '', 'no dog']
     """
-    with contextlib.closing(iter_texts(path)) as lines:
+    with contextlib.closing(iter_lines(path)) as lines:
         return list(usable(lines))
 
 

@@ -37,6 +37,13 @@ class _Reading(Followed):
     """Common parts of text files and tables."""
 
     hypotheses: tuple[str, ...]
+    references: tuple[str, ...]
+    missing_references: MissingReferences | None
+
+    @property
+    def source_suffices(self) -> bool:
+        """Return whether rows without references are scored by their source; not where they are to be left out."""
+        return not self.references or self.missing_references != "leave-out"
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -77,7 +84,8 @@ class TextFiles(_Reading):
                 several = [text for text in texts[systems : systems + len(self.references)] if text.strip()]
                 places = first and f"line {number} of {first}", second and f"line {number} of {second}"
                 references = SourcedReferences(several, texts[-1] if self.source and texts else None, places)
-                if len(texts) == len(lines) and is_enough(references, self.references, self.missing_references):
+                enough = references or (references.source is not None and self.source_suffices)
+                if enough and len(texts) == len(lines):
                     yield Row(number, tuple(texts[:systems]), references)
                     continue
                 problem = next((line for line in lines if isinstance(line, LineError)), None) or NoReferenceError(
@@ -133,7 +141,7 @@ class TableFile(_Reading):
                 raise row
             hypotheses = tuple(row.text(column) for column in self.hypotheses)
             references = row.compared(self.references, self.source)
-            if not is_enough(references, self.references, self.missing_references):
+            if not references and (references.source is None or not self.source_suffices):
                 empty = ("reference", *self.references) if self.references else ("source", self.source or "")
                 raise row.lacking(*empty)
             return Row(number, hypotheses, references)
@@ -145,11 +153,6 @@ class TableFile(_Reading):
                     # JSON Lines name their columns row by row: a first one without a text more likely has another name.
                     check_columns(row.name, tuple(row.cells), self._fields)
                 raise
-
-
-def is_enough(found: SourcedReferences, columns: Sequence[str], missing: MissingReferences | None) -> bool:
-    """Return whether a row can be scored; one without references by its source, unless it is to be left out."""
-    return bool(found) or (found.source is not None and not (columns and missing == "leave-out"))
 
 
 def left_out(problem: InputError, number: int, on_error: OnError, missing: MissingReferences | None) -> Row:

@@ -58,7 +58,7 @@ def open_tables(
     except OSError as error:
         raise unreadable(name, error) from error
     if format in TEXT_TABLES:
-        with contextlib.closing(iter_lines(name, position)) as lines:
+        with contextlib.closing(iter_lines(name, position, ends=format == "csv")) as lines:
             yield TEXT_TABLES[format](shown(name), lines)
     elif format == "parquet":
         yield from _parquet_tables(name, wanted, position)

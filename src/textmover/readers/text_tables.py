@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from textmover.csv_cells import unguarded
-from textmover.readers.lines import LONGEST_LINE, LineError, empty, without_end
+from textmover.readers.lines import LONGEST_LINE, LineError, empty
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError, plural
 
@@ -123,7 +123,7 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
 def _tsv_table(name: str, lines: Iterable[str | LineError]) -> Table:
     """Tab-separated values without quoting: a quotation mark is a character like any other."""
     records: Iterator[Record] = (
-        (number, line if isinstance(line, LineError) else without_end(line).split("\t"))
+        (number, line if isinstance(line, LineError) else line.split("\t"))
         for number, line in enumerate(lines, start=1)
     )
     return _delimited_table(name, records, _TSV_WAY_OUT)
@@ -171,8 +171,7 @@ def _without_blank_end(records: Iterable[Record], is_blank: Callable[[Record], b
 def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
     """One JSON object a line; a key may be absent from some of them."""
     records: Iterator[Record] = (
-        (number, line if isinstance(line, LineError) else [without_end(line)])
-        for number, line in enumerate(lines, start=1)
+        (number, line if isinstance(line, LineError) else [line]) for number, line in enumerate(lines, start=1)
     )
     kept = _without_blank_end(
         records, lambda record: not isinstance(record[1], InputError) and not record[1][0].strip()

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import itertools
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
@@ -31,14 +31,16 @@ def texts_and_scorer(
     options: argparse.Namespace, rows: TextFiles | TableFile, held: contextlib.ExitStack
 ) -> tuple[Scorer, Iterable[Shard]]:
     """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
-    reading = held.enter_context(contextlib.closing(_shards_of(rows, options)))
-    first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
-    read = [row for shard in first for row in shard.rows]
-    take_by_language(options, (text for row in read for text in row.hypotheses), (row.references for row in read))
-    scorer = load_scorer(options)
-    if not scorer.metric.fits_on_call:
-        return scorer, itertools.chain(first, reading)
-    reading.close()  # to be read again from the start
+    size = _size(options, rows)
+    with contextlib.ExitStack() as opened:
+        reading = opened.enter_context(read_ahead(read_shards(rows, size)))
+        first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
+        read = [row for shard in first for row in shard.rows]
+        take_by_language(options, (text for row in read for text in row.hypotheses), (row.references for row in read))
+        scorer = load_scorer(options)
+        if not scorer.metric.fits_on_call:
+            held.enter_context(opened.pop_all())
+            return scorer, itertools.chain(first, reading)
     once = next(filter(is_read_once, rows.paths), None)
     if once is not None:
         raise InputError(
@@ -48,17 +50,11 @@ def texts_and_scorer(
         )
     with flags_named():
         fit_on_rows(scorer, rows)
-    return scorer, held.enter_context(contextlib.closing(_shards_of(rows, options)))
+    return scorer, held.enter_context(read_ahead(read_shards(rows, size)))
 
 
 def _size(options: argparse.Namespace, rows: TextFiles | TableFile) -> int:
     return rows_per_shard(options.shard_size, len(rows.systems))
-
-
-def _shards_of(rows: TextFiles | TableFile, options: argparse.Namespace) -> Generator[Shard, None, None]:
-    """The shards of the input, which a thread reads ahead; errors name the flags of the command line."""
-    with flags_named(), read_ahead(read_shards(rows, _size(options, rows))) as reading:
-        yield from reading
 
 
 def lock_parts(target: Target, options: argparse.Namespace, held: contextlib.ExitStack, *, first: bool = True) -> None:

@@ -105,7 +105,7 @@ def _count(path: Path, layout: Layout) -> int:
         with open_bytes(path) as stream:
             entries = reading.load_json(stream.read(), str(path))
         return int(entries["n"]) + int(entries.get("skipped", 0))
-    lines: Iterable[Any] = iter_lines(path)
+    lines: Iterable[Any] = iter_lines(path, ends=True)
     rows = csv.reader(lines) if layout.format == "csv" else lines  # a kept cell may hold line breaks
     return sum(1 for _ in rows) - layout.header(("score",)).count("\n")
 

@@ -16,6 +16,7 @@ import torch
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes, atomic_file
+from textmover.readers.column_flags import flags_named
 from textmover.readers.streams import Row, Rows
 from textmover.runs.score_summary import Summary, Tally
 from textmover.runs.shards.folder import (
@@ -85,10 +86,10 @@ def rows_per_shard(pairs: int, systems: int) -> int:
 
 
 def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
-    """Cut the rows of an input into shards of ``size`` rows, the last of which may be shorter."""
+    """Shards of ``size`` rows, the last of which may be shorter; errors name the flags of the command line."""
     index = 0
     shard: list[Row] = []
-    with contextlib.closing(iter(rows)) as reading:
+    with flags_named(), contextlib.closing(iter(rows)) as reading:
         for row in reading:
             shard.append(row)
             if len(shard) == size:

@@ -163,11 +163,13 @@ class TextWork:
         try:
             for attempt in self._attempts(last=len(batch) == 1):
                 with attempt:
-                    chunk = self._packed(batch)
+                    features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+                    lengths = batch.lengths.numpy()
+                    packed = None if features is None else features.pack(lengths)
         except NoRoomError as error:
             halves = self._halves(len(batch), error)
         else:
-            return [(rows, chunk)]
+            return [(rows, None if packed is None else TextChunk(packed, lengths, self._flags(batch)))]
         longest = int(batch.lengths.max())
         self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
         logger.warning(
@@ -191,13 +193,6 @@ class TextWork:
                 "Out of memory on %s: going on without what was kept there of earlier texts.", self.metric.device
             )
         return held
-
-    def _packed(self, batch: TokenBatch) -> TextChunk | None:
-        features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
-        if features is None:
-            return None
-        lengths = batch.lengths.numpy()
-        return TextChunk(features.pack(lengths), lengths, self._flags(batch))
 
     def _flags(self, batch: TokenBatch) -> dict[str, np.ndarray]:
         """Flags of texts, of which a few are remembered as examples."""
