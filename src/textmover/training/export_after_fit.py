@@ -81,6 +81,7 @@ def finish_run(
     """
     _check_own(trainer)
     _load_best(module, trainer)
+    module.to(trainer.strategy.root_device)  # a trainer takes it back to the processor when it is done
     module.finish()
     if options.untrained_share:
         texts = data.training_texts(FITTING_TEXTS) if fitted_names(module.metric) else None
@@ -100,7 +101,7 @@ def _export(
     """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
     if adapter is not None:
-        module.metric = load_checkpoint(folder)
+        module.metric = load_checkpoint(folder).to(module.device)
     report = judge(module, data)
     with atomic_file(folder / CARD) as card:
         card.write(report.card(recipe))

@@ -1,4 +1,4 @@
-"""The best weights are found where a run began, and where it was moved to."""
+"""The best weights are found where a run began, and where it was moved to; judged where it was trained."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from textmover.training.export_after_fit import _load_best
+from textmover.training import export_after_fit
+from textmover.training.export_after_fit import ExportOptions, _load_best, finish_run
 from textmover.types import InputError
 
 
@@ -37,3 +38,19 @@ def test_nothing_was_watched():
     before = module.weight.clone()
     _load_best(module, SimpleNamespace(callbacks=[ModelCheckpoint(monitor="loss"), ModelCheckpoint()]))
     assert torch.equal(module.weight, before)
+
+
+def test_the_metric_is_judged_on_the_device_that_it_was_trained_on(monkeypatch):
+    """A trainer takes its module back to the processor, where a large encoder takes minutes to be judged."""
+    module, judged = torch.nn.Linear(2, 1), []
+    module.finish = module.eval
+    strategy = SimpleNamespace(root_device=torch.device("meta"), checkpoint_io=None)
+    trained = SimpleNamespace(callbacks=[], checkpoint_callbacks=[], strategy=strategy)
+
+    def judge(one, data):
+        judged.append(one.weight.device.type)
+        return SimpleNamespace(tables=lambda: [])
+
+    monkeypatch.setattr(export_after_fit, "judge", judge)
+    finish_run(module, SimpleNamespace(notices=[]), trained, ExportOptions(None, None, 0.0), "")
+    assert judged == ["meta"]
