@@ -49,7 +49,7 @@ def test_the_metric_is_judged_on_the_device_that_it_was_trained_on(monkeypatch):
 
     def judge(one, data):
         judged.append(one.weight.device.type)
-        return SimpleNamespace(tables=lambda: [])
+        return SimpleNamespace(tables=list)
 
     monkeypatch.setattr(export_after_fit, "judge", judge)
     finish_run(module, SimpleNamespace(notices=[]), trained, ExportOptions(None, None, 0.0), "")
