@@ -7,7 +7,7 @@ import pytest
 
 from textmover.cli.main import main
 from textmover.modules.encoder.source import MULTILINGUAL
-from textmover.scoring import Scorer, scorer_options
+from textmover.scoring import Scorer, metric_set, scorer_options
 from textmover.scoring.field_flags import FIELD, given_fields
 from textmover.types import InputError, SourcedReferences
 
@@ -38,10 +38,11 @@ def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, m
     assert told == ([] if model == "textmover-general" else [expected])
 
 
-def test_an_encoder_beside_it_is_refused():
-    options = argparse.Namespace(model="auto", **{f"{FIELD}encoder": "x"})
+@pytest.mark.parametrize(("fields", "swept"), [({f"{FIELD}encoder": "x"}, ()), ({}, ("layer", "encoder"))])
+def test_an_encoder_beside_it_is_refused(fields, swept):
+    options = argparse.Namespace(model="auto", **fields)
     with pytest.raises(InputError, match="Expected `--model auto` or `--encoder`, but got both"):
-        scorer_options.take_by_language(options, ENGLISH, [])
+        scorer_options.take_by_language(options, ENGLISH, [], swept)
 
 
 COMMANDS = {
@@ -54,6 +55,7 @@ COMMANDS = {
     "mbr": "-i r.txt --num-candidates 1",
     "explain": "-i h.txt r.txt",
     "evaluate": "--data t.csv --samples 5",
+    "sweep": "--data t.csv --field temperature=0.1,0.2 --no-figure",
 }
 
 
@@ -68,7 +70,8 @@ def test_commands_read_texts_before_they_take_a_metric(monkeypatch, tmp_path, co
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(scorer_options, "released_folder", lambda name: None)
-    monkeypatch.setattr(scorer_options, "build_scorer", build_scorer)
+    for module in (scorer_options, metric_set):
+        monkeypatch.setattr(module, "build_scorer", build_scorer)
     for name, text in (("h.txt", ENGLISH[0]), ("o.txt", ENGLISH[0]), ("r.txt", other)):
         (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
     rows = [f'{system},"{ENGLISH[0]}","{other}",{score}' for score, system in enumerate("abc")]

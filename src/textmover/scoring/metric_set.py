@@ -15,7 +15,7 @@ from torch import Tensor
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.modules.assembly import Parts
 from textmover.modules.metric_model import MetricModel
-from textmover.presets import preset_config
+from textmover.presets import PRESETS, preset_config
 from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.pairs import unusual
@@ -98,7 +98,7 @@ class Settings:
         self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # a bar for all, none for each
         self.grid = grid
         model = options.model
-        self.is_preset = not Path(model).expanduser().is_dir() and "/" not in model and "\\" not in model
+        self.is_preset = model in PRESETS and not Path(model).expanduser().is_dir()
         if self.is_preset:
             self.configs = [described_config(self.options, model, one) for one in grid]
         else:

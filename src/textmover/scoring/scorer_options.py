@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textmover.checkpoints.hub import AUTO as AUTO
@@ -45,14 +45,17 @@ def read_before(options: argparse.Namespace) -> int:
 
 
 def take_by_language(
-    options: argparse.Namespace, hypotheses: Iterable[str], references: Iterable[Sequence[str]]
+    options: argparse.Namespace,
+    hypotheses: Iterable[str],
+    references: Iterable[Sequence[str]],
+    swept: Collection[str] = (),
 ) -> None:
     """Name the metric of ``--model auto``, if that is asked for: the default one where all sides are English."""
     from textmover.modules.tokens.text_flags import is_english
 
     if options.model != AUTO:
         return
-    if "encoder" in given_fields(options):
+    if "encoder" in (*given_fields(options), *swept):
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
     sides = [list(hypotheses), [text for one in references for text in one]]

@@ -30,6 +30,7 @@ from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.metric_set import Settings, scorers
+from textmover.scoring.scorer_options import take_by_language
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     segments = [one for read in read_tables(options.data, options, score=True) for one in read]
     check_ratings(segments)
+    take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     results = _judge_all(options, Settings(options, grid), segments, table)
     best = best_setting(results)
