@@ -371,7 +371,7 @@ def test_a_damaged_parquet_file(tmp_path):
 def test_zstandard_is_an_extra(tmp_path, monkeypatch):
     path = write(tmp_path / "t.txt.zst", b"a\n")
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"the package zstandard to read .*: pip install 'textmover\[zstd\]'"):
+    with pytest.raises(InputError, match=r'the package zstandard to read .*: pip install "textmover\[zstd\]"'):
         read_lines(path)
 
 

@@ -316,5 +316,5 @@ def test_a_state_of_another_rank_or_with_a_matrix_missing_is_refused(tiny_metric
 
 def test_without_peft_it_is_named(tiny_metric, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(InputError, match=r"not installed: pip install 'textmover\[peft\]'"):
+    with pytest.raises(InputError, match=r'not installed: pip install "textmover\[peft\]"'):
         add_lora(tiny_metric().encoder, LoraConfig())

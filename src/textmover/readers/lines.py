@@ -21,7 +21,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from textmover.readers.named import located
 from textmover.reading import open_input, unreadable
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of the compressed files that are unpacked while they are read."""
@@ -266,12 +266,8 @@ def _unpacker(name: str) -> _Unpacker | None:
         return _Unpacker(partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")
     if suffix != ".zst":
         return None
-    try:
+    with needs_extra("zstd", f"the package zstandard to read {name}"):
         import zstandard
-    except ImportError as error:
-        raise InputError(
-            f"Expected the package zstandard to read {name}, but it is not installed: pip install 'textmover[zstd]'."
-        ) from error
     return _Unpacker(zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
 from textmover.report.figures.colours import INK, diverging, metric_colours, sequential
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
-from textmover.types import InputError, plural
+from textmover.types import needs_extra, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,13 +27,8 @@ def check_jinja() -> None:
     Raises:
         InputError: If Jinja is not installed.
     """
-    try:
+    with needs_extra("report", "Jinja for the report", ", or leave the report out"):
         import jinja2  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            'Expected Jinja for the report, but it is not installed: pip install "textmover[report]", or leave the '
-            "report out."
-        ) from error
 
 
 def template_text(*names: str) -> str:

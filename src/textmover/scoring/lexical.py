@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from textmover.scoring.engine.threads import worker_count
-from textmover.types import InputError, SegmentScores, Signature
+from textmover.types import InputError, SegmentScores, Signature, needs_extra
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
@@ -122,14 +122,9 @@ def lexical_scores(
     lacking = next((place for place, texts in enumerate(references, start=1) if not texts), None)
     if lacking is not None:
         raise InputError(f"Expected references to compute {name}, but number {lacking} has none: leave {name} out.")
-    try:
+    with needs_extra(EXTRA, f"the package {metric.package} to compute {name}"):  # its metadata, and what it needs
         version = metadata.version(metric.package)
         metric.make()
-    except ImportError as error:  # of the package's metadata, or of what it needs itself
-        raise InputError(
-            f"Expected the package {metric.package} to compute {name}, but it is not installed: "
-            f'pip install "textmover[{EXTRA}]".'
-        ) from error
     starts = range(0, len(hypotheses), STEP)
     parts = ([hypotheses[at : at + STEP] for at in starts], [references[at : at + STEP] for at in starts])
     names = [name] * len(starts)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update
-from textmover.types import InputError, check_whole
+from textmover.types import InputError, check_whole, needs_extra
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,8 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step. An
     encoder that shares weights with others leaves them first (Hu et al. 2022).
     """
-    try:
+    with needs_extra("peft", "the package peft for LoRA"):
         import peft
-    except ImportError as error:
-        raise InputError(
-            "Expected the package peft for LoRA, but it is not installed: pip install 'textmover[peft]'."
-        ) from error
     if not isinstance(encoder, Encoder):
         raise InputError(
             f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: leave `lora` out to train it."

@@ -30,6 +30,7 @@ from textmover.types.segments import (
     Signature,
     SourcedReferences,
     compared_texts,
+    needs_extra,
 )
 from textmover.types.shown import Shown, View, plural
 
@@ -76,6 +77,7 @@ __all__ = [
     "View",
     "check_whole",
     "compared_texts",
+    "needs_extra",
     "plural",
 ]
 

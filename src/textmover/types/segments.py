@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,17 @@ class InputError(ValueError):
 
 class NoReferenceError(InputError):
     """A segment lacks its reference or its source."""
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str, needed: str, instead: str = "") -> Iterator[None]:
+    """Import within this what an extra brings: without it, the error says how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(
+            f'Expected {needed}, but it is not installed: pip install "textmover[{extra}]"{instead}.'
+        ) from error
 
 
 class SourcedReferences(tuple[str, ...]):

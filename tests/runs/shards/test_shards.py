@@ -179,7 +179,7 @@ def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="format to be text, json"):
         Layout("xml", ONE)
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"zstandard to write .*: pip install 'textmover\[zstd\]'"):
+    with pytest.raises(InputError, match=r'zstandard to write .*: pip install "textmover\[zstd\]"'):
         filled(tmp_path / "parts").merge(tmp_path / "scores.zst", 2, BOTH)
 
 

@@ -7,11 +7,10 @@ import contextlib
 import logging
 import sys
 import webbrowser
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 if TYPE_CHECKING:
     from textmover.app.annotation_session import Desk
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 def run(options: argparse.Namespace) -> None:
     """Serve the page until somebody ends it."""
     desk = _desk(options)
-    if find_spec("gradio") is None:
-        raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
+    with needs_extra("app", "Gradio for the page"):
+        import gradio  # noqa: F401
     from textmover.app.explorer import Explorer
     from textmover.app.hosts import is_loopback, names_of_this_computer
     from textmover.app.interface import build_page, page_options

@@ -31,7 +31,7 @@ from textmover.experiments.search.study import (
     write_recipe,
 )
 from textmover.training.trainer_checks import check_moved
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 
 def run(options: argparse.Namespace) -> None:
@@ -80,12 +80,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _optuna() -> Any:
-    try:
+    with needs_extra("search", "optuna to search"):
         import optuna
-    except ImportError as error:
-        raise InputError(
-            'Expected optuna to search, but it is not installed: pip install "textmover[search]".'
-        ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 Heads: TypeAlias = Sequence[int] | np.ndarray
 """Number of each node's head."""
@@ -219,12 +219,8 @@ def tree_edit_distances(
 
 def _kernels() -> ModuleType:
     """The compiled loops, made the first time that anyone asks."""
-    try:
+    with needs_extra("rome", "numba for the tree edit distance"):
         import numba  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            'Expected numba for the tree edit distance, but it is not installed: pip install "textmover[rome]".'
-        ) from error
     from textmover.functional.tree_edit import kernels
 
     return kernels

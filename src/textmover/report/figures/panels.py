@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textmover.files import atomic_bytes
 from textmover.markdown import figure_label
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,13 +61,8 @@ def check_matplotlib() -> None:
     Raises:
         InputError: If matplotlib is not installed.
     """
-    try:
+    with needs_extra("report", "matplotlib for the figure", ", or leave the figure out"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            'Expected matplotlib for the figure, but it is not installed: pip install "textmover[report]", or leave '
-            "the figure out."
-        ) from error
 
 
 def figure_path(path: Path | str) -> Path:

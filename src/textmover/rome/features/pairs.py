@@ -19,7 +19,7 @@ from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_sim
 from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of
 from textmover.rome.features.words import WordIdf, is_word
 from textmover.rome.scorer.network import named_features
-from textmover.types import InputError
+from textmover.types import needs_extra
 
 
 def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
@@ -35,12 +35,8 @@ def chrf(hypothesis: ReadText, reference: ReadText) -> float:
 
 @cache
 def _chrf() -> Any:
-    try:
+    with needs_extra("lexical", "sacrebleu for the feature chrf"):
         from sacrebleu.metrics.chrf import CHRF
-    except ImportError as error:
-        raise InputError(
-            'Expected sacrebleu for the feature chrf, but it is not installed: pip install "textmover[lexical]".'
-        ) from error
     return CHRF()
 
 

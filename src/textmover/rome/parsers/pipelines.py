@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textmover.modules.devices import new_lock
-from textmover.types import InputError, ParsedText
+from textmover.types import InputError, ParsedText, needs_extra
 
 LONGEST = 1_000_000
 """Characters of the longest text that is parsed."""
@@ -174,13 +174,8 @@ def parsed_doc(doc: Any) -> ParsedText:
 
 
 def _load(source: Path | str) -> Any:
-    try:
+    with needs_extra("rome", f"spaCy for the parser {source}"):
         import spacy
-    except ImportError as error:
-        raise InputError(
-            f"Expected spaCy to be installed for the parser {source}, but it is not: "
-            'pip install "textmover[rome]", which brings it.'
-        ) from error
     try:
         return spacy.load(source, exclude=UNUSED)
     except (OSError, ValueError, KeyError, ImportError) as error:
@@ -250,13 +245,8 @@ def _parsed(document: Any) -> ParsedText:
 
 
 def _load_stanza(language: str) -> tuple[Any, str]:
-    try:
+    with needs_extra("stanza", f"Stanza for the parser stanza:{language}"):
         import stanza
-    except ImportError as error:
-        raise InputError(
-            f"Expected Stanza to be installed for the parser stanza:{language}, but it is not: "
-            'pip install "textmover[stanza]", which brings it.'
-        ) from error
     try:
         pipeline = stanza.Pipeline(language, processors=PROCESSORS, download_method=None, verbose=False)
     except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these

@@ -18,7 +18,7 @@ from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", "jsonl", "tsv", "csv", "parquet")}}
 """Suffix of the shards of each format."""
@@ -184,13 +184,8 @@ def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
             yield cast("IO[bytes]", stream)
     elif path.suffix.lower() == ".zst":
-        try:
+        with needs_extra("zstd", f"the package zstandard to write {path}"):
             import zstandard
-        except ImportError as error:
-            raise InputError(
-                f"Expected the package zstandard to write {path}, but it is not installed: "
-                "pip install 'textmover[zstd]'."
-            ) from error
         with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as writer:
             yield cast("IO[bytes]", writer)
     else:

@@ -18,7 +18,7 @@ from torch import Tensor
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, atomic_file
 from textmover.markdown import figure_label
-from textmover.types import InputError
+from textmover.types import InputError, needs_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,8 @@ class LearningCurves(pl.Callback):
         self._draws = self.picture is not False
         if self._draws:
             try:
-                _check_matplotlib()
+                with needs_extra("report", "matplotlib to draw the learning curves", ", or set `picture` to false"):
+                    import matplotlib  # noqa: F401
             except InputError as error:
                 if self.picture is True:
                     raise
@@ -202,16 +203,6 @@ def _rows(values: Mapping[str, Mapping[int, float]]) -> Iterator[list[Any]]:
     for step in sorted({step for of in values.values() for step in of}):
         cells = (values[name].get(step) for name in names)
         yield [step, *("" if one is None else f"{one:.9g}" for one in cells)]
-
-
-def _check_matplotlib() -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "Expected matplotlib to draw the learning curves, but it is not installed: pip install "
-            '"textmover[report]", or set `picture` to false.'
-        ) from error
 
 
 def _panels(values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[str, Mapping[int, float]]]:
