@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import is_read_once, told_once
-from textmover.readers.streams import TableFile, TextFiles
+from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_files import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
 from textmover.runs.shards.folder import check_folder, locked
 from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, rows_per_shard, texts_of
-from textmover.runs.shards.streaming import fit_on_rows, score_shards
+from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
 from textmover.scoring.engine.threads import read_ahead
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, take_by_language
@@ -38,9 +40,11 @@ def texts_and_scorer(
         read = [row for shard in first for row in shard.rows]
         take_by_language(options, (text for row in read for text in row.hypotheses), (row.references for row in read))
         scorer = load_scorer(options)
+        lenient = rows.on_error == "skip" or rows.missing_references == "leave-out"
+        usable = functools.partial(usable_row, scorer.metric, rows) if lenient else None
         if not scorer.metric.fits_on_call:
             held.enter_context(opened.pop_all())
-            return scorer, itertools.chain(first, reading)
+            return scorer, _usable_shards(itertools.chain(first, reading), usable)
     once = next(filter(is_read_once, rows.paths), None)
     if once is not None:
         raise InputError(
@@ -49,8 +53,12 @@ def texts_and_scorer(
             "`textmover fit-idf` with --statistics FILE."
         )
     with flags_named():
-        fit_on_rows(scorer, rows)
-    return scorer, held.enter_context(read_ahead(read_shards(rows, size)))
+        fit_on_rows(scorer, rows, usable)
+    return scorer, _usable_shards(held.enter_context(read_ahead(read_shards(rows, size))), usable)
+
+
+def _usable_shards(shards: Iterable[Shard], usable: Callable[[Row], Row] | None) -> Iterable[Shard]:
+    return shards if usable is None else (replace(one, rows=list(map(usable, one.rows))) for one in shards)
 
 
 def _size(options: argparse.Namespace, rows: TextFiles | TableFile) -> int:

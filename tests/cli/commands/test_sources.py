@@ -211,3 +211,27 @@ def test_evaluate_a_metric_without_references(run, files, metric):
     assert [float(line.split("\t")[-1]) for line in lines[1:4]] == pytest.approx(expected, abs=1e-6)
     said = run("evaluate", *given, "--baselines", "chrf", "--output", "other.tsv").complaint()
     assert "Expected references to compute chrf, but number 1 has none: leave chrf out." in said
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [("twmd", "--on-error skip"), ("bertscore-f1-idf", "--missing-references leave-out")],  # the latter fits idf
+)
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ("-i hypothesis.txt reference.txt -s blank.txt --mode both", LINES),
+        ("-i hypothesis.txt reference.txt -s blank.txt --mode source --shard-size 1", LINES),
+        ("-i hypothesis.txt blank.txt -s source.txt --mode both", LINES),
+        ("--data gaps.csv --mode both", "column 'reference' of gaps.csv, line 3"),
+        ("--data gaps.csv", "column 'reference' of gaps.csv, line 3"),
+    ],
+)
+def test_rows_that_the_metric_refuses_are_left_out(run, files, metric, given, place, left, model):
+    (files / "blank.txt").write_text("".join(f"{one}\n" for one in (SOURCES[0], " ", SOURCES[2])))
+    arguments = ["score", *given.split(), *metric[2:], "--model", model]
+    assert place in run(*arguments).complaint()
+    ended = run(*arguments, *left.split()).ok()
+    assert [one == "nan" for one in ended.out.split()] == [False, True, False]
+    assert ended.err.startswith("Left out: 1 row; the first: Expected a ")
+    assert place in ended.err

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.modules.devices import scoring_mode
-from textmover.readers.streams import Rows
+from textmover.readers.streams import Row, Rows, left_out
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import Tally, check_any_left
 from textmover.runs.shards.shards import Parts, Shard, ShardScores
 from textmover.scoring.scorer import Scorer
-from textmover.types import InputError, NoReferenceError, SegmentMetric
+from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_texts
 
 
 class Done(NamedTuple):
@@ -91,12 +91,24 @@ def _reads_together(metric: SegmentMetric) -> bool:
         return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
 
 
-def fit_on_rows(scorer: Scorer, rows: Rows) -> None:
+def usable_row(metric: SegmentMetric, rows: Rows, row: Row) -> Row:
+    """The row, left out where it lacks a text that the metric reads: call it where options allow that."""
+    try:
+        compared_texts(metric, [row.references] if row.hypotheses else [])
+    except NoReferenceError as problem:
+        return left_out(problem, row.line, rows.on_error, rows.missing_references)._replace(kept=row.kept)
+    return row
+
+
+def fit_on_rows(scorer: Scorer, rows: Rows, usable: Callable[[Row], Row] | None = None) -> None:
     """Fit the idf weights of a metric on the texts that it is to score, which are read twice for that."""
+
+    def read() -> Iterable[Row]:
+        return rows if usable is None else map(usable, rows)
 
     def references() -> Iterator[tuple[str, ...]]:
         count, skipped, problem = 0, 0, ""
-        for row in rows:
+        for row in read():
             count += 1
             if row.hypotheses:
                 yield row.references
@@ -104,5 +116,5 @@ def fit_on_rows(scorer: Scorer, rows: Rows) -> None:
                 skipped, problem = skipped + 1, problem or row.problem
         check_any_left(count, skipped, problem)
 
-    hypotheses = (text for row in rows for text in row.hypotheses)
+    hypotheses = (text for row in read() for text in row.hypotheses)
     scorer.fit_on_call(hypotheses, references())
