@@ -11,7 +11,7 @@ from runs import write_ratings
 from textmover.checkpoints.training_run import checksum_of
 from textmover.data import RatingsDataModule
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.trainer_checks import check_moved, check_precision
+from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
 
@@ -36,6 +36,14 @@ def test_a_precision_that_transport_is_wrong_in(tmp_path, tiny_encoder, precisio
 def test_precisions_that_are_refused(precision):
     with pytest.raises(InputError, match=f"but got {precision}"):
         check_precision(precision)
+
+
+@pytest.mark.parametrize(("mac", "taken"), [(True, "cpu"), (False, "auto")])
+def test_ratings_are_not_taken_to_a_device_without_float64(monkeypatch, mac, taken):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mac)
+    assert [chosen_accelerator(named) for named in ("auto", "cpu", "gpu")] == [taken, "cpu", "gpu"]
+    with pytest.raises(InputError, match="got mps, which has no float64"):
+        chosen_accelerator("mps")
 
 
 @pytest.mark.parametrize("limit", [1, 2, 0.5])

@@ -37,7 +37,7 @@ def explain_rome(
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
     vectors = (one.vectors for one in apart(given, found))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
-    similarity = cosines.double().cpu().numpy()
+    similarity = cosines.cpu().double().numpy()
     texts = tuple(_text(metric, one) for one in (given, found))
     match, pairs = _match(metric, found, given, similarity)
     lonely = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
@@ -70,7 +70,7 @@ def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
         [read.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
     )
     spans = read.parsed.spans if read.parsed is not None else word_spans(read.text, read.words)
-    return ExplainedText(read.text, read.words, tuple(spans), weights[0].double().cpu().numpy())
+    return ExplainedText(read.text, read.words, tuple(spans), weights[0].cpu().double().numpy())
 
 
 def _match(
@@ -78,7 +78,7 @@ def _match(
 ) -> tuple[ExplainedMatch, tuple[WordPair, ...]]:
     """The plan of the semantic feature, of mass 1, and the aligned words."""
     result = metric.semantic(found, given)
-    flow, distance = (one[0].double().cpu().numpy() for one in (result.flow, result.distance))
+    flow, distance = (one[0].cpu().double().numpy() for one in (result.flow, result.distance))
     plan = flow / flow.sum() if flow.any() else flow
     pairs = []
     for column, row in enumerate(result.alignment[0].tolist()):

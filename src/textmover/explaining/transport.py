@@ -88,7 +88,7 @@ def _read(
         names, spans, units = _pooled(metric, features, role, tokens, (words.words, words.spans))
     else:
         units = tokens
-    weights = units @ side.weights[0, : units.shape[1]].double().cpu()
+    weights = units @ side.weights[0, : units.shape[1]].cpu().double()
     return _Read(ExplainedText(text, tuple(names), tuple(spans), weights.numpy()), features, side, units)
 
 
@@ -157,7 +157,7 @@ def _matches(metric: MetricModel, given: _Read, found: _Read) -> list[ExplainedM
         extras = _extras(metric, plan, rows, columns, similarity if rows is given.side else similarity.transpose(1, 2))
         by_rows = plan if rows is given.side else plan.transpose(1, 2)
         moved, worth = (
-            given.units @ one[0].double().cpu() @ found.units.T for one in (by_rows, by_rows.double() * rates.double())
+            given.units @ one[0].cpu().double() @ found.units.T for one in (by_rows, by_rows.double() * rates.double())
         )
         plain = _largest(rates[0].double() * (1 if measure == "similarity" else -1), given.units, found.units)
         per_mass = (worth / torch.where(moved > 0, moved, 1.0)).numpy()

@@ -221,7 +221,7 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordA
     rows, columns = _taking_part(of_reference, given), _taking_part(of_hypothesis, wanted)
     size = len(reference_words), len(hypothesis_words)
     moved, alike = np.zeros(size), np.full(size, -np.inf)
-    mass, cosine = (one[0].double().cpu().numpy() for one in (plan, cosines))
+    mass, cosine = (one[0].cpu().double().numpy() for one in (plan, cosines))
     for token, row in rows:
         for other, column in columns:
             moved[row, column] += mass[token, other]

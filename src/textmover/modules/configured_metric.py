@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 import torch
@@ -69,6 +69,16 @@ class ConfiguredMetric(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.combination = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredMetric:
+        """Take what is float64 to MPS, which lacks it, as float32."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            wide = tensor.dtype == torch.float64
+            return fn(tensor.float() if wide and fn(torch.empty(0)).device.type == "mps" else tensor)
+
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     @property
     def higher_is_better(self) -> bool:

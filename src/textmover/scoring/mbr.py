@@ -285,7 +285,7 @@ class _Plan:
             copied = self.copied & (not (self.source_alone and self.copied.all()))
             against = np.where(copied, np.nan, table[self.rows, -1])
             sides = torch.from_numpy(np.stack([utilities, against])).to(metric.device, torch.float32)
-            combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().double().cpu().numpy()
+            combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().cpu().double().numpy()
             utilities = np.where(copied & self.source_alone, np.nan, combined)
         best = np.nanmax(utilities) if metric.higher_is_better else np.nanmin(utilities)
         index = int(np.flatnonzero(np.abs(utilities - best) <= TIE * max(1.0, abs(best)))[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 
@@ -27,6 +28,13 @@ def check_precision(precision: Any) -> None:
             "model.init_args.bfloat16 to `yes`, which autocasts the encoder and keeps transport and losses in "
             "float32."
         )
+
+
+def chosen_accelerator(named: Any) -> Any:
+    """What ``auto`` stands for: on a Mac the processor, since ratings are float64, which MPS lacks."""
+    if named == "mps":
+        raise InputError("Expected trainer.accelerator to be auto, cpu or gpu, but got mps, which has no float64.")
+    return "cpu" if named == "auto" and torch.backends.mps.is_available() else named
 
 
 def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:

@@ -38,7 +38,7 @@ from textmover.training.export_after_fit import ExportOptions, check_base, finis
 from textmover.training.resuming import SayHowToResume
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.stage import StageModule
-from textmover.training.trainer_checks import check_moved, check_precision
+from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -163,6 +163,7 @@ class TrainCLI(LightningCLI):
         plugins = self.config_init[self.subcommand].trainer.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         check_precision(self.config_init[self.subcommand].trainer.precision)
+        kwargs["accelerator"] = chosen_accelerator(self.config_init[self.subcommand].trainer.accelerator)
         if self.config_init[self.subcommand].trainer.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)

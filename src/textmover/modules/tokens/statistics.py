@@ -122,7 +122,8 @@ class IdfTable(nn.Module):
         if not self.informative:
             return torch.ones_like(input_ids, dtype=torch.float32)
         counts = self.counts[input_ids.clamp(min=0)].masked_fill(input_ids < 0, 0)
-        ratio = (self.documents + 1).double() / (counts + 1)
+        wide = torch.float32 if counts.device.type == "mps" else torch.float64  # which MPS lacks
+        ratio = (self.documents + 1).to(wide) / (counts + 1)
         return (ratio.log() if self.formula == "smooth" else (1 + ratio).log()).float()
 
 

@@ -156,8 +156,8 @@ class FeatureScorer(nn.Module):
         if len(targets) == 0 or bool((targets == targets[0]).all()):
             raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} of one value.")
         with torch.no_grad():
-            logits = self.logits(features).double().cpu().numpy()
-        scale, offset = fitted_logistic(logits, _platt(targets.double().cpu().numpy()))
+            logits = self.logits(features).cpu().double().numpy()
+        scale, offset = fitted_logistic(logits, _platt(targets.cpu().double().numpy()))
         if not scale > 0:
             raise InputError(
                 "Expected targets that rise with the scores, but they do not: the network has learned "

@@ -299,7 +299,7 @@ class Engine(TextWork):
             rows = np.unique(owners[~of_source])
             sides[0, rows] = self._over_references(values[~of_source], owners[~of_source])
         first, second = torch.from_numpy(sides).to(self.metric.device, torch.float32)
-        combined: np.ndarray = cast("ConfiguredMetric", self.metric).combine(first, second, name).double().cpu().numpy()
+        combined: np.ndarray = cast("ConfiguredMetric", self.metric).combine(first, second, name).cpu().double().numpy()
         return combined
 
     def _over_references(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:

@@ -138,7 +138,7 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
     with evaluating(task), evaluating(metric):
         for batch in PartLoader(task.source, part, metric.tokenize):
             outcome = task.outcome(metric, batch.to(metric.device))
-            found[batch.positions.numpy()] = outcome.double().cpu().numpy()
+            found[batch.positions.numpy()] = outcome.cpu().double().numpy()
     return found
 
 

@@ -170,7 +170,7 @@ def _mine(metric: Any, source: ParaphraseSource) -> list[list[int]]:
     for batch in _chunks(texts):
         features = metric.text_features(metric.tokenize(batch).to(metric.device))
         summed = (features.vectors * features.mask[:, :, None]).sum(dim=1)
-        means.append(torch.nn.functional.normalize(summed, dim=1).double().cpu().numpy())
+        means.append(torch.nn.functional.normalize(summed, dim=1).cpu().double().numpy())
     others = max(source.negatives, min(SHORTLIST, len(clusters) - int(np.bincount(clusters).max())))
     near = nearest_others(np.concatenate(means), clusters, others)
     if others == source.negatives:
