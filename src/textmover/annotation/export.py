@@ -77,7 +77,11 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     if not counts.any():
         raise InputError("Expected at least one text that is rated for every criterion, but got none: rate some first.")
     if standardise:
-        values = _standardised(values)
+        known = ~np.isnan(values)
+        count = np.maximum(known.sum(axis=2, keepdims=True), 1)
+        centred = values - np.nansum(values, axis=2, keepdims=True) / count
+        deviation = np.sqrt(np.nansum(centred**2, axis=2, keepdims=True) / count)
+        values = centred / np.where(deviation > 0, deviation, 1.0)
     means = np.divide(np.nansum(values, axis=1), counts, out=np.full(values.shape[::2], np.nan), where=counts > 0)
     rated = [number for number in range(len(project.items)) if counts[number]]
     referenced = [number for number in rated if project.items[number].references]
@@ -109,14 +113,6 @@ def _complete(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64], N
     begun = np.asarray((~np.isnan(values)).any(axis=(0, 1)))
     values[:, np.isnan(values).any(axis=0)] = np.nan
     return found[0][0], values, begun
-
-
-def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    known = ~np.isnan(values)
-    count = np.maximum(known.sum(axis=2, keepdims=True), 1)
-    centred = values - np.nansum(values, axis=2, keepdims=True) / count
-    deviation = np.sqrt(np.nansum(centred**2, axis=2, keepdims=True) / count)
-    return centred / np.where(deviation > 0, deviation, 1.0)
 
 
 def _write(

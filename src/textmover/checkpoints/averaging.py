@@ -57,7 +57,16 @@ def average_metrics(
     Reference:
         Wortsman et al. 2022 (Model soups), the uniform soup.
     """
-    shares = _shares(len(metrics), weights)
+    if len(metrics) < 1:
+        raise InputError("Expected `metrics` to hold at least one metric, but got none.")
+    given = [1.0] * len(metrics) if weights is None else [float(one) for one in weights]
+    if len(given) != len(metrics):
+        raise InputError(
+            f"Expected `weights` to hold {len(metrics)} numbers, one for each metric, but got {len(given)}."
+        )
+    if not all(math.isfinite(one) and one >= 0 for one in given) or sum(given) <= 0:
+        raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {given}.")
+    shares = [one / sum(given) for one in given]
     _check_alike(metrics)
     states = [_module(metric).state_dict() for metric in metrics]
     result: Any = copy.deepcopy(metrics[0])
@@ -137,18 +146,6 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
 def fitted_names(metric: SegmentMetric) -> list[str]:
     """Names of the statistics that are fitted on a corpus rather than on the texts of each call."""
     return [name for name in metric.statistics if not (metric.fits_on_call and name.startswith("idf"))]
-
-
-def _shares(count: int, weights: Sequence[float] | None) -> list[float]:
-    """The weight of each metric, with sum 1."""
-    if count < 1:
-        raise InputError("Expected `metrics` to hold at least one metric, but got none.")
-    given = [1.0] * count if weights is None else [float(one) for one in weights]
-    if len(given) != count:
-        raise InputError(f"Expected `weights` to hold {count} numbers, one for each metric, but got {len(given)}.")
-    if not all(math.isfinite(one) and one >= 0 for one in given) or sum(given) <= 0:
-        raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {given}.")
-    return [one / sum(given) for one in given]
 
 
 def _module(metric: SegmentMetric) -> nn.Module:

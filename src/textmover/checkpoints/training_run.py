@@ -117,7 +117,13 @@ def _check_bytes(path: Path) -> None:
     """Compare a file with its checksum; one without it, of an earlier version, with those of its archive."""
     comment = checksum_of(path)
     if comment is None:
-        _check_archive(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except Exception as error:  # a damaged directory fails in zipfile in any way
+            raise _unreadable(path, error) from error
+        if damaged is not None:
+            raise _unreadable(path, zipfile.BadZipFile(damaged))
         return
     with path.open("rb") as stream:
         expected = _comment(stream, path.stat().st_size - COMMENT)
@@ -137,16 +143,6 @@ def _comment(stream: IO[bytes], size: int) -> bytes:
         digest.update(chunk)
         size -= len(chunk)
     return MARK + digest.hexdigest().encode()
-
-
-def _check_archive(path: Path) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-    except Exception as error:  # a damaged directory fails in zipfile in any way
-        raise _unreadable(path, error) from error
-    if damaged is not None:
-        raise _unreadable(path, zipfile.BadZipFile(damaged))
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

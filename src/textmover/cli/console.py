@@ -50,8 +50,12 @@ def guarded() -> Iterator[Outcome]:
     try:
         yield outcome
         sys.stdout.flush()  # here, where a closed pipe is nobody's fault, rather than when the interpreter ends
-    except BrokenPipeError:
-        _drop_output()  # whoever read our output has stopped: nothing is wrong, and nobody is left to tell
+    except BrokenPipeError:  # whoever read our output has stopped: what is still buffered goes nowhere
+        with contextlib.suppress(OSError, ValueError):  # in a test, standard output may have no descriptor
+            descriptor = sys.stdout.fileno()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}", outcome, 2)
@@ -99,12 +103,3 @@ def _complain(message: str, outcome: Outcome, code: int) -> None:
         sentence = f"{sentence[: LONGEST_SENTENCE // 2]} … {sentence[-LONGEST_SENTENCE // 2 :]}"
     sys.stderr.write(f"textmover: {sentence}\n")
     outcome.code = code
-
-
-def _drop_output() -> None:
-    """Let what is still buffered for standard output go nowhere."""
-    with contextlib.suppress(OSError, ValueError):  # in a test, standard output may have no descriptor
-        descriptor = sys.stdout.fileno()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)

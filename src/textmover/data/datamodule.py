@@ -300,7 +300,11 @@ class RatingsDataModule(SourcesDataModule):
         self._check_sizes("segments", {"training": segments, **parts}, "give more ratings")
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
-        unread = self._unread_columns()
+        unread: dict[str, dict[str, str]] = {}
+        for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
+            for path in files:
+                for name, values in unread_columns(self._tables.get(path, path), self.columns, split).items():
+                    unread[name] = unread.get(name, {}) | values
         for name, part in parts.items():
             shared = warn_of_shared(name, segments, part, unread)
             about |= {f"{name}, not apart": shared} if shared else {}
@@ -347,14 +351,6 @@ class RatingsDataModule(SourcesDataModule):
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
             logger.info("Ratings: %s left out that are pairs of %s", plural(left_out, "segment"), names)
         return segments, held_back, about
-
-    def _unread_columns(self) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
-        for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
-            for path in files:
-                for name, values in unread_columns(self._tables.get(path, path), self.columns, split).items():
-                    found[name] = found.get(name, {}) | values
-        return found
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []

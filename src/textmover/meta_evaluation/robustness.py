@@ -200,7 +200,11 @@ class _Judge:
         self.mildest = {kind: rows[self.degrees[rows] == self.degrees[rows].min()] for kind, rows in self.rows.items()}
         kept = [self.mildest[kind] for kind in self.rows if kind in keeping]
         self.kept = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
-        self.worst = self._worst()
+        rows = self.rows.get(self.yardstick, np.empty(0, dtype=np.int64))
+        owners = self.versions.owners[rows]
+        counts = np.bincount(owners, minlength=self.versions.texts)
+        sums = np.bincount(owners, self.drops[rows], self.versions.texts)
+        self.worst = divided(sums.astype(np.float64), counts)  # of each text, NaN where it has no such version
 
     def judged(self, name: str, signature: str) -> MetricRobustness:
         """Everything about the metric."""
@@ -244,14 +248,6 @@ class _Judge:
             below=self._ratio(rows, lower, ones).interval,
             **more,
         )
-
-    def _worst(self) -> Vector:
-        """Mean drop of the yardstick's versions of each text, ``[n]``, NaN where it has none."""
-        rows = self.rows.get(self.yardstick, np.empty(0, dtype=np.int64))
-        owners = self.versions.owners[rows]
-        counts = np.bincount(owners, minlength=self.versions.texts)
-        sums = np.bincount(owners, self.drops[rows], self.versions.texts)
-        return divided(sums.astype(np.float64), counts)
 
     def _share(self, rows: NDArray[np.int64]) -> _Drawn:
         """Drop over that of the yardstick's versions of the same texts; only of texts that have one."""

@@ -114,7 +114,11 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
-    _check_identity(folder, entry)
+    if _written(entry["identity"]) != entry["identity"]:
+        raise InputError(
+            f"Expected {folder} to name its encoder without '|' and line breaks, but got {entry['identity']!r}: export "
+            "or copy the checkpoint again."
+        )
     if "table" in entry:
         return _table(config, encoder_folder, entry)
     _check_entry(config, folder, entry)
@@ -140,15 +144,6 @@ def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -
         raise InputError(
             f"Expected {folder} to hold an encoder that gives the layers {expected}, as its metric reads them, but it "
             f"gives {found}: export or copy the checkpoint again."
-        )
-
-
-def _check_identity(folder: Path, entry: Mapping[str, Any]) -> None:
-    """Refuse a name of the encoder that a signature could not hold."""
-    if _written(entry["identity"]) != entry["identity"]:
-        raise InputError(
-            f"Expected {folder} to name its encoder without '|' and line breaks, but got {entry['identity']!r}: export "
-            "or copy the checkpoint again."
         )
 
 

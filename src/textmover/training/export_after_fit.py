@@ -79,7 +79,14 @@ def finish_run(
     What is judged is what is exported: mixed, and stored as an adapter where one is asked for. The trainer knows the
     best weights; the recipe is for the model card.
     """
-    _check_own(trainer)
+    reader = trainer.strategy.checkpoint_io
+    for watcher in trainer.checkpoint_callbacks:
+        path = getattr(watcher, "best_model_path", "")
+        if path and isinstance(reader, AtomicCheckpoints) and reader.replaced(path):
+            raise InputError(
+                f"Expected {path} to hold weights of this run, but another run has written over it: give each run a "
+                "`trainer.default_root_dir` of its own, below which a relative `dirpath` lies."
+            )
     _load_best(module, trainer)
     module.to(trainer.strategy.root_device)  # a trainer takes it back to the processor when it is done
     module.finish()
@@ -122,18 +129,6 @@ def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None
         return None
     step = max(1, len(rated.items) // REFIT_SEGMENTS)
     return rated.items[::step][:REFIT_SEGMENTS]
-
-
-def _check_own(trainer: pl.Trainer) -> None:
-    """Refuse best weights that another run has written over those of this one."""
-    reader = trainer.strategy.checkpoint_io
-    for watcher in trainer.checkpoint_callbacks:
-        path = getattr(watcher, "best_model_path", "")
-        if path and isinstance(reader, AtomicCheckpoints) and reader.replaced(path):
-            raise InputError(
-                f"Expected {path} to hold weights of this run, but another run has written over it: give each run a "
-                "`trainer.default_root_dir` of its own, below which a relative `dirpath` lies."
-            )
 
 
 def _load_best(module: StageModule, trainer: pl.Trainer) -> None:

@@ -155,7 +155,12 @@ class MultiTaskModule(StageModule):
                 f"got `{wrong[0]}`: leave it out."
             )
         if isinstance(source, RatedSource):
-            return self._rating_task(source, options)
+            check_references(self.metric, source)
+            first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
+            losses = RATING_LOSSES if options.losses is None else options.losses
+            check_batches(source, losses, options.signals or {})
+            masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
+            return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
         if isinstance(source, LabelledSource):
             return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))
         paraphrases: Any = source  # the kind that is left
@@ -184,14 +189,6 @@ class MultiTaskModule(StageModule):
                 beside = folder.with_name(f"{folder.name}-{name}")
                 classifier = task.classifier(self.metric)
                 save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
-
-    def _rating_task(self, source: RatedSource, options: TaskOptions) -> RatingTask:
-        check_references(self.metric, source)
-        first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
-        losses = RATING_LOSSES if options.losses is None else options.losses
-        check_batches(source, losses, options.signals or {})
-        masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
-        return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
 
     def _calibrate(self) -> None:
         """Give the metric a calibration head, which shares everything else with the metric that has none."""

@@ -40,7 +40,13 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
         folder = user_cache() / layout / sha256
         with hidden_folder(folder) as beside:
             _fill(beside, write)
-            return _renamed(beside, folder)
+            try:
+                os.replace(beside, folder)
+            except OSError:  # another process was first
+                if not _is_whole(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.replace(beside, folder)
+            return folder
     except (OSError, RuntimeError) as error:
         logger.warning(
             "The cache cannot hold %s (%s): a temporary folder holds it until the program ends.", path, error
@@ -70,14 +76,3 @@ def _is_whole(folder: Path) -> bool:
         return sizes != {} and {name: (folder / name).stat().st_size for name in sizes} == sizes
     except (OSError, ValueError):
         return False
-
-
-def _renamed(beside: Path, folder: Path) -> Path:
-    """Give a complete folder its name, unless another process was first; a damaged one is replaced."""
-    try:
-        os.replace(beside, folder)
-    except OSError:
-        if not _is_whole(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            os.replace(beside, folder)
-    return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -63,7 +63,11 @@ def fit_statistics(
     for name, table in tables.items():
         fitted[name].from_call.fill_(from_call)
         table.load_state_dict(fitted[name].state_dict())
-    _warn_of_single_texts(tables)
+    idle = [name for name, table in tables.items() if not table.informative]
+    if idle:
+        side = "hypotheses" if "idf_hypothesis" in idle else "references"
+        of_side = "" if len(idle) == len(tables) else f" of the {side}"
+        logger.warning("idf%s was fitted on equal texts: weights are uniform.", of_side)
     with evaluating(metric):
         for statistic in statistics.values():
             if isinstance(statistic, CorpusMean):
@@ -112,16 +116,6 @@ def _fitted_table(metric: MetricModel, table: IdfTable, texts: Iterable[str]) ->
     if not fitted.fitted:
         raise InputError("Expected texts to fit idf weights on, but got none.")
     return fitted
-
-
-def _warn_of_single_texts(tables: Mapping[str, IdfTable]) -> None:
-    """Say once which tables tell no token from another."""
-    idle = [name for name, table in tables.items() if not table.informative]
-    if idle:
-        sides = (
-            "" if len(idle) == len(tables) else f" of the {'hypotheses' if 'idf_hypothesis' in idle else 'references'}"
-        )
-        logger.warning("idf%s was fitted on equal texts: weights are uniform.", sides)
 
 
 def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Iterable[str], report: Callable[[int], None]) -> None:
