@@ -55,6 +55,8 @@ CASES = {
         --resume | --resume together with --output
         --format parquet | --format parquet together with --output
         --output x.parquet.gz | leave .gz out
+        --output s.xml | end in .txt, .json, .jsonl, .tsv, .csv, .parquet, .ndjson, but got s.xml: rename it
+        --output s.xml.gz | but got s.xml.gz
         --output x.tsv --only-mean | text or json, but got tsv
         --output x/ --format tsv | Parquet in the folder
         --output . | got the folder
@@ -200,7 +202,7 @@ CASES = {
         --references-column candidates --include-self | `--include-self` only where
         --output samples.jsonl | to be a new file
         --output . | but got the folder
-        --output choices.csv | Expected an output of text, tsv, jsonl""",
+        --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it, or give""",
     "evaluate": """
          | Expected `--data` to name a file of judged texts
         --data gone.tsv | gone.tsv, but there is none
@@ -223,6 +225,7 @@ CASES = {
         --model . | config.json
         --encoder no-such-encoder | no folder
         --output ratings.tsv | got the input ratings.tsv
+        --output s.json | Expected `--output` to end in .tsv, as scores are written so, but got s.json
         --encoder encoder --model twmd --model twmd | Expected each metric once, but got 'twmd' twice
         --model twmd --model sbert --precision auto | exact, fast or int8 for several models
         --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'
@@ -307,6 +310,7 @@ CASES = {
         --kinds substitute | Expected --neighbours ENCODER for type substitute
         --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
         --keep texts.txt | but got the input texts.txt
+        --keep s.csv | Expected `--keep` to end in .tsv
         --perturbation-parser none | Expected a parser, but got none: train one.
         --reference-column ref --set sfhotel | from --set or from --column""",
     "analyse-layers": """

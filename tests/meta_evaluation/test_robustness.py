@@ -160,6 +160,16 @@ def test_without_yardstick_without_kept_kinds_and_with_one_text():
     assert math.isnan(entity.drop.high)
 
 
+def test_a_mean_with_a_kind_that_cannot_be_drawn_has_no_interval():
+    rows = [(0, "synonym", 0.9), (0, "swap", 0.95), (1, "swap", 0.5), (0, "entity", 0.2)]
+    owners, kinds, scores = zip(*rows, strict=True)
+    few = Versions(2, np.array(owners), kinds, (1,) * len(rows), np.full(len(rows), 0.1))
+    (metric,) = robustness(few, [MetricScores("a", [1, 1, *scores])], keeping=KEEPING, samples=50).metrics
+    assert metric.auc.estimate == pytest.approx((0.5 + 1) / 2)  # swap: 1 of 2; entity, of the text of synonym alone: 1
+    assert math.isnan(metric.auc.low)
+    assert math.isnan(metric.auc.high)
+
+
 def test_several_metrics_keep_their_order_and_do_not_touch_one_another(versions, scores):
     second = MetricScores("b", -scores.scores, signature="s")
     found = robustness(versions, [scores, second], keeping=KEEPING, samples=50)

@@ -15,7 +15,7 @@ from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
-from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
+from textmover.meta_evaluation.significance.bootstrap import FEW, Interval, few_to_draw
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.perturbations import Perturbation
@@ -232,6 +232,8 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
     by_chance = "" if count == among else f" (chosen by seed {seed})"
     against = "themselves" if subjects.own else "their references"
     yield f"Texts: {chosen} different texts of {Path(subjects.name).name}{by_chance}, scored against {against}."
+    if few := few_to_draw({"": count}, "text"):
+        yield few
     kept = [name for name in kinds if name in KEEPING]
     if kept:
         yield f"Meant to keep the meaning: {', '.join(kept)}. Rules make them, so a few do not keep it."

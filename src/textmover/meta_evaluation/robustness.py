@@ -296,10 +296,12 @@ class _Judge:
 
 
 def _mean(several: Iterable[_Drawn]) -> _Drawn:
-    """The mean of those that are defined, in each draw of those that are defined there."""
+    """The mean of those that are defined, in each draw of those that are defined there; without draws of one, none."""
     known = [one for one in several if not math.isnan(one.estimate)]
     if not known:
         return _Drawn(math.nan, np.empty(0))
     drawn = np.vstack([one.draws for one in known])
+    if np.isnan(drawn).all(axis=1).any():  # the other means would be of other kinds than the estimate
+        drawn[:] = np.nan
     sums, counts = np.nansum(drawn, axis=0), (~np.isnan(drawn)).sum(axis=0).astype(np.float64)
     return _Drawn(math.fsum(one.estimate for one in known) / len(known), divided(sums, counts))

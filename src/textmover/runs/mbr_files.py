@@ -39,12 +39,7 @@ def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)
-    meant = format or format_of(output)
-    if meant not in FORMATS:
-        raise InputError(
-            f"Expected an output of {', '.join(FORMATS)}, but got {output}: give another suffix, or name one with "
-            "--format."
-        )
+    meant = format or format_of(output, FORMATS)
     check_compression(output)
     return Output(meant, output)
 

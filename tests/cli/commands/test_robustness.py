@@ -157,6 +157,7 @@ def test_page_table_figure_and_scores(run, texts, model, tmp_path):
     assert page.startswith("# Robustness to changes of the text\n")
     assert "![Drop, as a share of the way to an unrelated text](found.png)" in page
     assert "No person rated these versions" in page
+    assert "Intervals are unreliable: there are only " in page
     assert "textmover robustness -i texts.txt --kinds drop,shuffle" in page
     assert str(tmp_path) not in page.split("Signatures")[0].replace(str(model[3]), "")
     with (tmp_path / "out" / "found.csv").open(encoding="utf-8", newline="") as stream:

@@ -1,6 +1,7 @@
 """Where encoders are found: folder, cache, embedded package, hub, in this order, and what a failure tells."""
 
 import hashlib
+import logging
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -83,9 +84,12 @@ def world(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("weights", encoder_source.WEIGHT_FILES)
-def test_a_folder_is_taken_as_it_is(world, weights):
+def test_a_folder_is_taken_as_it_is(world, weights, caplog):
     folder = write_model(world.folder / "mine", weights)
-    found = resolve_encoder(str(folder))
+    with caplog.at_level(logging.INFO):
+        found = resolve_encoder(str(folder))
+        resolve_encoder(str(folder))
+    assert caplog.text.count(f"Encoder {folder}: folder") == 1  # the same line again is for debugging
     assert (found.folder, found.origin, found.sha256) == (folder, "folder", sha(b"weights"))
     assert world.asked == []
 

@@ -16,7 +16,7 @@ from textmover.cli.options.perturbations import (
     load_parses,
 )
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.output import write_scores
+from textmover.experiments.evaluation.output import check_scores_file, write_scores
 from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,
@@ -56,7 +56,7 @@ FLAGS = {
 def run(options: argparse.Namespace) -> None:
     """Change the texts that the options name, score them with each metric, print, and write page and figure."""
     files = _files(options)
-    keep = None if options.keep is None else check_output(options.keep, [options.input])
+    keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
     metrics = Metrics(options)
     with flags_named(FLAGS):
         types, left_out = chosen_types(options, NEEDED_HERE)

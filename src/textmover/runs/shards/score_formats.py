@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -24,7 +24,7 @@ FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", 
 """Suffix of the shards of each format."""
 
 SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FORMATS.items()}, ".ndjson": "jsonl"}
-"""The format that each suffix of an output stands for; any other name stands for text."""
+"""The format that each suffix of an output stands for; a name without one stands for text."""
 
 COMPRESSIONS = (".gz", ".zst")
 
@@ -160,15 +160,22 @@ def is_compressed(path: Path) -> bool:
     return path.suffix.lower() in COMPRESSIONS
 
 
-def format_of(path: Path) -> str:
-    """The format that the name of a file stands for.
+def format_of(path: Path, formats: Collection[str] = FORMATS) -> str:
+    """The format, one of those that can be written, that the name of a file stands for.
 
     Example:
         >>> format_of(Path("scores.JSONL.gz")), format_of(Path("scores"))
         ('jsonl', 'text')
+
+    Raises:
+        InputError: If the name ends as that of another format.
     """
-    suffix = (path.with_suffix("") if is_compressed(path) else path).suffix
-    return SUFFIXES.get(suffix.lower(), "text")
+    suffix = (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+    endings = {"": "text", **{ending: format for ending, format in SUFFIXES.items() if format in formats}}
+    if suffix not in endings:
+        known = ", ".join(filter(None, endings))
+        raise InputError(f"Expected `--output` to end in {known}, but got {path}: rename it, or give --format.")
+    return endings[suffix]
 
 
 def check_compression(path: Path) -> None:
