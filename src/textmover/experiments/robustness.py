@@ -204,6 +204,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
         remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
     if few:
         remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
+        remarks[-1] += " A mean over kinds has no interval where one of them is of one text."
     absent = [name for name in kinds if name not in counts]
     if absent:
         remarks.append(f"No text allows {', '.join(absent)}.")
