@@ -21,7 +21,7 @@ from harness import ROOT
 from numpy.typing import NDArray
 from release_acceptability import area
 from rome_scorer_data import Judged, Material, Pair, features_of, gather, percentiles
-from rome_scorer_page import details, page
+from rome_scorer_page import appendix, details, page
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -265,8 +265,10 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
         write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, found[name]))
     examples = judged_examples(spec, networks, material.names, runs)
     bins = rated_bins(networks["rome-ratings"], material, spec["rated_bins"])
-    with atomic_file(target) as stream:
-        stream.write(page(spec, material, release, found, examples))
+    more = target.with_name(f"{target.stem}_details.md")
+    with atomic_file(target) as stream, atomic_file(more) as other:
+        stream.write(page(spec, material, release, found, more.name))
+        other.write(appendix(spec, material, found, examples, target.name))
     for name, (head, rows) in details(found, material.pairs["test"], trials, bins).items():
         table = [dict(zip(head, row, strict=True)) for row in rows]
         harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), head, table)

@@ -18,16 +18,11 @@ Table = tuple[list[str], list[list[Any]]]
 
 
 def page(
-    spec: Mapping[str, Any],
-    material: Material,
-    release: Path,
-    found: Mapping[str, Mapping[str, Any]],
-    examples: Mapping[str, Any],
+    spec: Mapping[str, Any], material: Material, release: Path, found: Mapping[str, Mapping[str, Any]], more: str
 ) -> str:
-    """The page, Markdown; :func:`details` has the tables beside it."""
+    """The page, Markdown, which links to its appendix; :func:`details` has the tables beside it."""
     notes = {name: wrapped(text) for name, text in spec["notes"].items()}
     test = material.pairs["test"]
-    sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
     sections = [
         "# RoMe's trained scorer networks",
         f"```bash\npython benchmarks/release_rome_scorer.py {release.as_posix()}\n```",
@@ -43,11 +38,26 @@ def page(
         notes["accuracy"],
         "## Agreement with people",
         wrapped(
-            f"Development sets: {sizes}. Pearson / Spearman; below, gain in Pearson over the mean of the features "
-            "with 95 % intervals of a paired bootstrap over references."
+            "Gain in Pearson over the mean of the features, development sets, with 95 % intervals of a paired "
+            "bootstrap over references:"
         ),
-        _agreement(found, spec["networks"]),
+        _gains(found, spec["networks"]),
         notes["agreement"],
+        f"[Details]({more}): agreement of each scorer, what a score means, the paper's examples, data and their terms.",
+    ]
+    return _joined(sections)
+
+
+def appendix(spec: Mapping[str, Any], material: Material, found: Mapping[str, Any], examples: Any, page: str) -> str:
+    """The page of details, Markdown, which links to the page."""
+    notes = {name: wrapped(text) for name, text in spec["notes"].items()}
+    sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
+    sections = [
+        "# RoMe's trained scorer networks: details",
+        f"Accuracy and gains are in [the results]({page}).",
+        "## Agreement with people",
+        wrapped(f"Development sets: {sizes}. Pearson / Spearman."),
+        _agreement(found),
         "## What a score means",
         notes["meaning"],
         notes["trials"],
@@ -59,6 +69,10 @@ def page(
         notes["data"],
         f"Features: `{material.signature}` (textmover {__version__}).",
     ]
+    return _joined(sections)
+
+
+def _joined(sections: Sequence[str]) -> str:
     return "\n\n".join(one.strip() for one in sections if one.strip()) + "\n"
 
 
@@ -105,16 +119,20 @@ def _kinds(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any]) -> Tabl
     return ["kind", "pairs", "n", *found], rows
 
 
-def _agreement(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, Any]) -> str:
+def _agreement(found: Mapping[str, Mapping[str, Any]]) -> str:
     sets = list(found["mean"]["agreement"])
     rows = [
         [name, *(" / ".join(f"{value:.3f}" for value in one["agreement"][label]) for label in sets)]
         for name, one in found.items()
     ]
+    return table(["scorer", *sets], rows)
+
+
+def _gains(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, Any]) -> str:
     gains = [[f"{name} − mean"] for name in networks]
     for row, name in zip(gains, networks, strict=True):
         row += [f"{one.estimate:+.3f} ({one.low:+.3f} to {one.high:+.3f})" for one in found[name]["gain"].values()]
-    return f"{table(['scorer', *sets], rows)}\n\n{table(['gain', *sets], gains)}"
+    return table(["gain", *found["mean"]["agreement"]], gains)
 
 
 def _examples(examples: Mapping[str, Any]) -> str:

@@ -255,7 +255,9 @@ def test_networks_and_page_are_written(modules, material, tmp_path, monkeypatch)
         tmp_path / "page.md",
         tmp_path,
     )
-    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    page, more = ((tmp_path / f"page{one}.md").read_text(encoding="utf-8") for one in ("", "_details"))
+    assert "\n| rome − mean |" in page
+    text = page + more
     for name in ("semantic", "mean", *SPEC["networks"]):
         assert re.search(rf"^\| {name} \|", text, re.MULTILINE)
     kinds = (tmp_path / "page_kinds.csv").read_text(encoding="utf-8")

@@ -53,6 +53,8 @@ def pages_of(entries):
 APPENDIX = ("developers/", "results/")
 """Folders whose pages may stand outside the navigation: other pages link to them (test_pages.py)."""
 
+SCREEN = 60  # lines of a results page in the navigation at most; details stand in the appendix
+
 
 def test_every_page_has_its_place():
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -61,6 +63,8 @@ def test_every_page_has_its_place():
     assert len(named) == len(set(named))
     assert set(named) <= found
     assert [name for name in sorted(found - set(named)) if not name.startswith(APPENDIX)] == []
+    sizes = {name: len((DOCS / name).read_text(encoding="utf-8").splitlines()) for name in named}
+    assert {name: size for name, size in sizes.items() if name.startswith("results/") and size > SCREEN} == {}
 
 
 @pytest.mark.xdist_group("site")  # one is built for both
