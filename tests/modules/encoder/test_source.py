@@ -89,7 +89,7 @@ def test_a_folder_is_taken_as_it_is(world, weights, caplog):
     with caplog.at_level(logging.INFO):
         found = resolve_encoder(str(folder))
         resolve_encoder(str(folder))
-    assert caplog.text.count(f"Encoder {folder}: folder") == 1  # the same line again is for debugging
+    assert caplog.text.count(f"Encoder {folder}: folder") == 1  # a second line is for debugging
     assert (found.folder, found.origin, found.sha256) == (folder, "folder", sha(b"weights"))
     assert world.asked == []
 

