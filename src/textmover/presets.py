@@ -11,7 +11,7 @@ from typing import Any
 from textmover.lazy import Loaded
 from textmover.modules.config import MetricConfig
 from textmover.rome.config import RomeConfig
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError, SegmentMetric, check_choice
 
 __all__ = ["KINDS", "PRESETS", "Preset", "build_metric", "preset_config"]
 
@@ -206,8 +206,7 @@ def build_metric(config: Any) -> Any:
         InputError: If the kind or a field is unknown, or the encoder cannot be found.
     """
     kind = config.get("kind", "transport") if isinstance(config, Mapping) else config.kind
-    if kind not in KINDS:
-        raise InputError(f"Expected `kind` to be one of {', '.join(KINDS)}, but got {kind!r}.")
+    check_choice("kind", kind, KINDS)
     metric_class = KINDS[kind]
     return metric_class.from_config(
         metric_class.config_class.from_dict(config) if isinstance(config, Mapping) else config

@@ -120,7 +120,10 @@ def test_several_processes_each_need_files(refused, fifo, write, monkeypatch, op
     fifo("p")
     monkeypatch.setattr(subprocess, "Popen", None)  # by which Lightning starts them
     said = refused("score", *options, "--output", "s.txt", "--devices", 2)
-    assert "each of which reads them, but got the pipe or device p: write it to a file first" in said
+    assert (
+        "each of which reads them, but got the pipe or device p, which can be read only once: write it to a file first"
+        in said
+    )
 
 
 @pytest.mark.parametrize("command", [("score", "--data"), ("evaluate", "--baselines", "chrf", "--data")])

@@ -99,7 +99,7 @@ def test_an_unknown_label_is_told_with_its_place_and_what_is_known(tmp_path):
 @pytest.mark.parametrize(
     ("task", "labels", "message"),
     [
-        ("mnly", None, "`task` to be one of mnli"),
+        ("mnly", None, "`task` to be one of 'mnli'"),
         (None, None, "a `task` or `labels`"),
         (None, ["one"], "at least two classes"),
         (None, ["one", "one"], "each named once"),

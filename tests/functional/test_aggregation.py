@@ -286,7 +286,7 @@ def test_autocast_changes_nothing():
 @pytest.mark.usefixtures("without_shape_checks")
 def test_bad_arguments_of_routing_are_named():
     layers = torch.ones(2, 3)
-    with pytest.raises(ValueError, match="Expected `kernel` to be one of gaussian, epanechnikov, but got 'cosine'"):
+    with pytest.raises(ValueError, match="Expected `kernel` to be one of 'gaussian', 'epanechnikov', but got 'cosine'"):
         routing(layers, kernel="cosine")
     for name in ("step", "tolerance"):
         for bad in (-1.0, float("inf"), float("nan")):

@@ -294,10 +294,10 @@ def test_no_problem_or_no_word_at_all(shape):
 @pytest.mark.usefixtures("without_shape_checks")
 def test_unknown_names_and_values_are_refused(problem):
     given = problem()
-    with pytest.raises(InputError, match=r"`position` to be one of penalty, near, literal, but got 'far'\."):
+    with pytest.raises(InputError, match=r"`position` to be one of 'penalty', 'near', 'literal', but got 'far'\."):
         alignment_scores(given.similarity, *sides(given), position="far")
     aligned = align(given.similarity, *sides(given))
-    with pytest.raises(InputError, match=r"`penalty` to be one of paper, code, none, but got 'hard'\."):
+    with pytest.raises(InputError, match=r"`penalty` to be one of 'paper', 'code', 'none', but got 'hard'\."):
         aligned_distances(given.similarity, aligned, *sides(given), penalty="hard")
     with pytest.raises(InputError, match=r"`threshold` to be between 0 and 1, but got 1\.5\."):
         aligned_distances(given.similarity, aligned, *sides(given), threshold=1.5)

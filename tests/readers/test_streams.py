@@ -145,7 +145,7 @@ def test_several_systems(tmp_path):
     assert texts(rows) == [(("a", "c"), ("e",)), (("b", "d"), ("f",))]
     table = write(tmp_path / "t.tsv", b"A\tB\treference\na\tc\te\nb\td\tf\n")
     assert texts(TableFile(table, ("A", "B"))) == texts(rows)
-    with pytest.raises(InputError, match="each system once, but got A more than once"):
+    with pytest.raises(InputError, match="each system once, but got 'A' twice"):
         TableFile(table, ("A", "A"))
 
 

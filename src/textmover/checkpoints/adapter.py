@@ -19,10 +19,9 @@ from torch import Tensor
 from textmover.checkpoints.encoder_weights import encoder_prefix, split_state, trained_encoder
 from textmover.checkpoints.files import CONFIG, check_entries
 from textmover.modules.assembly import DIFFERENCE, untrained
-from textmover.modules.config import check_choice
 from textmover.modules.encoder.base_weights import base_of, identity_of, weights_print
 from textmover.reading import read_json
-from textmover.types import InputError, SegmentMetric, check_whole
+from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 
 LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
 """Ends of the names under which a weight's factors, or its whole difference, are stored."""

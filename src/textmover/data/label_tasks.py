@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from textmover.types import InputError
+from textmover.types import InputError, check_choice
 
 TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
@@ -112,8 +112,8 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
         >>> names.classes, names.place(2), names.place("neutral"), names.place("-1")
         (('entailment', 'not_entailment'), 1, 1, None)
     """
-    if task is not None and task not in TASKS:
-        raise InputError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
+    if task is not None:
+        check_choice("task", task, TASKS)
     known = None if task is None else TASKS[task]
     if known is None and labels is None:
         raise InputError("Expected a `task` or `labels`, to know the classes, but got neither: name one of the two.")

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from textmover.types import check_choice
+
 Kernel = Literal["gaussian", "epanechnikov"]
 
 
@@ -120,8 +122,7 @@ def routing(
         Zhao et al. 2019 (MoverScore), appendix A.2, Algorithm 1; Comaniciu and Meer 2002 for mean shift.
     """
     _check_layers(vectors)
-    if kernel not in get_args(Kernel):
-        raise ValueError(f"Expected `kernel` to be one of {', '.join(get_args(Kernel))}, but got {kernel!r}.")
+    check_choice("kernel", kernel, get_args(Kernel))
     for name, number in (("step", step), ("tolerance", tolerance)):
         if not 0 <= number < float("inf"):
             raise ValueError(f"Expected `{name}` to be a finite number of at least 0, but got {number}.")

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from textmover.functional._arguments import check_problem
 from textmover.functional.exact import PartialResult, per_mass
-from textmover.types import InputError
+from textmover.types import InputError, check_choice
 from textmover.types.bounds import Penalty, Position
 
 CODE_GAMMA = 0.07
@@ -44,8 +44,7 @@ def alignment_scores(
 
     Reference: Rony et al. 2022 (RoMe), Eq. 3, and its code; Echizen-ya et al. 2019 (WE_WPI).
     """
-    if position not in get_args(Position):
-        raise InputError(f"Expected `position` to be one of {', '.join(get_args(Position))}, but got {position!r}.")
+    check_choice("position", position, get_args(Position))
     i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)
     if position == "near":
         return similarity * (1 - (i / p - j / q).abs())
@@ -109,8 +108,7 @@ def aligned_distances(
 
     Reference: Rony et al. 2022 (RoMe), Eq. 4 and section "Soft-penalization", and its code.
     """
-    if penalty not in get_args(Penalty):
-        raise InputError(f"Expected `penalty` to be one of {', '.join(get_args(Penalty))}, but got {penalty!r}.")
+    check_choice("penalty", penalty, get_args(Penalty))
     if not 0 <= threshold <= 1:
         raise InputError(f"Expected `threshold` to be between 0 and 1, but got {threshold}.")
     near = similarity

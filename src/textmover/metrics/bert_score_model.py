@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.loading import metric_named
-from textmover.modules.config import check_choice
 from textmover.modules.matching.matchings import Greedy
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
-from textmover.types import InputError, MatchResult
+from textmover.types import InputError, MatchResult, check_choice
 
 TABLE_ENDINGS = (".csv", ".tsv")
 """Endings of the tables of baselines that bert-score comes with."""

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
-from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError, SegmentMetric, check_choice
 
 Reduction = Literal["mean", "none"]
 

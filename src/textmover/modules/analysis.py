@@ -15,12 +15,11 @@ from torch import Tensor
 
 from textmover.functional import unit_vectors
 from textmover.modules.assembly import Parts
-from textmover.modules.config import check_choice
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.windows import longest_first
 from textmover.modules.tokens.statistics import CorpusMean
-from textmover.types import InputError, SpecialToken, TokenTrait, check_whole
+from textmover.types import InputError, SpecialToken, TokenTrait, check_choice, check_whole
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
 """The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""

@@ -11,12 +11,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.config import check_choice
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer
-from textmover.types import InputError, SpecialToken, TokenBatch, check_whole
+from textmover.types import InputError, SpecialToken, TokenBatch, check_choice, check_whole
 
 Encoding = Literal["single", "joint", "separate"]
 Pooling = Literal["mean", "cls"]

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from textmover.modules.encoder.source import full_name
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
-from textmover.types import BOUNDS, InputError, check_whole
+from textmover.types import BOUNDS, InputError, check_choice, check_whole
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +25,6 @@ SpecialTokens = Literal["keep", "drop", "first", "targets"]
 or weight 0, though other tokens may still be matched with them (BERTScore)."""
 
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
-
-
-def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
-    """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
-    if value not in choices:
-        raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")
 
 
 class Configuration:

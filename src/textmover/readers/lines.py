@@ -199,6 +199,13 @@ def told_once(path: str | Path) -> str:
     return "standard input (-)" if str(path) == STANDARD_INPUT else f"the pipe or device {path}"
 
 
+def refuse_read_once(paths: Iterable[str], where: str, way_out: str) -> None:
+    """Refuse what can be read only once, where it is read again."""
+    once = next(filter(is_read_once, paths), None)
+    if once is not None:
+        raise InputError(f"Expected files {where}, but got {told_once(once)}, which can be read only once: {way_out}.")
+
+
 def check_once(paths: Sequence[str]) -> None:
     """Make sure that what can be read only once is named only once."""
     twice = next((path for path in paths if paths.count(path) > 1 and is_read_once(path)), None)

@@ -169,8 +169,8 @@ Rows = TextFiles | TableFile
 """Source of rows; each iteration reads the input again."""
 
 
-def check_distinct(systems: Sequence[str]) -> None:
-    """Make sure that each system has a name of its own."""
-    twice = next((name for name in systems if systems.count(name) > 1), None)
+def check_distinct(names: Sequence[str], what: str = "system") -> None:
+    """Make sure that each of several things has a name of its own."""
+    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"Expected each system once, but got {twice} more than once: leave the repetition out.")
+        raise InputError(f"Expected each {what} once, but got {twice!r} twice: leave the repetition out.")

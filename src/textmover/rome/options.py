@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import get_args
 
-from textmover.types import InputError, check_whole
+from textmover.types import InputError, check_choice, check_whole
 from textmover.types.bounds import Penalty, Position
 
 DEFAULT_PARSER = "textmover-parser"
@@ -40,11 +40,8 @@ class SemanticConfig:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        for name, choices in (("position", get_args(Position)), ("penalty", get_args(Penalty))):
-            if getattr(self, name) not in choices:
-                raise InputError(
-                    f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
-                )
+        check_choice("position", self.position, get_args(Position))
+        check_choice("penalty", self.penalty, get_args(Penalty))
         if not 0 <= self.threshold <= 1:
             raise InputError(f"Expected `threshold` to be between 0 and 1, but got {self.threshold}.")
 

@@ -24,7 +24,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from textmover.readers.column_flags import flags_named
-from textmover.readers.lines import is_read_once, told_once
+from textmover.readers.lines import refuse_read_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.launched_processes import STARTED_BY, UNUSABLE, Launched, check_by_hand
 from textmover.runs.process_messages import FAREWELL, Meeting
@@ -316,12 +316,7 @@ def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> 
             "all of them see."
         )
     read = rows.paths if options.fit_on is None else (*rows.paths, options.fit_on)
-    once = next(filter(is_read_once, read), None)
-    if once is not None:
-        raise InputError(
-            f"Expected files where several processes score, each of which reads them, but got {told_once(once)}: write "
-            "it to a file first."
-        )
+    refuse_read_once(read, "where several processes score, each of which reads them", "write it to a file first")
     if options.precision == "auto":
         raise InputError(
             "Expected --precision to be named where several processes score, but got auto: each of them might choose "

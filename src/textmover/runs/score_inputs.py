@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
-from textmover.readers.lines import is_read_once, told_once
+from textmover.readers.lines import refuse_read_once
 from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_files import Sink, Target, keeping, open_sink
@@ -45,13 +45,11 @@ def texts_and_scorer(
         if not scorer.metric.fits_on_call:
             held.enter_context(opened.pop_all())
             return scorer, _usable_shards(itertools.chain(first, reading), usable)
-    once = next(filter(is_read_once, rows.paths), None)
-    if once is not None:
-        raise InputError(
-            f"Expected files for {options.model}, which fits idf weights on the scored texts, but got "
-            f"{told_once(once)}, which can be read only once: name a corpus with --fit-on FILE, or a file of "
-            "`textmover fit-idf` with --statistics FILE."
-        )
+    refuse_read_once(
+        rows.paths,
+        f"for {options.model}, which fits idf weights on the scored texts",
+        "name a corpus with --fit-on FILE, or a file of `textmover fit-idf` with --statistics FILE",
+    )
     with flags_named():
         fit_on_rows(scorer, rows, usable)
     return scorer, _usable_shards(held.enter_context(read_ahead(read_shards(rows, size))), usable)

@@ -16,7 +16,6 @@ from torch import nn
 from textmover.checkpoints.hub import default_metric, released_folder
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
-from textmover.modules.config import check_choice
 from textmover.modules.devices import lasting, resolve_device
 from textmover.modules.tokens.given_texts import (
     References,
@@ -31,7 +30,7 @@ from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
-from textmover.types import InputError, SegmentMetric, SegmentScores, SourcedReferences
+from textmover.types import InputError, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import Explanation

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.types import InputError
+from textmover.types import InputError, check_choice
 
 Schedule = Literal["linear", "cosine", "constant"]
 
@@ -57,10 +57,7 @@ class OptimizerConfig:
                 f"Expected `layer_decay` to be above 0 and at most 1, but got {self.layer_decay}: to keep lower "
                 "layers as they are, set `freeze_layers`."
             )
-        if self.schedule not in get_args(Schedule):
-            raise InputError(
-                f"Expected `schedule` to be one of {', '.join(get_args(Schedule))}, but got {self.schedule!r}."
-            )
+        check_choice("schedule", self.schedule, get_args(Schedule))
 
     @property
     def by_depth(self) -> bool:

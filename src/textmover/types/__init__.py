@@ -8,7 +8,7 @@ doors (training, torchmetrics, engine, command line) know of it.
 from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
-from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_whole
+from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_choice, check_whole
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,
@@ -75,6 +75,7 @@ __all__ = [
     "TokenTrait",
     "TrainableMetric",
     "View",
+    "check_choice",
     "check_whole",
     "compared_texts",
     "needs_extra",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Integral
 from typing import Literal
 
@@ -114,3 +114,9 @@ def check_whole(
             f"Expected `{name}`{place} to be a whole number from {low:,} to {most:,}{alternative}, but got {value!r}"
             f"{way_out}."
         )
+
+
+def check_choice(name: str, value: object, choices: Collection[object]) -> None:
+    """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
+    if value not in choices:
+        raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")

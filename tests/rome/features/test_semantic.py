@@ -120,9 +120,9 @@ def test_every_field_has_an_effect():
 
 
 def test_unknown_fields_are_refused():
-    with pytest.raises(InputError, match=r"`position` to be one of penalty, near, literal, but got 'far'\."):
+    with pytest.raises(InputError, match=r"`position` to be one of 'penalty', 'near', 'literal', but got 'far'\."):
         SemanticConfig(position="far")
-    with pytest.raises(InputError, match=r"`penalty` to be one of paper, code, none, but got 'soft'\."):
+    with pytest.raises(InputError, match=r"`penalty` to be one of 'paper', 'code', 'none', but got 'soft'\."):
         SemanticConfig(penalty="soft")
     with pytest.raises(InputError, match=r"`threshold` to be between 0 and 1, but got -0\.1\."):
         SemanticConfig(threshold=-0.1)
@@ -263,7 +263,7 @@ def test_uniform_weights_stand_in_where_all_are_0(idf):
 
 
 def test_an_unknown_weighting_is_refused():
-    with pytest.raises(InputError, match=r"`weighting` to be one of uniform, idf, tf-idf, but got 'bm25'\."):
+    with pytest.raises(InputError, match=r"`weighting` to be one of 'uniform', 'idf', 'tf-idf', but got 'bm25'\."):
         word_weights(WORDS, MASK, weighting="bm25")
 
 

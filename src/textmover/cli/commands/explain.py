@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import first_given
 from textmover.readers.column_flags import files_of
-from textmover.readers.lines import check_once, is_read_once, told_once
+from textmover.readers.lines import check_once, is_read_once, refuse_read_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
@@ -156,11 +156,7 @@ def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:
     if files is None:
         scorer.fit_on_call(row.hypotheses, [row.references])
         return
-    once = next(filter(is_read_once, files.paths), None)
-    if once is not None:
-        raise InputError(
-            f"Expected files where the metric fits idf weights on the texts, but got {told_once(once)}, which can be "
-            "read only once: give a file, or statistics with --statistics FILE."
-        )
+    way_out = "give a file, or statistics with --statistics FILE"
+    refuse_read_once(files.paths, "where the metric fits idf weights on the texts", way_out)
     rows = list(files)
     scorer.fit_on_call([one.hypotheses[0] for one in rows], [one.references for one in rows])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.options.columns import first_given
+from textmover.cli.options.columns import refuse_table_options
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
@@ -110,11 +110,7 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
     """The candidates that the options name."""
     names = {name: flag[2:].replace("-", "_") for name, flag in COLUMNS.items()}
     if options.data is None:
-        given = first_given(options, *names.values(), "data_format", "split")
-        if given:
-            raise InputError(
-                f"Expected `{given}` together with --data, but got -i: lines have no columns, so leave it out."
-            )
+        refuse_table_options(options, "-i", tuple(names.values()))
         return CandidateFiles(tuple(options.input), options.num_candidates, options.sources)
     if options.sources is not None:
         raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")

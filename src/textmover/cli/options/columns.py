@@ -25,9 +25,9 @@ def first_given(options: argparse.Namespace, *names: str) -> str | None:
     return f"--{given[0].replace('_', '-')}" if given else None
 
 
-def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
+def refuse_table_options(options: argparse.Namespace, flag: str, names: Sequence[str] = COLUMN_OPTIONS) -> None:
     """Refuse options that only a table has a use for, where text files are given by ``flag``."""
-    given = first_given(options, *COLUMN_OPTIONS, "data_format", "keep_columns")
+    given = first_given(options, *names, "split", "data_format", "keep_columns")
     if given:
         raise InputError(
             f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."

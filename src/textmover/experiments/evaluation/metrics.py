@@ -10,6 +10,7 @@ import numpy as np
 
 from textmover.checkpoints.hub import default_metric
 from textmover.meta_evaluation import MetricScores
+from textmover.readers.streams import check_distinct
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.scorer_options import AUTO, folder_limit, load_scorer, take_by_language
@@ -57,7 +58,7 @@ class Metrics:
         self.models: tuple[str, ...] = tuple(options.model or usual)
         given = options.baselines
         self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
-        _check_distinct([*self.models, *self.baselines, *columns])
+        check_distinct([*self.models, *self.baselines, *columns], "metric")
         self._auto: dict[str, dict[str, object]] = {}  # options of the metric that `auto` stands for
         self._memory: EncoderMemory | None = None
         self.scorers: dict[str, Scorer] = {}
@@ -73,7 +74,7 @@ class Metrics:
         against = self._options.against
         for one, rows in zip(sets, ready, strict=True):
             names = [*self.models, *self.baselines, *(row.name for row in rows)]
-            _check_distinct(names)
+            check_distinct(names, "metric")
             if against is not None and against not in names:
                 raise InputError(
                     f"Expected `--against` to be one of {', '.join(names)} for {one.name}, but got {against!r}: choose "
@@ -114,9 +115,3 @@ class Metrics:
                 for name, one in found.items()
             ]
         return [*rows, *(one for one, _ in baseline_scores(judgements, self.baselines, on_progress))]
-
-
-def _check_distinct(names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"Expected each metric once, but got {twice!r} twice: leave the repetition out.")

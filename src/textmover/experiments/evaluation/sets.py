@@ -17,6 +17,7 @@ from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named, referenc
 from textmover.readers.judgements import SetDescription, load_description, read_judgements
 from textmover.readers.judgements.formats import READERS
 from textmover.readers.named.catalogue import place_of
+from textmover.readers.streams import check_distinct
 from textmover.types import InputError, Judgements
 
 CAPTIONS = "coco-captions"  # the set whose ratings are those of systems
@@ -88,9 +89,7 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
             one if names.count(one.name) == 1 else replace(one, name=path)
             for one, path in zip(sets, paths, strict=True)
         ]
-        twice = next((one.name for one in sets if [other.name for other in sets].count(one.name) > 1), None)
-        if twice is not None:
-            raise InputError(f"Expected each file of --data once, but got {twice} twice: leave the repetition out.")
+        check_distinct([one.name for one in sets], "file of --data")
     for name in options.dimension or ():
         for one in sets:
             if name not in one.ratings:

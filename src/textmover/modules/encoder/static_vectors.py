@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from textmover.modules.config import check_choice
 from textmover.modules.encoder.cache_folders import cached
 from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, provide
 from textmover.reading import read_json
-from textmover.types import InputError, TokenBatch
+from textmover.types import InputError, TokenBatch, check_choice
 
 UnknownWords = Literal["drop", "zero", "mean", "error"]
 """Treatment of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;

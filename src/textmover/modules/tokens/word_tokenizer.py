@@ -12,10 +12,9 @@ from typing import Literal, get_args
 
 import torch
 
-from textmover.modules.config import check_choice
 from textmover.modules.encoder.static_vectors import StaticVectors
 from textmover.modules.tokens.tokenizer import check_string, refuse_long
-from textmover.types import InputError, TokenBatch, TokenTrait
+from textmover.types import InputError, TokenBatch, TokenTrait, check_choice
 
 LongTexts = Literal["truncate", "error", "window"]
 

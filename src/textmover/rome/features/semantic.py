@@ -21,7 +21,7 @@ from textmover.functional.word_alignment import (
 )
 from textmover.rome.features.words import WordIdf, is_word, word_key
 from textmover.rome.options import SEMANTICS, SemanticConfig
-from textmover.types import InputError
+from textmover.types import check_choice
 
 WordWeighting = Literal["uniform", "idf", "tf-idf"]
 """Weight of each word: 1, its idf, or its idf times its share of the words of its text."""
@@ -155,10 +155,7 @@ def word_weights(
     Reference:
         Rony et al. 2022 (RoMe), section 2.1.
     """
-    if weighting not in get_args(WordWeighting):
-        raise InputError(
-            f"Expected `weighting` to be one of {', '.join(get_args(WordWeighting))}, but got {weighting!r}."
-        )
+    check_choice("weighting", weighting, get_args(WordWeighting))
     uniform = mask.to(dtype)
     weights, unweighted = uniform, torch.zeros_like(mask[:, :0].any(dim=1))
     if weighting != "uniform" and idf is not None and idf.fitted:

@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from textmover.modules.config import check_choice
-from textmover.types import InputError
+from textmover.types import InputError, check_choice
 
 Backend = Literal["auto", "torch", "torch-compile", "openvino", "onnxruntime"]
 
