@@ -213,6 +213,20 @@ def test_evaluate_a_metric_without_references(run, files, metric):
     assert "Expected references to compute chrf, but number 1 has none: leave chrf out." in said
 
 
+@pytest.mark.parametrize(("mode", "sources", "references"), [("source", 3, 0), ("both", 2, 3), ("reference", 0, 3)])
+def test_the_page_aligns_the_worst_segments_with_what_mode_reads(run, files, metric, mode, sources, references):
+    texts = zip(HYPOTHESES, REFERENCES, SOURCES, (3, 2, 5), strict=True)  # the second one copies its source
+    rows = ["hypothesis\treference\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
+    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
+    run("evaluate", "--data", "rated.tsv", "--mode", mode, *metric, "--samples", "5", "--report", "page").ok()
+    page = (files / "page" / "index.html").read_text()
+    titles = [f'<p class="label">{title}</p>' for title in ("Source", "Reference", "Hypothesis")]
+    found = list(map(page.count, titles))
+    assert found == [sources, references, sources + references]
+    assert page.count("data-aligned>") == sources + references
+    assert page.count("data-l=") > 4 * (sources + references)
+
+
 @pytest.mark.parametrize(
     ("model", "left"),
     [("twmd", "--on-error skip"), ("bertscore-f1-idf", "--missing-references leave-out")],  # the latter fits idf

@@ -36,7 +36,7 @@ from textmover.report import (
 )
 from textmover.report.document import number
 from textmover.terminal import console, print_table
-from textmover.types import InputError, Judgements, compared_texts
+from textmover.types import InputError, Judgements, SourcedReferences, compared_texts
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -58,7 +58,7 @@ def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Ma
             judgements, evaluation = finding.question.judgements, finding.evaluation
             if evaluation.dimension is not None:
                 shown = largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
-                shown = [replace(one, alignment=_alignment(scorers.get(one.metric), one)) for one in shown]
+                shown = [_aligned(scorers.get(one.metric), one) for one in shown]
             sections.append(ReportSection(evaluation, judgements, finding.rows, shown, notes))
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))
@@ -66,19 +66,29 @@ def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Ma
     return write_report(options.report, ReportHead(datetime.date.today().isoformat(), command, versions), sections)
 
 
-def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
-    """Words of a segment that the metric matched with those of its best reference."""
+def _aligned(scorer: Scorer | None, shown: Disagreement) -> Disagreement:
+    """The segment with the words that the metric matched with those of its best reference, and of its source."""
     if scorer is None:
-        return None
+        return shown
+    (compared,) = compared_texts(scorer.metric, [shown.references])
+    pairs = [SourcedReferences([one], compared.source) for one in compared]
+    if len(pairs) > 1:
+        scores = scorer.score_fitted([shown.hypothesis] * len(pairs), pairs, warn=False).scores
+        pairs = [pairs[int(np.argmax(scores if scorer.metric.higher_is_better else -scores))]]
+    for reference in pairs[0] if pairs else ():
+        number = shown.references.index(reference)
+        shown = replace(shown, alignment=_alignment(scorer, shown.hypothesis, reference, number))
+    if compared.source is None:
+        return shown
+    if pairs and "copied" in scorer.score_fitted([shown.hypothesis], pairs, warn=False).counts:
+        return shown  # it is judged by its reference alone
+    return replace(shown, source_alignment=_alignment(scorer, shown.hypothesis, compared.source))
+
+
+def _alignment(scorer: Scorer, hypothesis: str, other: str, number: int = 0) -> Alignment | None:
     from textmover.explaining.words import align_words
 
-    number = 0
-    if any(one.source is not None for one in compared_texts(scorer.metric, [shown.references])):
-        return None
-    if len(shown.references) > 1:
-        each = scorer.score_fitted([shown.hypothesis] * len(shown.references), [[one] for one in shown.references])
-        number = int(np.argmax(each.scores if scorer.metric.higher_is_better else -each.scores))
-    found = align_words(scorer.fitted_metric, shown.hypothesis, shown.references[number])
+    found = align_words(scorer.fitted_metric, hypothesis, other)
     if found is None:
         return None
     heaviest = np.minimum(

@@ -75,7 +75,8 @@ class Disagreement:
         references: What it was compared with.
         item: What it is an output for, where known.
         system: What produced it, where known.
-        alignment: How the metric matched the words, if known.
+        alignment: How the metric matched the words with those of a reference, if known.
+        source_alignment: How it matched them with those of the source, where it read that.
     """
 
     metric: str
@@ -90,6 +91,7 @@ class Disagreement:
     item: str | None = None
     system: str | None = None
     alignment: Alignment | None = None
+    source_alignment: Alignment | None = None
 
     @property
     def difference(self) -> float:

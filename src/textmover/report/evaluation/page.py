@@ -126,7 +126,9 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
     colours = {name: index for index, name in enumerate(names)}
     overview = overview_rows(evaluations)
     shown = [one for section in sections for one in section.disagreements]
-    fold = fold_limit([len(text) for one in shown for text in (one.hypothesis, *one.references)])
+    fold = fold_limit(
+        [len(text) for one in shown for text in (one.hypothesis, *getattr(one.references, "texts", one.references))]
+    )
     return render_page(
         "page.html.j2",
         metrics=len(names),

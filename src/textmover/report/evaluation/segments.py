@@ -135,19 +135,22 @@ def segment_views(
 
 
 def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any]:
-    number, reference = 0, None
-    if one.alignment is not None:
-        hypothesis, reference = shown_alignment(one.alignment, fold)
-        number = one.alignment.number
-    else:
-        hypothesis = shown_text(one.hypothesis, fold)
-        reference = shown_text(one.references[0], fold) if one.references else None
+    aligned = {"Reference": one.alignment, "Source": one.source_alignment}
+    pairs: list[tuple[ShownText, ShownText | None, str]] = [
+        (*shown_alignment(found, fold), title) for title, found in aligned.items() if found is not None
+    ]
+    number = one.alignment.number if one.alignment is not None else None
+    if not pairs:
+        number = 0
+        beside = next((shown_text(text, fold) for text in getattr(one.references, "texts", one.references)), None)
+        pairs = [(shown_text(one.hypothesis, fold), beside, "Reference" if one.references else "Source")]
     return {
         "segment": one,
         "where": _where(one, judgements),
         "scale": Scale(*padded([-3, 3, one.metric_z, one.rating_z], 0.03), 4, 136),
-        "hypothesis": hypothesis,
-        "reference": reference,
+        "pairs": pairs,
+        "aligned": any(aligned.values()),
+        "other": "" if number is None else "other ",
         "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
     }
 
