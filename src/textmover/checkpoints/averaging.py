@@ -155,7 +155,6 @@ def _module(metric: SegmentMetric) -> nn.Module:
 
 
 def _check_alike(metrics: Sequence[SegmentMetric]) -> None:
-    """Refuse metrics whose weights do not mean the same."""
     first = _meaning(metrics[0])
     for position, metric in enumerate(metrics[1:], start=2):
         other = _meaning(metric)

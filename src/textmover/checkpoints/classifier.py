@@ -80,7 +80,6 @@ def save_classifier(
 
 
 def _usage(config: ClassifierConfig) -> str:
-    """Usage example for the model card."""
     texts = '["a text"]' if config.encoding == "single" else '["a text"], ["another text"]'
     return (
         "```python\nfrom textmover.checkpoints.classifier import load_classifier\n\n"

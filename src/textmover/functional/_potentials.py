@@ -184,7 +184,6 @@ def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[T
 
 
 def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
-    """See :func:`converge`."""
     gamma = torch.zeros_like(problem.log_b)
     took = torch.full((len(gamma),), max_iterations, device=gamma.device)
     rows = torch.arange(len(gamma), device=gamma.device)

@@ -150,7 +150,6 @@ def routing(
 
 
 def _check_layers(vectors: Tensor) -> None:
-    """Raise unless there is a layer, in at least float32."""
     if vectors.ndim < 1 or len(vectors) == 0:
         raise ValueError(f"Expected `vectors` to hold at least one layer, but got shape {list(vectors.shape)}.")
     if vectors.dtype not in (torch.float32, torch.float64):
@@ -170,7 +169,6 @@ def _squared_distance(center: Tensor, vectors: Tensor) -> Tensor:
 
 
 def _height(distance: Tensor, kernel: Kernel) -> Tensor:
-    """Value of the kernel."""
     return (-distance / 2).exp() if kernel == "gaussian" else (1 - distance).clamp(min=0)
 
 

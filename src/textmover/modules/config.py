@@ -207,7 +207,6 @@ class MetricConfig(Configuration):
             )
 
     def _check_together(self) -> None:
-        """Refuse combinations that have no meaning."""
         if self.normalize and (self.matching in ("lazy-emd", "sinkhorn-divergence") or self.output != "similarity"):
             what = f"matching={self.matching!r}" if self.output == "similarity" else f"output={self.output!r}"
             raise InputError(

@@ -331,7 +331,6 @@ def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
 
 
 def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) -> list[Candidates]:
-    """The segments of a call."""
     from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 
     if isinstance(candidates, str):

@@ -54,7 +54,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
-    """Explain row after row."""
     from textmover.report.explanation.values import ExplainedLine
     from textmover.scoring.explain import explain_fitted
     from textmover.terminal import progress_bars

@@ -107,7 +107,6 @@ def _choices(
 
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
-    """The candidates that the options name."""
     names = {name: flag[2:].replace("-", "_") for name, flag in COLUMNS.items()}
     if options.data is None:
         refuse_table_options(options, "-i", tuple(names.values()))

@@ -81,7 +81,6 @@ class _Scored(NamedTuple):
 
 
 def _agreement(given: _Scored, human: NDArray[np.float64], seed: int) -> list[dict[str, float]]:
-    """Agreement of the scores with people in each group."""
     groups = given.table.groups or [""] * len(given.scores)
     found = []
     for rows in group_positions(groups, len(given.scores)).values():

@@ -48,7 +48,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
-    """The rows that the options name."""
     files = files_of(options)
     if options.data is not None:
         return TableFile(

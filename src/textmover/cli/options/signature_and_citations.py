@@ -59,7 +59,6 @@ def print_signature(options: argparse.Namespace) -> None:
 
 
 def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
-    """The signature that the command gives its results."""
     if options.command != "mbr":
         return scorer.signature
     from textmover.scoring.mbr import mbr_signature

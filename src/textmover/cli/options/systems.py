@@ -134,7 +134,6 @@ def refuse_metric(options: argparse.Namespace, instead: str) -> None:
 
 
 def _files(options: argparse.Namespace) -> TextFiles | TableFile:
-    """The texts that the options name."""
     if options.data is not None:
         if options.references is not None:
             raise InputError("Expected `--references` together with --hypotheses, but got --data: leave one out.")

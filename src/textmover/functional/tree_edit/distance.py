@@ -227,7 +227,6 @@ def _kernels() -> ModuleType:
 
 
 def _heads(heads: Heads, name: str) -> np.ndarray:
-    """Heads as the loops take them."""
     found = np.asarray(heads)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise InputError(
@@ -277,7 +276,6 @@ def _for_each(cost: Costs, batch: int) -> list[Any]:
 
 
 def _no_tree(name: str, *heads: np.ndarray) -> InputError:
-    """The error for heads that do not make a tree."""
     given = " and ".join(str(one.tolist()) for one in heads)
     return InputError(
         f"Expected `{name}` to be trees with one root, whose head is -1, but got {given}: join several trees under a "

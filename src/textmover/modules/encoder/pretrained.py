@@ -136,7 +136,6 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
 
 
 def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
-    """Refuse a configuration with a size that is none."""
     place, way_out = f" in {path}", ": fetch or save the encoder again"
     for name in ENCODER_BOUNDS:
         if name in sizes:

@@ -203,7 +203,6 @@ class _Distance(_Tempered):
         return (0.0, 4.0 if self.config.cost == "squared-euclidean" else 2.0)
 
     def _problem(self, similarity: Tensor, reference: Side, hypothesis: Side) -> tuple[Tensor, Tensor, Tensor]:
-        """Cost and weights."""
         cost = functional.pairwise_cost(reference.vectors, hypothesis.vectors, similarity, self.config.cost)
         return cost, reference.weights, hypothesis.weights
 

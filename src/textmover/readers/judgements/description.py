@@ -25,7 +25,6 @@ def _text(value: object, place: str) -> str:
 
 
 def _texts(value: object, place: str) -> tuple[str, ...]:
-    """One text or a list of them."""
     entries = value if isinstance(value, list) else [value]
     return tuple(_text(entry, place) for entry in entries)
 

@@ -70,7 +70,6 @@ def _open(published: Published, name: str) -> IO[bytes]:
 
 
 def _lines(published: Published, name: str) -> list[str]:
-    """The lines of a text without their ends."""
     with _open(published, name) as stream:
         try:
             text = stream.read().decode("utf-8-sig")

@@ -379,7 +379,6 @@ def _name_and_version(backend: str) -> tuple[str, str]:
 
 
 def _digest(tensors: Mapping[str, Tensor], more: str = "") -> str:
-    """Hash of named tensors."""
     found = hashlib.sha256(more.encode())
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
