@@ -31,7 +31,7 @@ def check_precision(precision: Any) -> None:
 
 
 def chosen_accelerator(named: Any) -> Any:
-    """What ``auto`` stands for: on a Mac the processor, since ratings are float64, which MPS lacks."""
+    """Accelerator that ``auto`` stands for: on a Mac the processor, since ratings are float64, which MPS lacks."""
     if named == "mps":
         raise InputError("Expected trainer.accelerator to be auto, cpu or gpu, but got mps, which has no float64.")
     return "cpu" if named == "auto" and torch.backends.mps.is_available() else named
