@@ -122,4 +122,5 @@ def _cause(code: int) -> str:
     """The signal or exit code that a process ended by."""
     if code > 0:
         return f"exit code {code}"
-    return f"{signal.Signals(-code).name}{', which may be a lack of memory' if code == -signal.SIGKILL else ''}"
+    name = signal.Signals(-code).name  # Windows has no SIGKILL
+    return f"{name}{', which may be a lack of memory' if name == 'SIGKILL' else ''}"
