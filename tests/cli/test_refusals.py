@@ -225,7 +225,7 @@ CASES = {
         --model . | config.json
         --encoder no-such-encoder | no folder
         --output ratings.tsv | got the input ratings.tsv
-        --output s.json | Expected `--output` to end in .tsv, as scores are written so, but got s.json
+        --output s.xml | Expected `--output` to end in .tsv, as scores are written so, but got s.xml
         --encoder encoder --model twmd --model twmd | Expected each metric once, but got 'twmd' twice
         --model twmd --model sbert --precision auto | exact, fast or int8 for several models
         --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'

@@ -21,7 +21,6 @@ from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.experiments.evaluation.sets import SetFiles, scores_table
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import Evaluation, MetricScores
-from textmover.readers.tables import FORMATS
 from textmover.report import (
     Alignment,
     Disagreement,
@@ -182,7 +181,7 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
     """Refuse the name of another format for a score table, before the work."""
-    if FORMATS.get(Path(path).suffix.lower(), "tsv") != "tsv":
+    if Path(path).suffix.lower() not in ("", ".tsv", ".txt"):
         raise InputError(f"Expected `{flag}` to end in .tsv, as scores are written so, but got {path}: rename it.")
     return check_output(path, inputs)
 
