@@ -299,7 +299,7 @@ class RatingsDataModule(SourcesDataModule):
             about["held out"] = str(self.held_out)
         self._check_sizes("segments", {"training": segments, **parts}, "give more ratings")
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
-        logger.info("Ratings: %d to train on, %s", len(segments), sizes)
+        logger.info("Ratings: %s to train on, %s", f"{len(segments):,}", sizes)
         unread: dict[str, dict[str, str]] = {}
         for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
             for path in files:

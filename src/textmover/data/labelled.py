@@ -177,7 +177,7 @@ class LabelsDataModule(SourcesDataModule):
                 "paraphrases alone."
             )
         about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
-        logger.info("Labels: %d to train on (%s), %d held back", len(training), about["classes"], len(held_back))
+        logger.info("Labels: %s to train on (%s), %d held back", f"{len(training):,}", about["classes"], len(held_back))
         return [source]
 
     def _read(

@@ -209,7 +209,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         )
         if mined == "overlap":
             source.take_negatives(mine_by_overlap(source.items, self.negatives))
-        logger.info("Paraphrases: %d pairs to train on, %d held back", len(training), len(held_back))
+        logger.info("Paraphrases: %s to train on, %d held back", plural(len(training), "pair"), len(held_back))
         return [source]
 
     def _read(self, name: str) -> list[Segment]:

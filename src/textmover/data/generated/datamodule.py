@@ -12,7 +12,7 @@ from textmover.data.sources import RatedSource
 from textmover.data.split import split_held_back, text_hash
 from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.readers.segments import read_texts
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, plural
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class GeneratedDataModule(SourcesDataModule):
                 f"Expected {unit} for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
                 f"and {len(held_back)}{way_out}."
             )
-        logger.info("%s, %d segments to train on, %d held back", drawn, len(training), len(held_back))
+        logger.info("%s, %s to train on, %d held back", drawn, plural(len(training), "segment"), len(held_back))
         about = {**about, "held back": f"{100 * self.held_back:g}% of the references by a hash of their text"}
         return self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
 
