@@ -108,7 +108,8 @@ def _export(
     """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
     if adapter is not None:
-        module.metric = load_checkpoint(folder).to(module.device)
+        module.metric = load_checkpoint(folder)
+        module.to(module.device)
     report = judge(module, data)
     with atomic_file(folder / CARD) as card:
         card.write(report.card(recipe))
