@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +36,12 @@ PART, NEW, OLD = ".part", ".new", ".old"
 that it replaces."""
 
 LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escape(PART)}", re.DOTALL)
+
+KNOWN_ENDINGS = (
+    ".txt", ".tsv", ".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".html", ".htm", ".xls", ".xlsx", ".ods",
+    ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".arrow", ".feather", ".db", ".sqlite",
+)  # fmt: skip
+"""Endings that stand for a format; any other is part of a name."""
 
 UNTOUCHED = 24 * 3600.0
 """Seconds after which an unlocked leftover of another machine goes: its lock may not be visible from here."""
@@ -306,3 +312,13 @@ def write_output(text: str, path: Path) -> None:
     except InputError as error:
         sys.stdout.write(text)  # the work behind it is not lost
         raise InputError(f"{error} The text of the file is on standard output.") from error
+
+
+def names_another_format(path: str | Path, own: Collection[str]) -> bool:
+    """Return whether a file's ending is known as that of another format than those with these endings.
+
+    Example:
+        >>> [names_another_format(name, [".txt"]) for name in ("s.xml", "s.txt", "s.scores", "s")]
+        [True, False, False, False]
+    """
+    return Path(path).suffix.lower() in KNOWN_ENDINGS and Path(path).suffix.lower() not in own

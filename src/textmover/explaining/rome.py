@@ -14,9 +14,10 @@ from textmover.modules.tokens.unknown_tokens import apart
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
 from textmover.rome.features.pairs import compare_trees
 from textmover.rome.features.semantic import taking_part, word_weights
-from textmover.rome.features.syntactic import SyntacticOptions, WordEdit, syntactic_edits
+from textmover.rome.features.syntactic import WordEdit, syntactic_edits
 from textmover.rome.features.text_features import RomeFeatures, parses_of
 from textmover.rome.metric import RomeMetric
+from textmover.rome.options import SyntacticOptions
 
 MEANINGS = {
     "semantic": "1 less the mean distance of what is moved: 1 where every word has a counterpart of like meaning in "

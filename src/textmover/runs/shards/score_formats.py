@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_bytes
+from textmover.files import atomic_bytes, names_another_format
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError, needs_extra
@@ -24,7 +24,7 @@ FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", 
 """Suffix of the shards of each format."""
 
 SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FORMATS.items()}, ".ndjson": "jsonl"}
-"""The format that each suffix of an output stands for; a name without one stands for text."""
+"""The format that each suffix of an output stands for; a name whose ending is none of a format stands for text."""
 
 COMPRESSIONS = (".gz", ".zst")
 
@@ -170,12 +170,13 @@ def format_of(path: Path, formats: Collection[str] = FORMATS) -> str:
     Raises:
         InputError: If the name ends as that of another format.
     """
-    suffix = (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
-    endings = {"": "text", **{ending: format for ending, format in SUFFIXES.items() if format in formats}}
-    if suffix not in endings:
-        known = ", ".join(filter(None, endings))
-        raise InputError(f"Expected `--output` to end in {known}, but got {path}: rename it, or give --format.")
-    return endings[suffix]
+    plain = path.with_suffix("") if is_compressed(path) else path
+    endings = {ending: format for ending, format in SUFFIXES.items() if format in formats}
+    if names_another_format(plain, endings):
+        raise InputError(
+            f"Expected `--output` to end in {', '.join(endings)}, but got {path}: rename it, or give --format."
+        )
+    return endings.get(plain.suffix.lower(), "text")
 
 
 def check_compression(path: Path) -> None:
