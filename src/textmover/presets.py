@@ -186,10 +186,11 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
     known = [*released, *PRESETS]
     family = sorted((one for one in known if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
     near = family if plain not in known and family else difflib.get_close_matches(plain, known, n=1, cutoff=0.7)
-    nearest = f"Did you mean {near[0]!r}?" if near else "If that is an encoder, give it as `encoder` beside a preset."
+    encoder = f"For an encoder, use `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
+    nearest = f"Did you mean {near[0]!r}?" if near else encoder
     return InputError(
         f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint or nearest} "
-        f"The presets are {', '.join(PRESETS)}."
+        "`textmover list` shows all names."
     )
 
 

@@ -99,7 +99,7 @@ def parser_of(command):
             "Expected --precision to be one of exact, fast, int8, auto, but got best (",
         ),
         (["score", "-i", "a", "b", "--layer", "[1"], "Expected --layer to be a number, true, false or null, but got"),
-        (["score", "-i"], "Expected a value behind -i/--input, but got none ("),
+        (["score", "-i"], "Expected a value after -i/--input, but got none ("),
         (["score", "-i", "a", "b", "--only-mean=3"], "Expected --only-mean without a value, but got 3 ("),
         (["score", "-i", "a", "b", "--data", "c"], "Expected -i/--input or --data, but got both: leave one out ("),
         (["score", "-i", "a", "b", "--no"], "Expected the whole name of an option, but got --no: it may be --no"),

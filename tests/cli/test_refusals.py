@@ -64,7 +64,7 @@ CASES = {
         --cache-limit 1 | Expected `--cache-limit` together with --cache, but got it alone: name the folder.
         --cache states --cache-limit 0 | a size in GiB above 0, but got 0
         --cache states --no-cache | Expected `--cache` or `--no-cache`, but got both
-        --model twdm | 'twdm' … Did you mean 'twmd'? … bertscore-f1
+        --model twdm | 'twdm' … Did you mean 'twmd'? `textmover list` shows
         --model ./twmd-checkpoint | no such folder
         --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … embedded … the hub answered
         --temperature -1 | `temperature`
@@ -89,7 +89,7 @@ CASES = {
         --signature html | but got html
         --model twmdd --cite | Did you mean 'twmd'""",
     "list": "twmdd | Did you mean 'twmd'",
-    "cache": "nowhere | Expected nowhere to be a folder that was given as --cache, but there is none.",
+    "cache": "nowhere | Expected nowhere to be a folder that was given as --cache, but there is none: correct it.",
     "compare": """
          | give --hypotheses, --data or --scores
         --hypotheses h.txt --references r.txt | Expected two systems to compare
@@ -136,7 +136,7 @@ CASES = {
         --scores wide.csv --output x.txt | .json, .tex, .csv or .html, or --format to name one
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
-        --hypotheses h.txt three.txt --references r.txt | as many lines""",
+        --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
     "rank --data long.csv": f"""
         --system-column sys | set `--system-column` to the name of the right one
         --system-column system | hypothesis
@@ -157,7 +157,7 @@ CASES = {
         -i h.txt short.txt | 2 in h.txt, 1 in short.txt
         -i h.txt short.txt --line 1 | 2 in h.txt, 1 in short.txt
         -t h.txt | at least one file of references
-        -t h.txt r.txt -r r.txt | one file behind --hypotheses, but got 2
+        -t h.txt r.txt -r r.txt | one file after --hypotheses, but got 2
         -r r.txt | `--references` together with --hypotheses
         -i h.txt gone.txt | gone.txt""",
     "explain a b": """
@@ -179,7 +179,7 @@ CASES = {
         --lines 1-3 | Expected `--lines` to be at most 2
         --lines 3- | at most 2, the last, but got 3
         --lines 0-1 | lines are counted from 1
-        --lines 2-1 | to itself or a later one
+        --lines 2-1 | write 1-2
         --lines all | like 3, 1-20 or 5-, but got 'all'
         --lines 1-2 --output a.png | one line for a picture
         --output r.txt | got the input r.txt""",
@@ -188,7 +188,7 @@ CASES = {
         -i samples.txt | Expected `--num-candidates` where all candidates are in one file
         -i samples.txt --num-candidates 5 | a multiple of `--num-candidates` (5), but got 12
         -i samples.txt samples.txt --num-candidates 4 | together with a single file
-        -i samples.txt short.txt | as many lines in each file
+        -i samples.txt short.txt | the same number of lines in each file
         -i samples.txt --num-candidates 4 --weights-column p | `--weights-column` together
         -i samples.txt --num-candidates 4 --split x | `--split` together with --data
         --data gone.jsonl | Expected a file at gone.jsonl

@@ -97,7 +97,7 @@ def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, caplog, batch_toke
     found = match_tokens(scorer, model, hypotheses, references)
     assert found.references.tolist() == [2, 1, 3, 1, 2]
     assert [one.message for one in caplog.records if "segment" in one.message] == [
-        "1 segment had an empty or unreadable hypothesis or reference, which scores as an unrelated text."
+        "1 segment had an empty or unreadable hypothesis or reference and got the score of an unrelated text."
     ]
     assert not any(one.is_inference() for one in found)
     start = 0

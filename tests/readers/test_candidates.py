@@ -75,7 +75,7 @@ def test_rows_of_a_table(table):
         (("-", "-"), None, "standard input (-) once"),
         (("{lines}",), 0, "`number` to be at least 1"),
         (("{lines}",), 4, "a multiple of `number` (4), but got 6: the last segment has 2"),
-        (("{lines}", "{short}"), None, "Expected as many lines in each file, but got 6 in"),
+        (("{lines}", "{short}"), None, "Expected the same number of lines in each file, but got 6 in"),
         (("missing.txt",), 2, "Expected a file at missing.txt"),
         (("{folder}",), 2, "Expected a file, but got the folder"),
         (("{empty}",), 2, "it is empty"),

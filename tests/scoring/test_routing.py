@@ -34,7 +34,7 @@ def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, m
     assert (options.model, given_fields(options)) == (model, fields)
     told = [one.message for one in caplog.records]
     taken = model if released else f"twmd on {MULTILINGUAL}"
-    expected = f"{taken} scores these texts, since they are not all English."
+    expected = f"`--model auto` takes {taken}, since some texts are not English."
     assert told == ([] if model == "textmover-general" else [expected])
 
 

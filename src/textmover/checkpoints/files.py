@@ -136,7 +136,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if "format" not in held and "model_type" in held:
         raise InputError(
             f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
-            f"({held['model_type']}): give it as `encoder`, beside a preset such as twmd."
+            f"({held['model_type']}): use `--model twmd --encoder {folder}`, in Python `encoder=`."
         )
     for key in ("format", "kind"):
         if key not in held:

@@ -156,8 +156,8 @@ def check_table(
         data["held_back_by"] = by
     reached = np.array([one.score for one in segments])
     told = f"ratings from {reached.min():g} to {reached.max():g}, mean {reached.mean():.3g}"
-    if len(segments) < FEW_RATINGS:
-        findings.append(Finding("few ratings", len(segments), "", f"gains little below {FEW_RATINGS}: choose a preset"))
+    if (count := len(segments)) < FEW_RATINGS:
+        findings.append(Finding("few ratings", count, "", f"gains little below {FEW_RATINGS}: use a ready metric"))
     if share is None:
         finding, refusal = _no_split(segments, by, path)
         findings.append(finding)

@@ -202,11 +202,11 @@ def _steps(
         recall, precision = (torch.tensor(one.value, dtype=torch.float64) for one in matches)
         steps.append(Step("f", float(f_score(precision, recall, config.alpha)), _f_formula(config.alpha)))
     last = next((one for one in steps if one.name == config.score), steps[-1]) if len(matches) > 1 else steps[-1]
-    how = [last.name]
+    how = ["F" if last.name == "f" else last.name]
     if own is not None:
         names = ("reference with itself", "hypothesis with itself")
-        steps += [Step(name, value, f"the same {last.name}") for name, value in zip(names, own, strict=True)]
-        how.append("less their mean" if metric.matching.debiased else "relative to the texts with themselves")
+        steps += [Step(name, value, f"{how[0]} of the {name}") for name, value in zip(names, own, strict=True)]
+        how.append("less their mean" if metric.matching.debiased else "normalised by self-similarity")
     if config.matching in COSTS and config.output != "distance":
         how.append("as 1 - cost" if config.output == "similarity" else "as 1 / (1 + cost)")
     if metric.baseline is not None:

@@ -156,8 +156,13 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
         torch.zeros(1, device=resolved).item()  # refuses the meta device, which has no data
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__).split(". ")[0]
+        gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        has = ", ".join(("cpu", *(kind for kind in gpus if gpus[kind])))
+        reason = "" if reason.startswith("Expected one of") else f"{reason}; "  # torch's list of all devices
+        way_out = "" if gpus["cuda"] else " (use cpu, or install PyTorch with CUDA)" * str(device).startswith("cuda")
         raise InputError(
-            f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}"
+            f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}this machine has "
+            f"{has}{way_out}."
         ) from error
     return resolved
 

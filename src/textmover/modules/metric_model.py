@@ -320,7 +320,7 @@ class MetricModel(ConfiguredMetric):
         if fixed:
             raise InputError(
                 f"Expected overrides that leave a checkpoint's weights as they are, but got `{fixed[0]}`: "
-                "take a preset as the metric, such as twmd, to change it."
+                f"change it in a preset, as `--model twmd --{fixed[0].replace('_', '-')}` does."
             )
         config = saved.override(**overrides)
         return cls(config, reassemble(config, folder, entries["encoder"]))

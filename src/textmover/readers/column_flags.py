@@ -43,13 +43,13 @@ ARGPARSE = {
     r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)": "Expected {0} to be one of {2}, but got {1}",
     r"argument (\S+): invalid int value: '(.*)'": "Expected {0} to be a whole number, but got {1}",
     r"argument (\S+): invalid float value: '(.*)'": "Expected {0} to be a number, but got {1}",
-    r"argument (\S+): expected (?:one|at least one) argument": "Expected a value behind {0}, but got none",
-    r"argument (\S+): expected (\d+) arguments": "Expected {1} values behind {0}, but got another number of them",
+    r"argument (\S+): expected (?:one|at least one) argument": "Expected a value after {0}, but got none",
+    r"argument (\S+): expected (\d+) arguments": "Expected {1} values after {0}, but got another number of them",
     r"argument (\S+): expected (.*)": "Expected {0} to be {1}",
     r"argument (\S+): not allowed with argument (\S+)": "Expected {1} or {0}, but got both: leave one out",
     r"argument (\S+): ignored explicit argument '(.*)'": "Expected {0} without a value, but got {1}",
     r'expected "subcommand" to be one of .*': "Expected a recipe, as in `textmover train --config FILE`, but got none",
-    r"unrecognized arguments: ([^-].*)": "Expected a recipe behind --config, but got {0} without it",
+    r"unrecognized arguments: ([^-].*)": "Expected a recipe after --config, but got {0} without it",
     r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
     r"ambiguous option: (\S+) could match (.*)": "Expected the whole name of an option, but got {0}: it may be {1}",
 }
@@ -79,7 +79,7 @@ def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, .
         return tuple(options.hypotheses or ()), tuple(options.references or ())
     if len(options.input) < 2 and options.sources is None:
         raise InputError(
-            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
+            f"Expected hypotheses and references after -i, but got {options.input[0]} alone: add a second file."
         )
     return (options.input[0],), tuple(options.input[1:])
 

@@ -115,7 +115,7 @@ def iter_lines(
                         raw.decode("utf-8", errors="replace"),
                     )
     except EOFError as error:
-        where = f"behind line {number}" if number else "at its beginning"
+        where = f"after line {number}" if number else "at its beginning"
         raise InputError(
             f"Expected {name} to be a whole compressed file, but {where} got '{str(error).rstrip('.')}': it is damaged "
             "or cut off, so make it again."
@@ -169,7 +169,8 @@ def unequal_lengths(counts: Mapping[str, str]) -> InputError:
     """The error of files that belong together and have different numbers of lines, as far as these are known."""
     listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
     return InputError(
-        f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
+        f"Expected the same number of lines in each file, but got {listed}: "
+        "line N of every file must belong to segment N."
     )
 
 

@@ -65,7 +65,7 @@ class TextFiles(_Reading):
     def __post_init__(self) -> None:
         if not self.hypotheses or not (self.references or self.source):
             lacking = "references" if self.hypotheses else "hypotheses"
-            raise InputError(f"Expected at least one file of {lacking}, but got none: name one behind --{lacking}.")
+            raise InputError(f"Expected at least one file of {lacking}, but got none: name one after --{lacking}.")
         check_once(self.paths)
         check_distinct(self.hypotheses)
 
@@ -173,4 +173,4 @@ def check_distinct(names: Sequence[str], what: str = "system") -> None:
     """Make sure that each of several things has a name of its own."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"Expected each {what} once, but got {twice!r} twice: leave the repetition out.")
+        raise InputError(f"Expected each {what} once, but got {twice!r} twice: name it once.")

@@ -146,7 +146,7 @@ def _parquet_rows(
             if report is not None:
                 report(number / file.metadata.num_rows)
     except (OSError, pyarrow.ArrowException) as error:
-        raise unreadable(f"{name} behind row {number}", error) from error
+        raise unreadable(f"{name} after row {number}", error) from error
 
 
 def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]:

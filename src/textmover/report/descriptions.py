@@ -60,7 +60,7 @@ def _long(value: str) -> str:
     policy = value.rstrip("0123456789")
     limit = value.removeprefix(policy)
     said = {
-        "truncate": "texts cut behind {} tokens",
+        "truncate": "texts cut after {} tokens",
         "error": "no texts of more than {} tokens",
         "window": "texts of more than {} tokens read in windows",
     }.get(policy)

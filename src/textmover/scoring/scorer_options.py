@@ -70,7 +70,7 @@ def take_by_language(
         options.model = DEFAULT_PRESET
         setattr(options, f"{FIELD}encoder", MULTILINGUAL)
         taken = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
-    logger.warning("%s scores these texts, since they are not all English.", taken)
+    logger.warning("`--model auto` takes %s, since some texts are not English.", taken)
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:

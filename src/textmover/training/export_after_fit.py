@@ -116,9 +116,10 @@ def _export(
     module.export_beside(folder, report.card(recipe))
     for table in report.tables():
         console().print(table)
-    stored = adapter_report(folder)
-    if stored is not None:
-        console().print(f"Adapter over {stored.base}: {stored.size / 1e6:.2f} MB, error {stored.error:.3f}")
+    if stored := adapter_report(folder):
+        console().print(
+            f"Adapter over {stored.base}: {stored.size / 1e6:.2f} MB, relative error of its matrices {stored.error:.3f}"
+        )
     console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
     console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
 

@@ -41,7 +41,7 @@ def test_systems_are_compared(run, compared, metric, files):
     assert [line.split()[0] for line in lines[1:3]] == ["good", "bad"]
     sentence = next(line for line in lines if line.startswith("good against bad: +"))
     assert "better in 3, equal in 0, worse in 1 of 4 segments" in sentence
-    assert "Only 4 segments: intervals and tests say little of fewer than 30." in lines
+    assert "Only 4 segments: intervals and tests are unreliable with fewer than 30." in lines
     assert "Segments on which they differ most:" in lines
     assert any(line.startswith("line ") for line in lines)
     assert "Signature: textmover:" in ended.err

@@ -91,7 +91,7 @@ def test_what_words_add_is_a_column_and_a_sum(run, explained, metric):
     score = next(line.split()[1] for line in out.splitlines() if line.startswith("score"))
     assert line.endswith(f"= score {score}")
     found = explained("the cat sat", "a cat sat", *metric)
-    table = out[out.index("draws on") :].splitlines()
+    table = out[out.index("matched with") :].splitlines()
     adds = dict(zip(found["hypothesis"]["words"], found["hypothesis"]["adds"], strict=True))
     for row in table[1:]:
         if row.strip() and not row.startswith("Not in"):

@@ -165,8 +165,8 @@ def test_a_rating_that_is_no_number(value, ratings, refuse):
     ("arguments", "words"),
     [
         ([], "Expected a recipe, as in `textmover train --config FILE`, but got none"),
-        (["fit", "mine.yaml"], "Expected a recipe behind --config, but got mine.yaml without it"),
-        (["fit", "--config"], "Expected a value behind -c/--config, but got none"),
+        (["fit", "mine.yaml"], "Expected a recipe after --config, but got mine.yaml without it"),
+        (["fit", "--config"], "Expected a value after -c/--config, but got none"),
         (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
     ],
 )

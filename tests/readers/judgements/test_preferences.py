@@ -160,7 +160,9 @@ class TestRefused:
             read_darr(rankings(tmp_path, "de-en newstest2018 4 A.1 B.2"), root)
         path = rankings(tmp_path, *LINES)
         (root / "sources" / "newstest2018-deen-src.de").write_text("one\n")
-        with pytest.raises(InputError, match=r"as many lines in each file, but got 3 in .*, 1 in .*deen-src\.de"):
+        with pytest.raises(
+            InputError, match=r"the same number of lines in each file, but got 3 in .*, 1 in .*deen-src\.de"
+        ):
             read_darr(path, root)
         (root / "references" / "newstest2018-deen-ref.en").write_text("one\ntwo\n")
         with pytest.raises(InputError, match=r"but got 3 in .*A\.1\.de-en, 2 in .*deen-ref\.en"):

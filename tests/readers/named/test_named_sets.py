@@ -213,7 +213,7 @@ LAYOUTS = {
     "lines": (
         "wmt15-da",
         {"DAseg-wmt-newstest2015/newstest2015.human.cs-en": b"0.5\n"},
-        r"as many lines in each file, but got 2 in \S+source\.cs-en, .* 1 in \S+human\.cs-en",
+        r"the same number of lines in each file, but got 2 in \S+source\.cs-en, .* 1 in \S+human\.cs-en",
     ),
     "an encoding": (
         "tatoeba",

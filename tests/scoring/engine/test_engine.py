@@ -426,7 +426,10 @@ def test_segments_are_counted_once_and_warned_of_once(tiny_metric, caplog):
     assert first.values["score"][:2].tolist() == [0, pytest.approx(1, abs=1e-6)]
     warned = [record.getMessage() for record in caplog.records]
     assert len(warned) == 2
-    assert "2 segments had an empty or unreadable hypothesis or reference, which scores as an unrelated text." in warned
+    assert (
+        "2 segments had an empty or unreadable hypothesis or reference and got the score of an unrelated text."
+        in warned
+    )
     assert any(message.startswith("2 segments had a text that is longer than the encoder allows") for message in warned)
 
 

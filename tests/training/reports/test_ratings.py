@@ -40,7 +40,7 @@ def test_the_correlation_after_training_has_an_interval_of_its_own():
     expected = f"{alone.estimate:.3f} | {alone.low:.3f} … {alone.high:.3f} | +"
     card = report(N).card("recipe")
     assert expected in card
-    assert "| before | after | its interval | gain | its interval |" in card
+    assert "| before | after | interval after | gain | interval of gain |" in card
     assert f"{alone.low:.3f} … {alone.high:.3f}" in shown(report(N))
     assert "unreliable" not in card
 

@@ -87,7 +87,7 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
     if options.texts:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
     if len(hypotheses) > 1:
-        raise InputError(f"Expected one file behind --hypotheses, but got {len(hypotheses)}: name one system.")
+        raise InputError(f"Expected one file after --hypotheses, but got {len(hypotheses)}: name one system.")
     files = TextFiles(hypotheses, references, source=options.sources)
     if options.fit_on is not None:
         check_once([*files.paths, options.fit_on])
@@ -116,11 +116,10 @@ def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
         raise InputError(f"Expected `--lines` to be like 3, 1-20 or 5-, but got {options.lines!r}.")
     first = int(found[1])
     last = int(found[3]) if found[3] else None if found[2] else first
-    if first < 1 or (last is not None and last < first):
-        raise InputError(
-            f"Expected `--lines` to go from a line to itself or a later one, but got {options.lines}: lines are "
-            "counted from 1."
-        )
+    if first < 1:
+        raise InputError(f"Expected `--lines` from 1 on, but got {options.lines}: lines are counted from 1.")
+    if last is not None and last < first:
+        raise InputError(f"Expected `--lines` from the lower line up, but got {options.lines}: write {last}-{first}.")
     return first, last
 
 

@@ -17,7 +17,7 @@ from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.reading import read_json
 from textmover.terminal import print_table
 
-HEADERS = ("name", "formula", "better", "trainable", "languages", "source")
+HEADERS = ("name", "formula or use", "better", "trainable", "languages", "source")
 NARROW = ("name", "better", "trainable")
 
 

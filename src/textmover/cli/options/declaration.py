@@ -8,7 +8,7 @@ continue it::
     -i, --input HYPOTHESES REFERENCES...: dots take one value or more
     --samples N (default 1000, at least 1): N is a whole number, X a float, see TYPES; any other word is a text
     --seed N (rare, default 0): `--help-all` alone shows it
-    --format text|json: choices
+    --format text|json: choices, which a {} in the help stands for
     --model NAME (repeat): given once for each value
     --quiet: a flag, as it takes nothing; --[no-]quiet has both forms
     --cite (instead): printed in place of the work, see Instead
@@ -135,7 +135,7 @@ def _add_option(place: Any, line: str, *, rare: bool) -> bool:
     choices = settings.get("choices", ())
     if names and choices and "const" not in settings and len(f"  {names[-1]} {{{','.join(choices)}}}  ") > COLUMN:
         settings.setdefault("metavar", names[-1].rpartition("-")[2].upper())
-        settings["help"] = f"{', '.join(choices)}: {settings['help']}"
+        settings["help"] = re.sub(r"^(?!.*\{})", "{}: ", settings["help"]).replace("{}", ", ".join(choices))
     if "rare" in modifiers and not rare:
         settings["help"] = argparse.SUPPRESS
     action = place.add_argument(*(name.replace("[no-]", "") for name in names), **settings)
@@ -261,7 +261,7 @@ def given_twice(arguments: Sequence[str]) -> str | None:
 
 
 def _twice(option: str, *, several: bool = False) -> str:
-    way_out = "give all its values behind one" if several else "leave one of them out"
+    way_out = "give all its values after one" if several else "leave one of them out"
     return f"Expected {option} once, but got it twice: {way_out}"
 
 

@@ -153,7 +153,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
     refuse_table_options(options, "--hypotheses")
     if len(options.hypotheses) < 2:
         raise InputError(
-            f"Expected two systems to compare, but got {options.hypotheses[0]} alone: name the file of another behind "
+            f"Expected two systems to compare, but got {options.hypotheses[0]} alone: name the file of another after "
             "--hypotheses."
         )
     return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), source=source_of(options))

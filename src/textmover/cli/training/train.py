@@ -52,7 +52,7 @@ WRAPPING = (
 )  # fmt: skip
 """Beginnings of the lines that jsonargparse wraps around what is wrong."""
 
-HELP = " (see --help)."
+HELP = " (see `textmover train --help`)."
 
 THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
 """Packages whose errors are about the values of a recipe."""

@@ -20,7 +20,7 @@ from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, plural
 
 NOTICE = (
-    "The ratings of rewordings and wrong facts follow from a fixed table of how bad each kind of damage is; agreeing "
+    "The ratings of rewordings and wrong facts are synthetic: each kind of damage has a fixed rating. Agreeing "
     "with them is not agreeing with people."
 )
 

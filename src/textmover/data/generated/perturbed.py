@@ -22,7 +22,7 @@ from textmover.perturbations.severity import shipped_table
 from textmover.types import Segment, plural
 
 NOTICE = (
-    "The ratings of damaged sentences follow from a fixed table of how bad each kind of damage is; agreeing with them "
+    "The ratings of damaged sentences are synthetic: each kind of damage has a fixed rating. Agreeing with them "
     "is not agreeing with people."
 )
 

@@ -14,8 +14,8 @@ from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.types import InputError, Segment, plural
 
 NOTICE = (
-    "The ratings of synthetic records follow from a fixed table of how bad each change of the facts is; agreeing with "
-    "them is not agreeing with people."
+    "The ratings of synthetic records are synthetic: each change of the facts has a fixed rating. Agreeing with them "
+    "is not agreeing with people."
 )
 
 UNRELATED = 0.04

@@ -124,7 +124,7 @@ def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
         found = {name: _lines(published, name) for name in files}
         if len(counts := {len(lines) for lines in found.values()}) > 1:
             told = ", ".join(f"{len(lines)} in {name}" for name, lines in found.items())
-            raise LayoutError(f"Expected as many lines in each file, but got {told}")
+            raise LayoutError(f"Expected the same number of lines in each file, but got {told}")
         for place in range(counts.pop()):
             row: Row = {}
             for key, value in part.options["columns"].items():

@@ -151,8 +151,8 @@ def _unit(evaluation: Evaluation) -> str:
 def _on_chance(evaluation: Evaluation) -> list[str]:
     found = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
-        undefined = plural(evaluation.undefined_samples, "sample")
-        lost = f"; {undefined} of a group had no value and were left out" if evaluation.undefined_samples else ""
+        undefined = plural(evaluation.undefined_samples, "bootstrap sample")
+        lost = f"; {undefined} of a group had no correlation and were left out" if evaluation.undefined_samples else ""
         drawn = f"bootstrap, {plural(evaluation.samples, 'draw')}, seed {evaluation.seed}{lost}"
         found.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):

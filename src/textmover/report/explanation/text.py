@@ -131,7 +131,7 @@ def _print_words(found: Explanation) -> None:
         for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
             shares = (f"{others[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
             partners.append((own[column], ", ".join(shares), adds[column]))
-        print_table(("word", "draws on (cosine, share of its mass)", "   adds"), partners, narrow=("word", "   adds"))
+        print_table(("word", "matched with (cosine, share of mass)", "   adds"), partners, narrow=("word", "   adds"))
     _say_words(found.compared_with, own, found.unmatched_hypothesis)
     _say_words("hypothesis", others, found.unmatched_reference)
 

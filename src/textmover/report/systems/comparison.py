@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
     def remarks(self) -> list[str]:
         """Remarks that a reader needs first."""
         count = self.found.scores.shape[1]
-        only = f"Only {plural(count, 'segment')}: intervals and tests say little of fewer than {FEW}."
+        only = f"Only {plural(count, 'segment')}: intervals and tests are unreliable with fewer than {FEW}."
         few = [only] if count < FEW else []
         level = self.found.significant
         too_sure = [
@@ -118,12 +118,12 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
         >>> scores = {"A": [0.2, 0.4, 0.3] * 5, "B": [0.3, 0.5, 0.4] * 5}
         >>> found = compare_systems(scores, samples=99, trials=99)
         >>> print(pair_sentence(found.pairs[0], found).replace("; ", ";\n"))
-        B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap) and = 0.010 (randomisation);
+        B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap), p = 0.010 (randomisation);
         better in 15, equal in 0, worse in 0 of 15 segments. B is better.
     """
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value, pair.least)} (bootstrap) and "
+        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value, pair.least)} (bootstrap), p "
         f"{p_value(pair.randomisation.p_value, pair.least)} (randomisation); better in {pair.wins}, equal in "
         f"{pair.ties}, worse in {pair.losses} of {plural(found.scores.shape[1], 'segment')}. {verdict(pair, found)}"
     )
@@ -133,7 +133,7 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
     """Sentence that names the better system if both tests find it and enough segments differ."""
     decision = found.decision(pair)
     if pair.differing and pair.least > found.significant:
-        return "Too few segments differ to tell them apart."
+        return "The difference is not significant: too few segments differ."
     if decision.winner is not None:
         return f"{decision.winner} is better."
     return "No test tells them apart." if decision.agreed else "The tests do not agree."

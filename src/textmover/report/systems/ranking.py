@@ -133,10 +133,10 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
             "systems share."
         )
     if table.untested:
-        first, second = table.untested[0]
+        (first, second), such_as = table.untested[0], "such as " * (len(table.untested) > 1)
         found.append(
             f"Not compared, since they share fewer than {plural(ranking.fewest, 'segment')}: "
-            f"{plural(len(table.untested), 'pair')} of systems, such as {first} and {second}."
+            f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}."
         )
     tested = [int(table.shared[pair]) for pair in table.pairs if not np.isnan(table.p_values[pair])]
     if tested and min(tested) < FEW:

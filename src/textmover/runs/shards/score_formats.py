@@ -60,8 +60,7 @@ class Layout:
             raise InputError(f"Expected the format to be {', '.join(FORMATS)}, but got {self.format!r}: choose one.")
         if self.keep and self.format not in TABLES:
             raise InputError(
-                f"Expected `--keep-columns` together with {', '.join(TABLES)}, but got {self.format}: choose another "
-                "with --format or the suffix of --output."
+                f"Expected `--keep-columns` together with {', '.join(TABLES)}, but got {self.format}: set --format tsv."
             )
         taken = (*self.systems, *VALUES) if self.several else VALUES
         clash = next((name for name in self.keep if name in taken), None)

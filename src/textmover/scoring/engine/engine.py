@@ -17,7 +17,7 @@ from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, same_outputs
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
-from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, pair_flags, unusual
+from textmover.scoring.engine.pairs import READS, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, compared_texts, plural
@@ -364,4 +364,7 @@ class Engine(TextWork):
             if name not in self._warned:
                 self._warned.add(name)
                 examples, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
-                logger.warning("%s.", unusual(name, number, examples, languages))
+                told = unusual(name, number, examples, languages)
+                told = told.partition(f"; {READS}")[0] if READS in self._warned else told  # the way out once
+                self._warned.update({READS} if READS in told else ())
+                logger.warning("%s.", told)

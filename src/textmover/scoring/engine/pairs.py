@@ -62,11 +62,11 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "had an empty or unreadable hypothesis or reference, which scores as an unrelated text",
+    "empty": "had an empty or unreadable hypothesis or reference and got the score of an unrelated text",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
-    "script": "had a text in another script than the metric was made for",
+    "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English, which the metric was made for",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": f"had a hypothesis that stands for {MANY} or more references, a twentieth of all or {PLENTY}",
@@ -78,9 +78,9 @@ WARNINGS = {
 }
 
 
-READS = "take `--model auto`, or `twmd` with an encoder that reads it, such as multilingual"
+READS = "use `--model auto`, or `--model twmd --encoder multilingual` (in Python `encoder=`)"
 WAYS_OUT = {
-    "unknown": f"such scores mean little; {READS} for other scripts or roberta-base for symbols",
+    "unknown": f"such scores mean little; {READS}, for symbols roberta-base",
     "script": f"such scores mean little; {READS}",
     "language": f"such scores mean little; {READS}",
     "repetition": "look at what made them, for such loops can score high",

@@ -142,7 +142,7 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
     return found
 
 
-HEADERS = ("before", "after", "its interval", "gain", "its interval")
+HEADERS = ("before", "after", "interval after", "gain", "interval of gain")
 """Columns of the correlations."""
 
 TOO_FEW = "too few references"
