@@ -274,7 +274,7 @@ def test_files_that_are_cut_off_or_of_unequal_length_keep_what_was_scored(score,
     assert f"got 100 in {first}, 40 in {short}" in said
     assert "2 finished shards are kept" in said
     said = score("-i", "cut.txt.gz", references, "--output", "s.txt").complaint()
-    assert "Expected cut.txt.gz to be a whole compressed file, but behind line" in said
+    assert "Expected cut.txt.gz to be a whole compressed file, but after line" in said
     assert "continue with --resume" in said
     (tmp_path / "cut.txt.gz").write_bytes(packed)
     assert score("-i", "cut.txt.gz", references, "--output", "s.txt", "--resume").code == 0

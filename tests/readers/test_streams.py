@@ -292,7 +292,7 @@ def test_unequal_line_counts_are_told_behind_the_last_common_line(tmp_path, pipe
     paths = [write(tmp_path / name, b"a\n" * lines) for name, lines in (("h", 5), ("r1", 3), ("r2", 7))]
     rows = iter(TextFiles((paths[0],), tuple(paths[1:])))
     assert len(list(itertools.islice(rows, 3))) == 3
-    with pytest.raises(InputError, match=r"got 5 in .*h, 3 in .*r1, 7 in .*r2: line i of every file"):
+    with pytest.raises(InputError, match=r"got 5 in .*h, 3 in .*r1, 7 in .*r2: line N of every file"):
         next(rows)
     piped(b"a\n" * 9)
     with pytest.raises(InputError, match=r"got more than 3 in standard input, 3 in .*r1"):
@@ -337,10 +337,10 @@ def test_a_compressed_file_that_is_cut_off_or_damaged(tmp_path, suffix):
 
     path.write_bytes(packed[: len(packed) // 2])
     read = []
-    with pytest.raises(InputError, match=rf"{path} to be a whole compressed file, but behind line \d+ got") as caught:
+    with pytest.raises(InputError, match=rf"{path} to be a whole compressed file, but after line \d+ got") as caught:
         read.extend(iter_lines(path, ends=True))
     assert 1000 < len(read) < 19_000
-    assert f"behind line {len(read)} " in str(caught.value)
+    assert f"after line {len(read)} " in str(caught.value)
     assert "".join(read).encode() == content[: len("".join(read))]
 
     damaged = bytearray(packed)

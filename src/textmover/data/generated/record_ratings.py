@@ -14,7 +14,7 @@ from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.types import InputError, Segment, plural
 
 NOTICE = (
-    "The ratings of synthetic records are synthetic: each change of the facts has a fixed rating. Agreeing with them "
+    "The ratings of generated records are synthetic: each change of the facts has a fixed rating. Agreeing with them "
     "is not agreeing with people."
 )
 
