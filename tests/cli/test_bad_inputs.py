@@ -356,7 +356,7 @@ def tried(case: str, seed: int, good: Path, tmp_path: Path, capfd: pytest.Captur
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_spoiled_was_good(case, good, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(app, "find_spec", lambda _: sys.exit(0))
+    monkeypatch.setattr(app, "needs_extra", lambda *_: sys.exit(0))
     shutil.copytree(good, tmp_path / "whole")
     monkeypatch.chdir(tmp_path / "whole")
     ended = outcome_of(CASES[case].partition(" |")[0].split(), capfd)
@@ -369,7 +369,7 @@ def test_what_is_spoiled_was_good(case, good, tmp_path, capfd, monkeypatch):
 @pytest.mark.parametrize("case", CASES)
 def test_bad_inputs_end_with_one_sentence(case, seeds, good, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "find_spec", lambda _: sys.exit(0))  # texts and options are good: nobody serves them
+    monkeypatch.setattr(app, "needs_extra", lambda *_: sys.exit(0))  # texts and options are good: nobody serves them
     monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.2))
     found, bad = [], 0
     for seed in seeds:
