@@ -386,7 +386,7 @@ class TestLines:
     def test_equal_lengths(self):
         check_equal_lengths({})
         check_equal_lengths({"hyp.txt": ["a"], "ref.txt": ["b"]})
-        with pytest.raises(InputError, match=r"but got 2 in hyp\.txt, 2 in ref1\.txt, 3 in ref2\.txt: line i"):
+        with pytest.raises(InputError, match=r"but got 2 in hyp\.txt, 2 in ref1\.txt, 3 in ref2\.txt: line N"):
             check_equal_lengths({"hyp.txt": "ab", "ref1.txt": "cd", "ref2.txt": "efg"})
 
 
