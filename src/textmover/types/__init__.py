@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
 from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_choice, check_whole
+from textmover.types.error_spans import (
+    MQM_COSTS,
+    SEVERITIES,
+    ErrorSpan,
+    MarkedSegment,
+    MarkedTexts,
+    Severity,
+    TextErrors,
+)
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,
@@ -48,10 +57,15 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUNDS",
     "ENCODER_BOUNDS",
+    "MQM_COSTS",
+    "SEVERITIES",
     "CompositeMetric",
     "EncoderRunner",
+    "ErrorSpan",
     "InputError",
     "Judgements",
+    "MarkedSegment",
+    "MarkedTexts",
     "MatchResult",
     "NoReferenceError",
     "PackedEmbeddings",
@@ -64,11 +78,13 @@ __all__ = [
     "Segment",
     "SegmentMetric",
     "SegmentScores",
+    "Severity",
     "Shown",
     "Signature",
     "SourcedReferences",
     "SpecialToken",
     "Statistic",
+    "TextErrors",
     "TextFeatures",
     "TokenBatch",
     "TokenEmbeddings",
