@@ -12,9 +12,10 @@ import torch
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
-from textmover.data.overlap import PairFile, normalised_pair, rows_where, without_files
+from textmover.data.overlap import PairFile, normalised_pair, without_files
 from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
+from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import read_rows
 from textmover.types import InputError, TokenBatch, plural
 

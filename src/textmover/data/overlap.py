@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from textmover.data.split import normalise_reference
+from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment
+from textmover.types import Segment
 
 Pair = frozenset[str]
 
 
-class _Row(Protocol):
-    @property
-    def groups(self) -> Mapping[str, str]: ...
-
-
-Row = TypeVar("Row", bound=_Row)
 Item = TypeVar("Item")
 
 
@@ -46,19 +41,6 @@ def read_pairs(file: PairFile) -> set[Pair]:
     columns = Columns(first, second, score=None, groups=tuple(file.where))
     segments = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
     return {normalised_pair(one.hypothesis, one.references[0]) for one in segments}
-
-
-def rows_where(rows: Sequence[Row], where: Mapping[str, Sequence[str]], path: str) -> list[Row]:
-    """The rows of a file whose groups have one of the values that are named for each key."""
-    for key, values in where.items():
-        present = {row.groups[key] for row in rows}
-        missing = [value for value in values if value not in present]
-        if missing:
-            raise InputError(
-                f"Expected rows of {path} whose {key!r} is {missing[0]!r}, but got none: it holds "
-                f"{', '.join(sorted(present)[:8])}."
-            )
-    return [row for row in rows if all(row.groups[key] in values for key, values in where.items())]
 
 
 def without_files(

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, TaskName, label_names
 from textmover.data.labelled import filled_columns, read_labelled
-from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.overlap import PairFile, segment_pairs, without_files
 from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
+from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, TokenBatch, plural
 

@@ -9,13 +9,14 @@ from random import Random
 from typing import Any
 
 from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
-from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.overlap import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
+from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, plural
 
