@@ -20,9 +20,11 @@ class MarkedColumns:
         words: Column of the Moses tokens of the hypothesis.
         tags: Column of ``2n + 1`` tags ``OK`` or ``BAD`` of ``n`` words: gap, word, gap, …, gap.
         spans: Column of lists of errors, ``[{"start": 4, "end": 7, "severity": "major"}]``, ordered by place.
-        marked: Column of texts that were judged with one error in ``<v>…</v>``, one row an error.
-        severity: Column of the severity of that error.
-        segment: Columns that rows of ``marked`` share where they are about one text by one rater.
+        marked: Column of the texts that were judged with an error in ``<v>…</v>``, one row an error, as Google
+            publishes MQM. Overlapping errors become one of the worst severity; one that is marked in the source alone
+            is missing words behind the text.
+        severity: Column of the severity of that error; neutral ones are none.
+        segment: Columns that rows share where they are about one text by one rater.
         groups: Columns kept as group keys, such as language pair or system.
 
     Raises:
@@ -50,6 +52,11 @@ class MarkedColumns:
     def reference_columns(self) -> tuple[str, ...]:
         """The reference columns, also where there is only one."""
         return (self.references,) if isinstance(self.references, str) else tuple(self.references)
+
+    @property
+    def compared(self) -> bool:
+        """Whether there is something that a text can be compared with."""
+        return bool(self.reference_columns) or self.source is not None
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:

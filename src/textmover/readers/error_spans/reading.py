@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.readers.error_spans.columns import MarkedColumns
-from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
+from textmover.readers.error_spans.marks import ATTENTION_TEST, as_severity, errors_of_list, joined, split_marks
+from textmover.readers.error_spans.tagged_words import WAY_OUT, Places, errors_of_tags, place_words
 from textmover.readers.lines import usable
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import TableRow, read_rows
 from textmover.types import InputError, SourcedReferences
-from textmover.types.error_spans import MarkedSegment
+from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
 
 class _Row(NamedTuple):
@@ -50,7 +51,7 @@ def read_marked(
             first.
 
     Returns:
-        One segment a text, in file order.
+        One segment for each text of one rater, in file order.
 
     Raises:
         InputError: If the file cannot be read or lacks a column, or a row cannot be used: tags that do not fit their
@@ -68,23 +69,89 @@ def read_marked(
     with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as rows:
         numbered = [row for _, row in rows]
     chosen = rows_where([_Row(one, columns.groups) for one in numbered if isinstance(one, TableRow)], where, str(path))
-    found = [one for one in numbered if isinstance(one, InputError)] + [_segment(row, columns) for row in chosen]
+    found: list[MarkedSegment | InputError] = [one for one in numbered if isinstance(one, InputError)]
+    found += [_segment(rows, columns) for rows in _gathered(chosen, columns)]
     if left_out is None:
         return list(usable(found))
     left_out += [one for one in found if isinstance(one, InputError)]
     return [one for one in found if isinstance(one, MarkedSegment)]
 
 
-def _segment(row: _Row, columns: MarkedColumns) -> MarkedSegment | InputError:
+def _gathered(rows: Sequence[_Row], columns: MarkedColumns) -> list[list[_Row]]:
+    """Rows about one text by one rater, where each is about an error of it."""
+    if columns.marked is None:
+        return [[row] for row in rows]
+    found: dict[tuple[str, ...], list[_Row]] = {}
+    for row in rows:
+        if row.cells.group(columns.severity).lower() != ATTENTION_TEST:
+            found.setdefault(tuple(map(row.cells.group, columns.segment)), []).append(row)
+    return list(found.values())
+
+
+class _Errors(NamedTuple):
+    """A text with its errors, and its source where marks stand in it."""
+
+    text: str
+    errors: tuple[ErrorSpan, ...]
+    words: Places | None = None
+    graded: bool = False
+    source: str | None = None
+
+
+def _segment(rows: Sequence[_Row], columns: MarkedColumns) -> MarkedSegment | InputError:
+    row = rows[0].cells
     try:
-        text, groups = row.cells.text(columns.hypothesis), row.groups
-        if not text.strip():
-            raise InputError(f"Expected words in {row.cells.cell(columns.hypothesis)}, but got none: {WAY_OUT}.")
-        words, tags = row.cells.text(columns.words).split(), row.cells.text(columns.tags).split()
-        places = place_words(text, words, row.cells.cell(columns.words))
-        errors = errors_of_tags(places, tags, row.cells.cell(columns.tags))
-        compared = row.cells.compared(columns.reference_columns, columns.source)
+        found = _of_marks([one.cells for one in rows], columns) if columns.marked else _of_row(row, columns)
+        compared = row.compared(columns.reference_columns, columns.source) if columns.compared else SourcedReferences()
         references = SourcedReferences(compared, None, compared.places)
-        return MarkedSegment(text, errors, references, compared.source, places, groups=groups)
+        source = found.source if columns.marked else compared.source
+        return MarkedSegment(
+            found.text, found.errors, references, source, found.words, found.graded, groups=rows[0].groups
+        )
     except InputError as error:
         return error
+
+
+def _of_row(row: TableRow, columns: MarkedColumns) -> _Errors:
+    """The errors of a row that holds all of a text."""
+    text = _words(row.text(columns.hypothesis), row.cell(columns.hypothesis))
+    if columns.spans is not None:
+        errors, graded = errors_of_list(row.cells.get(columns.spans), text, row.cell(columns.spans))
+        return _Errors(text, errors, graded=graded)
+    words = _words(row.text(columns.words), row.cell(columns.words))
+    places = place_words(text, words.split(), row.cell(columns.words))
+    return _Errors(text, errors_of_tags(places, row.text(columns.tags).split(), row.cell(columns.tags)), places)
+
+
+def _words(text: str, place: str) -> str:
+    """A text that has words."""
+    if not text.strip():
+        raise InputError(f"Expected words in {place}, but got none: {WAY_OUT}.")
+    return text
+
+
+def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> _Errors:
+    """The errors of a text that rows mark one by one."""
+    marked, found = str(columns.marked), []
+    first, source = None, None
+    for row in rows:
+        place = row.cell(marked)
+        text, spans = split_marks(row.text(marked), place)
+        _words(text, place)
+        if first is None:
+            first = text
+        elif text != first:
+            raise InputError(
+                f"Expected the same text in {rows[0].cell(marked)} and {row.unit} {row.number}, which share "
+                f"{', '.join(columns.segment)}, but they differ: {WAY_OUT}, or name more columns in `segment`."
+            )
+        in_source: list[tuple[int, int]] = []
+        if columns.source is not None:
+            source, in_source = split_marks(row.optional_text(columns.source) or "", row.cell(columns.source))
+        severity = as_severity(row.cells.get(columns.severity), row.cell(columns.severity))
+        if severity is None:
+            continue
+        if not spans and not in_source:
+            raise InputError(f"Expected a mark <v>…</v> in {place}, but got none for a {severity} error: {WAY_OUT}.")
+        found += [ErrorSpan(*one, severity) for one in spans or [(len(text.rstrip()),) * 2]]
+    return _Errors(first or "", joined(found), None, True, source or None)
