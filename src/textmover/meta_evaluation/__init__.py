@@ -33,6 +33,15 @@ from textmover.meta_evaluation.agreement.systems import (
     system_agreement,
     system_means,
 )
+from textmover.meta_evaluation.error_spans.agreement import (
+    KindAgreement,
+    SpanAgreement,
+    compare_errors,
+    judge_errors,
+)
+from textmover.meta_evaluation.error_spans.calibration import Reliability
+from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, span_f1
+from textmover.meta_evaluation.error_spans.word_tags import project
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
@@ -72,15 +81,16 @@ from textmover.meta_evaluation.systems.ranking import (
 
 __all__ = [
     "LEVELS", "STATISTICS", "AnnotatorAgreement", "AveragedCorrelation", "BinAgreement", "ComparedSystems",
-    "Correlation", "Decision", "Evaluation", "Exclusion", "Gain", "Interval", "IntervalOptions", "MeanCorrelation",
-    "MetricAgreement", "MetricCorrelations", "MetricScores", "PairCounts", "PermutationTest", "PreferenceAgreement",
-    "Protocol", "RankedSystems", "SoftPairwiseAccuracy", "SystemAgreement", "SystemComparison", "SystemMean",
-    "SystemPair", "TieAgreement", "TieCalibration", "WilliamsTest", "agreement_by_length", "agreement_by_quantile",
-    "annotator_agreement", "averaged_correlation", "bootstrap_gain", "bootstrap_interval", "calibrate_ties",
-    "cohen_kappa", "compare_systems", "correlations", "darr_tau", "evaluate", "fleiss_kappa",
-    "grouped_correlations", "grouped_darr_tau", "krippendorff_alpha", "mean_correlation", "mean_over_groups",
-    "metric_correlations", "pair_counts", "paired_bootstrap", "paired_randomisation", "people",
-    "permutation_p_values", "permutation_test", "preferences_from_ratings", "rank_systems", "ranking_agreement",
-    "significance_clusters", "soft_pairwise_accuracy", "system_agreement", "system_means", "tie_agreement",
-    "williams_test", "williams_test_of_scores",
+    "Correlation", "Decision", "Evaluation", "Exclusion", "Gain", "Interval", "IntervalOptions", "KindAgreement",
+    "MeanCorrelation", "MetricAgreement", "MetricCorrelations", "MetricScores", "PairCounts", "PermutationTest",
+    "PreferenceAgreement", "Protocol", "RankedSystems", "Reliability", "SoftPairwiseAccuracy", "SpanAgreement",
+    "SpanF1", "SystemAgreement", "SystemComparison", "SystemMean", "SystemPair", "TieAgreement", "TieCalibration",
+    "WilliamsTest", "agreement_by_length", "agreement_by_quantile", "annotator_agreement", "averaged_correlation",
+    "bootstrap_gain", "bootstrap_interval", "calibrate_ties", "cohen_kappa", "compare_errors", "compare_systems",
+    "correlations", "darr_tau", "evaluate", "fleiss_kappa", "grouped_correlations", "grouped_darr_tau", "judge_errors",
+    "krippendorff_alpha", "mean_correlation", "mean_over_groups", "metric_correlations", "pair_counts",
+    "paired_bootstrap", "paired_randomisation", "people", "permutation_p_values", "permutation_test",
+    "preferences_from_ratings", "project", "rank_systems", "ranking_agreement", "significance_clusters",
+    "soft_pairwise_accuracy", "span_f1", "system_agreement", "system_means", "tie_agreement", "williams_test",
+    "williams_test_of_scores",
 ]  # fmt: skip

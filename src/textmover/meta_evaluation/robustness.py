@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.results import MetricScores
 from textmover.meta_evaluation.significance.bootstrap import (
     LEAST,
+    UNKNOWN,
     Interval,
     bootstrap_interval,
     draw_counts,
@@ -25,9 +26,6 @@ from textmover.meta_evaluation.significance.bootstrap import (
 from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions
 from textmover.types import InputError, Shown, View, plural
-
-UNKNOWN = Interval(math.nan, math.nan, math.nan)
-"""Value of an undefined figure."""
 
 LEVEL = 0.95
 

@@ -8,7 +8,12 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation.significance import bootstrap
-from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, bootstrap_gain, bootstrap_interval
+from textmover.meta_evaluation.significance.bootstrap import (
+    bootstrap_draws,
+    bootstrap_gain,
+    bootstrap_interval,
+    bootstrap_sums,
+)
 from textmover.meta_evaluation.statistics import scores as score_lists
 from textmover.meta_evaluation.statistics.correlation import averaged_correlation
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
@@ -184,3 +189,35 @@ def test_speed():
     start = time.perf_counter()
     bootstrap_gain(worse, better, human, groups, samples=1000)
     assert time.perf_counter() - start < 10  # 0.4 s on two idle cores
+
+
+def ratio(sums):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {"ratio": sums[..., 0] / sums[..., 1]}
+
+
+def test_sums_of_columns_have_the_interval_of_their_drawn_rows():
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.random(50), rng.random(50) + 1], axis=1)
+    groups = ["x"] * 30 + ["y"] * 20
+    found = bootstrap_sums(columns, groups, ratio, samples=2000)["ratio"]
+    parts = columns[:30], columns[30:]
+    assert found.estimate == pytest.approx(np.mean([one[:, 0].sum() / one[:, 1].sum() for one in parts]))
+    assert found.clusters == (("x", 30), ("y", 20))
+    drawn = [
+        np.mean([ratio(one[rng.integers(len(one), size=len(one))].sum(axis=0))["ratio"] for one in parts])
+        for _ in range(2000)
+    ]
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.01)
+
+
+def test_sums_that_are_not_defined_are_excluded_and_single_rows_have_no_interval():
+    columns = np.array([[1.0, 2.0], [1.0, 0.0], [0.0, 0.0], [2.0, 4.0], [0.0, 0.0], [0.0, 0.0]])
+    found = bootstrap_sums(columns[2:], ["a", "b", "b", "a"], ratio, samples=200)["ratio"]
+    assert (found.estimate, found.excluded, found.clusters) == (0.5, ("a",), (("b", 2),))
+    assert found.low == found.high == 0.5
+    assert 30 < found.undefined < 70, "a quarter of the draws takes the row of zeros twice"
+    single = bootstrap_sums(columns[:1], None, ratio)["ratio"]
+    assert single.estimate == 0.5
+    assert math.isnan(single.low)
+    assert bootstrap_sums(columns[:0], None, ratio) == {}

@@ -1,5 +1,6 @@
 """PERM-BOTH: its p-values, their symmetry and their distribution."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import averaged_correlation, permutation_p_values, permutation_test
-from textmover.meta_evaluation.significance.permutation import p_value_matrix, swap_signs
+from textmover.meta_evaluation.significance.permutation import exchanged_sums, p_value_matrix, swap_signs
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.types import InputError
 
@@ -123,3 +124,30 @@ class TestUndefined:
 def test_bad_input(changed, message):
     with pytest.raises(InputError, match=message):
         permutation_p_values(**{"scores": [[1, 2, 3]] * 2, "human": [1, 2, 3], **changed})
+
+
+def ratio(sums):
+    return {"ratio": sums[..., 0] / sums[..., 1]}
+
+
+def test_exchanged_sums_are_those_of_exchanged_rows():
+    rng = np.random.default_rng(0)
+    columns = rng.random((2, 5, 2)) + np.array([0.1, 1.0])
+    found = exchanged_sums(columns, ["a", "a", "b", "b", "b"], ratio, permutations=4000)["ratio"]
+
+    def difference(swapped):
+        one, two = np.where(swapped[:, None], columns[::-1], columns)
+        parts = [slice(0, 2), slice(2, 5)]
+        return np.mean([np.divide(*one[part].sum(axis=0)) - np.divide(*two[part].sum(axis=0)) for part in parts])
+
+    every = [difference(np.array(one)) for one in itertools.product([False, True], repeat=5)]
+    assert found[0, 1] == pytest.approx(np.mean([one >= every[0] - 1e-12 for one in every]), abs=0.03)
+    assert found[1, 0] == pytest.approx(np.mean([one <= every[0] + 1e-12 for one in every]), abs=0.03)
+    assert np.isnan(found.diagonal()).all()
+
+
+def test_exchanged_sums_of_equal_systems_are_never_different():
+    columns = np.random.default_rng(0).random((1, 20, 2))
+    p_values = exchanged_sums(np.concatenate([columns] * 3), None, ratio, permutations=50)["ratio"]
+    assert p_values[~np.eye(3, dtype=bool)].tolist() == [1.0] * 6
+    assert exchanged_sums(columns, None, ratio) == {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.significance.bootstrap import LEAST, Interval, draw_sums, percentiles
+from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Interval, bootstrap_sums
+from textmover.meta_evaluation.statistics.scores import divided
 from textmover.types import InputError
 
 LABEL_STATISTICS = ("accuracy", "macro_f1", "matthews")
@@ -52,13 +52,14 @@ def bootstrap_labels(
     level: float = 0.95,
 ) -> dict[str, Interval]:
     """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters."""
-    estimates = label_statistics(confusion_matrix(labels, predicted, classes))
+    confusion_matrix(labels, predicted, classes)  # checks them
     cells = np.asarray(labels, dtype=np.int64) * classes + np.asarray(predicted, dtype=np.int64)
 
     def statistics(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        return label_statistics(sums.reshape(len(sums), classes, classes))
+        return label_statistics(sums.reshape(*sums.shape[:-1], classes, classes))
 
-    return _intervals(estimates, np.eye(classes**2)[cells], clusters, statistics, samples, seed, level)
+    sums = _cluster_sums(np.eye(classes**2)[cells], clusters)
+    return bootstrap_sums(sums, None, statistics, samples=samples, seed=seed, level=level)
 
 
 def bootstrap_share(
@@ -66,30 +67,16 @@ def bootstrap_share(
 ) -> Interval:
     """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
-    estimate = values.mean() if len(values) else np.float64(np.nan)
-    columns = np.stack([values, np.ones_like(values)], axis=1)
-    found = _intervals(
-        {"share": estimate}, columns, clusters, lambda sums: {"share": sums[:, 0] / sums[:, 1]}, samples, seed, level
-    )
-    return found["share"]
+    sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
+
+    def share(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        return {"share": divided(sums[..., 0], sums[..., 1])}
+
+    return bootstrap_sums(sums, None, share, samples=samples, seed=seed, level=level).get("share", UNKNOWN)
 
 
-def _intervals(
-    estimates: Mapping[str, np.ndarray],
-    columns: NDArray[np.float64],
-    clusters: Sequence[str],
-    statistics: Callable[[NDArray[np.float64]], Mapping[str, np.ndarray]],
-    samples: int,
-    seed: int,
-    level: float,
-) -> dict[str, Interval]:
-    """Intervals of statistics of the sums of columns; none for items of a single cluster, which every draw takes."""
+def _cluster_sums(columns: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:
     names, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
     sums = np.zeros((len(names), columns.shape[1]))
     np.add.at(sums, owners, columns)
-    ends = dict.fromkeys(estimates, (math.nan, math.nan))
-    if len(names) >= LEAST:
-        drawn = statistics(draw_sums(sums, samples, np.random.default_rng(seed)))
-        ends = {name: percentiles(drawn[name], level) for name in estimates}
-    counted = (("all", len(names)),)
-    return {name: Interval(float(value), *ends[name], clusters=counted) for name, value in estimates.items()}
+    return sums

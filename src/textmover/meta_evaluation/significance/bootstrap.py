@@ -54,6 +54,10 @@ class Interval(NamedTuple):
     clusters: tuple[tuple[str, int], ...] = ()
 
 
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+"""Value of an undefined figure."""
+
+
 class Gain(NamedTuple):
     """By how much the mean correlation over groups rose, with its confidence interval.
 
@@ -275,6 +279,40 @@ def draw_sums(columns: Vector, samples: int, rng: np.random.Generator) -> Vector
     shares = np.full(number, 1 / number)
     parts = [rng.multinomial(number, shares, size=len(range(samples)[rows])) for rows in chunks(samples, number)]
     return np.concatenate([counts.astype(np.float64) @ columns for counts in parts])
+
+
+def bootstrap_sums(
+    columns: Vector,
+    groups: Sequence[str] | None,
+    statistics: Callable[[Vector], Mapping[str, Vector]],
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> dict[str, Interval]:
+    """Statistics of the sums of columns ``[n, C]``, means over groups, with intervals from rows drawn within groups.
+
+    ``statistics`` takes sums ``[…, C]`` and gives values by name, NaN where one is not defined: that group is excluded.
+    """
+    if samples < 0:
+        raise InputError(f"Expected `samples` to be at least 0, but got {samples}: 1000 is usual.")
+    rng = np.random.default_rng(seed)
+    parts = group_positions(groups, len(columns))
+    values = [statistics(columns[rows].sum(axis=0)) for rows in parts.values()]
+    drawn = [statistics(draw_sums(columns[rows], samples, rng)) for rows in parts.values()] if samples else []
+    found = {}
+    for name in values[0] if values else ():
+        estimates = np.array([one[name] for one in values])
+        known = dict(zip(parts, (~np.isnan(estimates)).tolist(), strict=True))
+        clusters = tuple((group, len(rows)) for group, rows in parts.items() if known[group])
+        kept = [one[name] for one, chosen in zip(drawn, known.values(), strict=False) if chosen]
+        ends, undefined = (math.nan, math.nan), 0
+        if kept and min(number for _, number in clusters) >= LEAST:
+            ends = percentiles(known_mean(np.stack(kept), axis=0), level)
+            undefined = int(np.isnan(kept).sum())
+        excluded = tuple(group for group in parts if not known[group])
+        found[name] = Interval(float(known_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
+    return found
 
 
 def percentiles(values: Vector, level: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ Methods.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from textmover.meta_evaluation.statistics.kernel import check_statistic
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
     check_segments,
+    chunks,
     group_positions,
     known_mean,
     several_scores,
@@ -146,6 +147,39 @@ def p_value_matrix(differences: Vector, metrics: int) -> Vector:
         p_values[a, b] = (1 + (permuted >= observed - ROUNDING).sum()) / (1 + len(permuted))
         p_values[b, a] = (1 + (permuted <= observed + ROUNDING).sum()) / (1 + len(permuted))
     return p_values
+
+
+def exchanged_sums(
+    columns: Vector,
+    groups: Sequence[str] | None,
+    statistics: Callable[[Vector], Mapping[str, Vector]],
+    *,
+    permutations: int = 1000,
+    seed: int = 0,
+) -> dict[str, Vector]:
+    """Test statistics of the sums of columns of ``K`` systems ``[K, n, C]``, whose rows are exchanged within groups.
+
+    ``statistics`` takes sums ``[…, C]`` and gives values by name; a group without a value of both systems is excluded.
+
+    Returns:
+        For each statistic the one-sided p-values ``[K, K]`` that system i has a higher value than system j.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.combinations(range(len(columns)), 2))
+    found: dict[str, list[list[Vector]]] = {}  # of each statistic and pair, the differences of each group
+    for rows in group_positions(groups, columns.shape[1]).values():
+        signs = swap_signs(permutations, len(rows), rng)
+        for place, (a, b) in enumerate(pairs):
+            half, shift = (columns[a][rows] + columns[b][rows]) / 2, (columns[a][rows] - columns[b][rows]) / 2
+            parts = [signs[part].astype(np.float64) @ shift for part in chunks(len(signs), len(rows))]
+            middle, moved = half.sum(axis=0), np.concatenate(parts)
+            first, second = statistics(middle + moved), statistics(middle - moved)
+            for name in first:
+                found.setdefault(name, [[] for _ in pairs])[place].append(first[name] - second[name])
+    return {
+        name: p_value_matrix(np.stack([known_mean(np.stack(one), axis=0) for one in several]), len(columns))
+        for name, several in found.items()
+    }
 
 
 def _differences(

@@ -1,0 +1,1 @@
+"""Agreement of marked errors with those that people marked."""

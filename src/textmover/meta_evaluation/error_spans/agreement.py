@@ -1,0 +1,233 @@
+"""Agreement of marked errors with those that people marked: figures, intervals, kinds, calibration and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from textmover.meta_evaluation.error_spans.calibration import (
+    BINS,
+    Reliability,
+    calibration_error,
+    cells_of,
+    equal_mass,
+    reliability,
+)
+from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, ERRORS, check_pairs, figures, segment_sums
+from textmover.meta_evaluation.error_spans.word_tags import Tags, judged_words, project, word_tags
+from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
+from textmover.meta_evaluation.significance.permutation import exchanged_sums
+from textmover.meta_evaluation.statistics.scores import Positions, Vector, group_positions
+from textmover.types import InputError, Shown, View, plural
+from textmover.types.error_spans import MarkedSegment, TextErrors
+
+ALL = "all"
+"""Group of all segments where they are not grouped."""
+
+
+class KindAgreement(NamedTuple):
+    """Errors of one kind.
+
+    Attributes:
+        errors: How many errors people know of.
+        recall: Share of them that a found span overlaps.
+        precision: Share of the spans found in texts of this kind that overlap a known error.
+    """
+
+    errors: int
+    recall: Interval
+    precision: Interval
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpanAgreement(Shown):
+    """Agreement of marked errors with those that people marked.
+
+    Figures, by name: ``mcc_words``, ``mcc_gaps``, ``mcc`` (Matthews correlation of the tags of words, of gaps, of
+    both), ``f1_bad``, ``f1_ok``, ``f1_mult`` (of words), ``span_precision``, ``span_recall``, ``span_f1`` (characters,
+    see :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`), ``span_f1_segments``, ``recall`` and
+    ``precision`` (of whole errors), ``ece`` (expected calibration error of words).
+
+    Attributes:
+        figures: Mean over groups and confidence interval of each figure; NaN where there is nothing to judge.
+        by_group: Figures of each group.
+        by_kind: Errors of each kind, where segments have the group key ``kind``.
+        calibration: Reliability curves of ``words`` and ``gaps``.
+        groups: Number of segments of each group.
+        samples: Bootstrap samples of the intervals.
+        seed: Their seed.
+        level: Their confidence level.
+        labels: Group of each segment.
+        sums: Sums of each segment that the figures follow from, ``[n, C]``.
+    """
+
+    figures: Mapping[str, Interval]
+    by_group: Mapping[str, Mapping[str, float]]
+    by_kind: Mapping[str, KindAgreement]
+    calibration: Mapping[str, Reliability]
+    groups: Mapping[str, int]
+    samples: int
+    seed: int
+    level: float
+    labels: tuple[str, ...]
+    sums: Vector
+
+    def view(self) -> View:
+        """Show each figure with its interval."""
+        size = plural(len(self.labels), "segment")
+        among = f", mean over {plural(len(self.groups), 'group')}" if len(self.groups) > 1 else ""
+        rows = [(name, one.estimate, one.low, one.high) for name, one in self.figures.items()]
+        return View(f"Agreement of marked errors in {size}{among}", ("figure", "value", "low", "high"), rows)
+
+
+def judge_errors(
+    gold: Sequence[MarkedSegment],
+    found: Sequence[TextErrors],
+    group: str | None = None,
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    bins: int = BINS,
+) -> SpanAgreement:
+    """Judge marked errors by their agreement with those that people marked.
+
+    Where gold has words, probabilities are projected onto them (see
+    :func:`~textmover.meta_evaluation.error_spans.word_tags.project`). Where it has none, the words of the marked text
+    are tagged by the spans of both.
+
+    Args:
+        gold: Errors that people marked.
+        found: Errors that a metric marked in the same texts, in the same order.
+        group: Key of the groups that figures are averaged over, such as ``lp``; ``None`` pools all segments.
+        samples: Number of bootstrap samples of segments within groups; 0 leaves the intervals out.
+        seed: Their seed.
+        level: Confidence level of the intervals.
+        bins: Bins of the calibration, about equally full over all segments.
+
+    Raises:
+        InputError: If the texts differ, a segment lacks the group, a span ends behind its text, or there is no segment.
+
+    Reference: Specia et al. (2020), Findings of the WMT 2020 Shared Task on Quality Estimation (task 2).
+
+    Example:
+        >>> from textmover.types.error_spans import ErrorSpan
+        >>> gold = [MarkedSegment("a cat sat", (ErrorSpan(2, 5),), words=((0, 1), (2, 5), (6, 9)))] * 2
+        >>> found = [TextErrors("a cat sat", (ErrorSpan(2, 9),))] * 2
+        >>> one = judge_errors(gold, found).figures
+        >>> [(name, round(one[name].estimate, 3)) for name in ("mcc_words", "f1_mult", "span_f1", "recall")]
+        [('mcc_words', 0.5), ('f1_mult', 0.444), ('span_f1', 0.6), ('recall', 1.0)]
+    """
+    check_pairs(gold, found)
+    if not gold:
+        raise InputError("Expected at least one segment, but got none: give texts whose errors people marked.")
+    if bins < 1:
+        raise InputError(f"Expected at least one bin, but got {bins}: {BINS} are usual.")
+    labels = _labels(gold, group)
+    words, gaps = _judged_probabilities(gold, found)
+    columns = [segment_sums(*pair) for pair in zip(gold, found, strict=True)]
+    sums = np.concatenate([columns, _bin_sums(words, len(gold), bins)], axis=1)
+    drawn: dict[str, Any] = {"samples": samples, "seed": seed, "level": level}
+    parts = group_positions(labels, len(gold))
+    kinds = group_positions([one.groups.get("kind", "") for one in gold], len(gold))
+    return SpanAgreement(
+        figures=bootstrap_sums(sums, labels, all_figures, **drawn),
+        by_group={
+            name: {key: float(one) for key, one in all_figures(sums[rows].sum(axis=0)).items()}
+            for name, rows in parts.items()
+        },
+        by_kind={name: _of_kind(sums[rows], drawn) for name, rows in kinds.items() if name},
+        calibration={
+            name: reliability(cells_of(one.probabilities, one.wrong)[0], bins)
+            for name, one in (("words", words), ("gaps", gaps))
+        },
+        groups={name: len(rows) for name, rows in parts.items()},
+        **drawn,
+        labels=labels,
+        sums=sums,
+    )
+
+
+def compare_errors(
+    agreements: Sequence[SpanAgreement], *, permutations: int = 1000, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Test whether one metric marks errors better than another, by exchanging whole segments within groups.
+
+    Args:
+        agreements: Agreement of ``K`` metrics on the same segments.
+        permutations: Number of permutations.
+        seed: Their seed.
+
+    Returns:
+        For each figure but ``ece``, whose bins differ by metric, one-sided p-values ``[K, K]``: entry ``[i, j]`` is
+        that metric i has a higher figure than metric j.
+
+    Raises:
+        InputError: If the segments differ in number or groups.
+
+    Reference: Deutsch, Dror and Roth (2021), see :mod:`~textmover.meta_evaluation.significance.permutation`.
+    """
+    first = agreements[0].labels if agreements else ()
+    if any(one.labels != first for one in agreements):
+        raise InputError("Expected agreements on the same segments and groups, but got others: judge the same gold.")
+    tables = np.stack([one.sums[:, :COLUMNS] for one in agreements]) if agreements else np.zeros((0, 0, COLUMNS))
+    return exchanged_sums(tables, first, figures, permutations=permutations, seed=seed)
+
+
+def all_figures(sums: Vector) -> dict[str, Vector]:
+    """Figures of summed columns, with the calibration error of the bins behind them."""
+    bins = sums[..., COLUMNS:].reshape(*sums.shape[:-1], -1, 3)
+    return {**figures(sums), "ece": calibration_error(bins)}
+
+
+class _Judged(NamedTuple):
+    """Probabilities of words or gaps, whether they are wrong, and the number of their segment, ``[m]`` each."""
+
+    probabilities: Vector
+    wrong: Tags
+    owners: Positions
+
+
+def _judged_probabilities(gold: Sequence[MarkedSegment], found: Sequence[TextErrors]) -> tuple[_Judged, _Judged]:
+    """Probabilities of all words and all gaps; none of texts that were marked without any."""
+    rows = []
+    for owner, (one, errors) in enumerate(zip(gold, found, strict=True)):
+        if errors.words:
+            words = judged_words(one, errors)
+            rows.append((owner, project(errors, words), word_tags(one.errors, words)))
+    several = []
+    for part in (0, 1):
+        probabilities = np.concatenate([np.zeros(0), *(one[part] for _, one, _ in rows)])
+        wrong = np.concatenate([np.zeros(0, dtype=bool), *(one[part] for _, _, one in rows)])
+        owners = np.repeat([owner for owner, _, _ in rows], [len(one[part]) for _, one, _ in rows]).astype(np.int64)
+        several.append(_Judged(probabilities, wrong, owners))
+    return several[0], several[1]
+
+
+def _bin_sums(judged: _Judged, segments: int, bins: int) -> Vector:
+    """Counts, wrong ones and summed probabilities of each segment in bins of the whole set, ``[n, 3 bins]``."""
+    cells, cell = cells_of(judged.probabilities, judged.wrong)
+    sums = np.zeros((segments, bins, 3))
+    place = judged.owners, equal_mass(cells.counts, bins)[cell]
+    np.add.at(sums, place, np.stack([np.ones(len(cell)), judged.wrong, judged.probabilities], axis=1))
+    return sums.reshape(segments, -1)
+
+
+def _of_kind(sums: Vector, drawn: Mapping[str, Any]) -> KindAgreement:
+    found = bootstrap_sums(sums, None, figures, **drawn)
+    return KindAgreement(int(sums[:, ERRORS].sum()), found["recall"], found["precision"])
+
+
+def _labels(gold: Sequence[MarkedSegment], group: str | None) -> tuple[str, ...]:
+    if group is None:
+        return (ALL,) * len(gold)
+    for place, one in enumerate(gold):
+        if group not in one.groups:
+            raise InputError(
+                f"Expected text {place} (counted from 0) to have the group {group!r}, but got "
+                f"{', '.join(one.groups) or 'none'}: name another, or read its column."
+            )
+    return tuple(one.groups[group] for one in gold)

@@ -1,0 +1,156 @@
+"""Sums of each segment that all figures of a set follow from, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.meta_evaluation.agreement.labels import label_statistics
+from textmover.meta_evaluation.error_spans.word_tags import Tags, judged_words, overlaps, word_tags
+from textmover.meta_evaluation.statistics.scores import Vector, divided
+from textmover.types import InputError, plural
+from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, TextErrors
+
+PARTIAL = 0.5
+"""Credit of a character that was marked with another severity."""
+
+COLUMNS = 17
+"""Sums of a segment: 4 of words, 4 of gaps, 3 of characters, 2 of the segment, 4 of spans."""
+
+ERRORS = 14
+"""Column of the number of errors that people know of."""
+
+
+class SpanF1(NamedTuple):
+    """Agreement of marked characters with those that people marked.
+
+    Attributes:
+        precision: Credit over the characters that were found; NaN where none was.
+        recall: Credit over the characters that people marked; NaN where they marked none.
+        f1: Their harmonic mean; NaN where nothing was marked by anyone.
+        segments: Mean F1 of the segments, 1 for one that neither marked.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    segments: float
+
+
+def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> SpanF1:
+    """Compute the character-level F1 of the WMT span task.
+
+    A character earns 1 where both marked it, 0.5 where with other severities, if those of people are known. Missing
+    words count as the character that they stand before. Characters are pooled over the set.
+
+    Args:
+        gold: Errors that people marked.
+        found: Errors of the same texts.
+
+    Raises:
+        InputError: If the numbers of texts differ or a span ends behind its text.
+
+    Reference: Blain et al. (2023), Findings of the WMT 2023 Shared Task on Quality Estimation, and its scoring script
+    (task 2).
+
+    Example:
+        >>> gold = [MarkedSegment("A cat sat.", (ErrorSpan(2, 6, "major"),), graded=True)]
+        >>> span_f1(gold, [(ErrorSpan(2, 4, "minor"),)])
+        SpanF1(precision=0.5, recall=0.25, f1=0.3333333333333333, segments=0.3333333333333333)
+    """
+    check_pairs(gold, found)
+    sums = sum((_character_sums(one, spans) for one, spans in zip(gold, found, strict=True)), np.zeros(5))
+    values = _span_figures(sums)
+    return SpanF1(*(float(values[name]) for name in SPAN_FIGURES))
+
+
+def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> None:
+    """Make sure that found errors are those of the judged texts."""
+    if len(gold) != len(found):
+        raise InputError(
+            f"Expected the errors of {plural(len(gold), 'text')}, but got those of {len(found)}: mark the same texts "
+            "in the same order."
+        )
+    for place, (one, other) in enumerate(zip(gold, found, strict=True)):
+        if isinstance(other, TextErrors) and other.text != one.hypothesis:
+            raise InputError(
+                f"Expected the errors of text {place} (counted from 0), {one.hypothesis[:40]!r}, but got those of "
+                f"{other.text[:40]!r}: mark the same texts in the same order."
+            )
+        for span in (*one.errors, *other):
+            if span.end > len(one.hypothesis):
+                raise InputError(
+                    f"Expected spans within the {plural(len(one.hypothesis), 'character')} of text {place} (counted "
+                    f"from 0), but got one up to {span.end}: count characters of the text as given."
+                )
+
+
+def segment_sums(gold: MarkedSegment, found: TextErrors) -> Vector:
+    """Return the sums of one segment, ``[COLUMNS]``."""
+    words = judged_words(gold, found)
+    (wrong, missing), (found_wrong, found_missing) = word_tags(gold.errors, words), word_tags(found, words)
+    meet = overlaps(gold.errors, found, words)
+    spans = [meet.any(axis=1).sum(), len(gold.errors), meet.any(axis=0).sum(), len(found)]
+    tables = [_confusion(wrong, found_wrong), _confusion(missing, found_missing)]
+    return np.concatenate([*tables, _character_sums(gold, found), spans]).astype(np.float64)
+
+
+def figures(sums: Vector) -> dict[str, Vector]:
+    """Figures of summed columns ``[…, COLUMNS]``, NaN where there is nothing to judge."""
+    words, gaps = (sums[..., start : start + 4].reshape(*sums.shape[:-1], 2, 2) for start in (0, 4))
+    hits, errors, right, marked = np.moveaxis(sums[..., ERRORS - 1 : COLUMNS], -1, 0)
+    bad, ok = _f1(words, 1), _f1(words, 0)
+    return {
+        "mcc_words": _matthews(words),
+        "mcc_gaps": _matthews(gaps),
+        "mcc": _matthews(words + gaps),
+        "f1_bad": bad,
+        "f1_ok": ok,
+        "f1_mult": bad * ok,
+        **_span_figures(sums[..., 8:13]),
+        "recall": divided(hits, errors),
+        "precision": divided(right, marked),
+    }
+
+
+SPAN_FIGURES = ("span_precision", "span_recall", "span_f1", "span_f1_segments")
+
+
+def _span_figures(sums: Vector) -> dict[str, Vector]:
+    credit, found, gold, f1, segments = np.moveaxis(sums, -1, 0)
+    values = divided(credit, found), divided(credit, gold), divided(2 * credit, found + gold), divided(f1, segments)
+    return dict(zip(SPAN_FIGURES, values, strict=True))
+
+
+def _character_sums(gold: MarkedSegment, found: Sequence[ErrorSpan]) -> Vector:
+    """Credit, characters found, characters that people marked, F1 of the segment, and 1."""
+    ours, theirs = (_severities(spans, len(gold.hypothesis)) for spans in (found, gold.errors))
+    same = (ours & theirs) > 0 if gold.graded else np.ones(len(ours), dtype=bool)
+    credit = np.where(same, 1.0, PARTIAL)[(ours > 0) & (theirs > 0)].sum()
+    marked, known = (ours > 0).sum(), (theirs > 0).sum()
+    return np.array([credit, marked, known, 2 * credit / (marked + known) if marked + known else 1.0, 1.0])
+
+
+def _severities(spans: Sequence[ErrorSpan], length: int) -> NDArray[np.int64]:
+    """A bit for each severity of each character, and of the end of the text."""
+    marks = np.zeros(length + 1, dtype=np.int64)
+    for one in spans:
+        marks[one.start : max(one.end, one.start + 1)] |= 1 << SEVERITIES.index(one.severity)
+    return marks
+
+
+def _confusion(gold: Tags, found: Tags) -> NDArray[np.int64]:
+    """Counts of OK as OK, OK as BAD, BAD as OK, BAD as BAD."""
+    return np.bincount(2 * gold + found, minlength=4)
+
+
+def _matthews(table: Vector) -> Vector:
+    known = table.sum(axis=(-2, -1)) > 0
+    return np.where(known, label_statistics(table)["matthews"], np.nan)
+
+
+def _f1(table: Vector, tag: int) -> Vector:
+    return divided(2 * table[..., tag, tag], table[..., tag, :].sum(axis=-1) + table[..., :, tag].sum(axis=-1))
