@@ -116,6 +116,7 @@ CASES = [
     Case("mode", "both", ("error",)),
     Case("fallback", True, ("signature", "trained"), {"encoder": "MANY"}),
     Case("calibrate", True, ("signature", "trained", "range")),
+    Case("mark_errors", True, ("trained",)),
 ]
 
 
@@ -199,6 +200,7 @@ BAD_VALUES = {
     "learn_temperature": ["yes"],
     "normalize": [None],
     "calibrate": [2],
+    "mark_errors": [2],
     "temperature": [0, -0.1, float("inf"), float("nan"), "0.1", True, None],
     "tolerance": [0.0, "small"],
     "iterations": [0, 1.0, True],

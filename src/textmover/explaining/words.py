@@ -37,21 +37,30 @@ class TokenWords(NamedTuple):
 
 
 def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenWords:
-    """Words of the tokens of a text: joined letters and digits; marks and ideographs are words of their own."""
-    length = int(batch.mask[0].sum())
+    """Words of the tokens of a text, which is a batch by itself; see :func:`words_of_texts`."""
+    return words_of_texts(metric, batch, [text])[0]
+
+
+def words_of_texts(metric: MetricModel, batch: TokenBatch, texts: Sequence[str]) -> list[TokenWords]:
+    """Words of the tokens of texts: joined letters and digits; marks and ideographs are words of their own."""
+    lengths = batch.lengths.tolist()
     if not isinstance(metric.tokenizer, Tokenizer):
-        return _static_words(metric, text, length)
-    offsets = metric.tokenizer.offsets([text])
+        return [_static_words(metric, text, length) for text, length in zip(texts, lengths, strict=True)]
+    offsets = metric.tokenizer.offsets(texts)
     if offsets is None:
         raise InputError(
             "Expected a tokenizer that gives the places of its tokens, but this encoder has another: take one with a "
             "fast tokenizer."
         )
-    special = batch.special[0].tolist()
+    rows = zip(texts, lengths, offsets.tolist(), batch.special.tolist(), strict=True)
+    return [_joined_words(text, places[:length], special[:length]) for text, length, places, special in rows]
+
+
+def _joined_words(text: str, places: Sequence[Sequence[int]], special: Sequence[int]) -> TokenWords:
     words: list[str] = []
     spans: list[Span | None] = []
     of_token = []
-    for (start, end), kind in zip(offsets[0, :length].tolist(), special[:length], strict=True):
+    for (start, end), kind in zip(places, special, strict=True):
         if kind != SpecialToken.NONE:
             words.append(START if kind == SpecialToken.FIRST else END)
             spans.append(None)

@@ -140,6 +140,7 @@ class MetricConfig(Configuration):
     mode: Literal["reference", "source", "both"] = "reference"  # what texts are compared with; needs many languages
     fallback: bool = False  # compare with the source where references are missing, and the other way round
     calibrate: bool = False  # a learned scale and offset that map the score to the human scale
+    mark_errors: bool = False  # a learned head that marks wrong and missing words
 
     def __post_init__(self) -> None:
         """Check every field."""

@@ -16,6 +16,7 @@ from textmover.modules.config import MetricConfig
 from textmover.modules.configured_metric import ConfiguredMetric, SourceCombination, check_pairs
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
+from textmover.modules.errors.head import ErrorHead
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
@@ -57,6 +58,7 @@ class MetricModel(ConfiguredMetric):
         "baseline.",
         "combination.",
         "matching.temperature.",
+        "error_head.",
     )
     """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
 
@@ -73,6 +75,7 @@ class MetricModel(ConfiguredMetric):
         self.calibration = (
             Calibration(falling=config.matching in COSTS and config.output == "distance") if config.calibrate else None
         )
+        self.error_head = ErrorHead(parts.encoder.dimension * self.layers.width_factor) if config.mark_errors else None
         if config.reads_sources:
             self.combination = SourceCombination()
             self.check_sources()
@@ -163,8 +166,8 @@ class MetricModel(ConfiguredMetric):
         return self.encoder.named_parameters()
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of layer mix, temperature, calibration and combination."""
-        for module in (self.layers, self.matching, self.calibration, self.combination):
+        """Named parameters of layer mix, temperature, calibration, combination, and the head that marks errors."""
+        for module in (self.layers, self.matching, self.calibration, self.combination, self.error_head):
             if module is not None:
                 yield from module.named_parameters()
 

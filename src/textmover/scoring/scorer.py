@@ -30,7 +30,7 @@ from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
-from textmover.types import InputError, SegmentMetric, SegmentScores, SourcedReferences, check_choice
+from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import Explanation
@@ -273,6 +273,27 @@ class Scorer(ScorerStatistics):
         from textmover.scoring.explain import explain
 
         return explain(self, hypothesis, reference, source)
+
+    def errors(
+        self, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
+    ) -> MarkedTexts:
+        """Mark the errors of each hypothesis: wrong stretches, and places where words are missing.
+
+        A metric with a head that learned from marked errors marks them by it, any other transport metric by a rule of
+        its plan (:func:`~textmover.modules.errors.head.plan_rule`). Arguments and errors are those of :meth:`score`.
+
+        Returns:
+            For each hypothesis a sequence of :class:`~textmover.types.ErrorSpan`, in characters of the text.
+
+        Example:
+            >>> from textmover import Scorer
+            >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
+            >>> scorer.errors(["It cost 12 euros."], ["It cost 15 euros."])[0].marked()  # doctest: +SKIP
+            'It cost [12] euros.'
+        """
+        from textmover.scoring.errors.marking import mark_errors
+
+        return mark_errors(self, hypotheses, references, sources)
 
     def mbr(
         self,

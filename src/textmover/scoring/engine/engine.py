@@ -8,7 +8,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,12 +20,15 @@ from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import READS, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, compared_texts, plural
+from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
 
 logger = logging.getLogger(__name__)
+
+PairReader = Callable[[Any, Any], Any]
+"""Features of hypotheses and of other texts to what is wanted of the pairs."""
 
 WINDOW = 4096
 """Segments worked on at a time: bounds memory however long the input is."""
@@ -326,18 +329,43 @@ class Engine(TextWork):
             scored.put_flag(name, marked)
         return scored
 
-    def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+    def _match(
+        self, table: TextTable, where: np.ndarray, rows: list[int], read: PairReader | None = None
+    ) -> list[tuple[list[int], Any]]:
+        read = self.metric.pair_scores if read is None else read
         try:
             for attempt in self._attempts(last=len(rows) == 1):
                 with attempt:
-                    scores = self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
+                    found = read(*(table.pad(where[rows, side]) for side in (0, 1)))
         except NoRoomError as error:
             halves = self._halves(len(rows), error)
         else:
-            return [(rows, scores)]
+            return [(rows, found)]
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
-        return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
+        return [one for half in halves for one in self._match(table, where, [rows[place] for place in half], read)]
+
+    def read_pairs(self, pairs: Sequence[tuple[str, str]], read: PairReader) -> tuple[list[Any], dict[str, np.ndarray]]:
+        """Read the features of pairs of texts: a result for each, in order, and their flags, bool ``[n]`` by name.
+
+        ``read`` makes a sequence of as many results of a batch of hypotheses and one of other texts.
+        """
+        results: list[Any] = [None] * len(pairs)
+        with self.lock, scoring_mode(self.metric):
+            table = self._text_table(list(dict.fromkeys(text for pair in pairs for text in pair)), Progress(0, None))
+            if table is None:
+                raise InputError(
+                    "Expected a metric that reads texts one by one, but this one reads them together "
+                    "(centering='batch'): choose another centering."
+                )
+            where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
+            batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
+            match = functools.partial(self._match, table, where, read=read)
+            for part in spread(match, batches, worker_count(self.metric.device)):
+                for rows, found in part:
+                    for row, one in zip(rows, found, strict=True):
+                        results[row] = one
+            return results, pair_flags(*(table.flags(where[:, side]) for side in (0, 1)))
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""

@@ -1,0 +1,136 @@
+"""The head that marks errors: from the evidence of a matching to probabilities of tokens and gaps."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
+from textmover.types import SEVERITIES, TokenEmbeddings
+
+if TYPE_CHECKING:
+    from textmover.modules.metric_model import MetricModel
+
+START_TEMPERATURE = 0.05
+"""Temperature of the shares that tokens send to their partners, where the head begins."""
+
+RULE_TEMPERATURE = 0.05
+"""The same without a head."""
+
+RULE_THRESHOLDS = 0.5, 0.5
+"""Probabilities from which the rule marks words and gaps."""
+
+
+class ErrorLogits(NamedTuple):
+    """Log-odds of errors in ``B`` hypotheses.
+
+    Attributes:
+        wrong: Of each token to be wrong, ``[B, N]``.
+        missing: Of each gap, before a token or behind the last, to lack words, ``[B, N + 1]``.
+        present: Ordinary tokens, bool ``[B, N]``; others mean nothing.
+        between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
+        severity: Of each severity, should the token be wrong, ``[B, N, 3]``; ``None`` where none was learned.
+    """
+
+    wrong: Tensor
+    missing: Tensor
+    present: Tensor
+    between: Tensor
+    severity: Tensor | None = None
+
+
+class ErrorHead(nn.Module):
+    """Marks errors: evidence and projected vectors of each token, seen together with those of its neighbours.
+
+    Two convolutions over three tokens each read the evidence, the token's vector and its partners'. Gaps are read off
+    the two tokens beside them and their own evidence. Log-odds are calibrated on held-out texts, by a scale and an
+    offset for tokens and for gaps; thresholds are those of the largest MCC there.
+
+    Args:
+        dimension: Width ``D`` of token vectors.
+        width: Width of the hidden layers.
+        projected: Width that vectors are projected to.
+    """
+
+    scales: Tensor
+    thresholds: Tensor
+    graded: Tensor
+    fitted: Tensor
+
+    def __init__(self, dimension: int, width: int = 96, projected: int = 32) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.tensor(START_TEMPERATURE).log())
+        self.own, self.partner = nn.Linear(dimension, projected), nn.Linear(dimension, projected)
+        self.near = nn.Conv1d(len(TOKEN_EVIDENCE) + 2 * projected, width, 3, padding=1)
+        self.far = nn.Conv1d(width, width, 3, padding=1)
+        self.wrong = nn.Linear(width, 1)
+        self.severity = nn.Linear(width, len(SEVERITIES))
+        self.gap = nn.Linear(2 * width + len(GAP_EVIDENCE), width)
+        self.missing = nn.Linear(width, 1)
+        self.register_buffer("scales", torch.tensor([[1.0, 0.0], [1.0, 0.0]]))  # scale and offset: tokens, gaps
+        self.register_buffer("thresholds", torch.tensor([0.5, 0.5]))  # probability from which each is marked
+        self.register_buffer("graded", torch.tensor(0.0))  # 1 where severities were learned
+        self.register_buffer("fitted", torch.tensor(0.0))  # 1 once calibrated, after training
+
+    def forward(self, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:
+        """Log-odds of the tokens and gaps of hypotheses against other texts, before calibration."""
+        found = evidence(hypotheses, others, self.log_temperature.exp())
+        present = found.present[:, :, None]
+        vectors = [self.own(found.own), self.partner(found.partners)]
+        hidden = torch.cat([found.tokens, *vectors], dim=2) * present
+        for layer in (self.near, self.far):
+            hidden = nn.functional.gelu(layer(hidden.transpose(1, 2)).transpose(1, 2)) * present
+        beside = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), found.gaps], dim=2)
+        missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
+        severity = self.severity(hidden)
+        return ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity)
+
+    def calibrated(self, logits: ErrorLogits) -> ErrorLogits:
+        """Log-odds whose probabilities are shares of errors on held-out texts, with the severities if learned."""
+        (scale, offset), (gap_scale, gap_offset) = self.scales
+        severity = logits.severity if self.graded > 0 else None
+        return logits._replace(
+            wrong=scale * logits.wrong + offset, missing=gap_scale * logits.missing + gap_offset, severity=severity
+        )
+
+
+def plan_rule(found: Evidence) -> ErrorLogits:
+    r"""Log-odds without training: a token is wrong so far as its partners neither are like it nor give it back.
+
+    :math:`p_j = 1 - \sqrt{\max(\bar S_j, 0)\,\sum_i A_{ij} B_{ij}}` with :math:`\bar S_j = \sum_i A_{ij} S_{ij}`, and
+    for a gap the largest such value of a token of the other text that the gap passes over.
+    """
+    mean, returned = (found.tokens[:, :, TOKEN_EVIDENCE.index(name)] for name in ("mean", "returned"))
+    wrong = 1 - (mean.clamp(min=0) * returned.clamp(min=0)).clamp(min=1e-9).sqrt()
+    missing = found.gaps[:, :, GAP_EVIDENCE.index("most uncovered between")].clamp(min=0)
+    return ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between)
+
+
+def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:
+    """Log-odds of errors by a metric's head, calibrated, or by the rule where it has none."""
+    with torch.autocast(others.vectors.device.type, enabled=False):
+        if metric.error_head is not None:
+            return metric.error_head.calibrated(metric.error_head(hypotheses, others))
+        return plan_rule(evidence(hypotheses, others, RULE_TEMPERATURE))
+
+
+def thresholds_of(metric: MetricModel) -> tuple[float, float]:
+    """Probabilities from which words and gaps are marked."""
+    if metric.error_head is None:
+        return RULE_THRESHOLDS
+    word, gap = metric.error_head.thresholds.tolist()
+    return word, gap
+
+
+def errors_entry(metric: MetricModel) -> str:
+    """Entry of the signature: the rule with its temperature, or the head with a hash of its weights."""
+    if metric.error_head is None:
+        return f"rule-T{RULE_TEMPERATURE:g}"
+    digest = hashlib.sha256()
+    for name, one in sorted(metric.error_head.state_dict().items()):
+        digest.update(name.encode() + one.detach().cpu().numpy().tobytes())
+    return f"head@{digest.hexdigest()[:8]}"

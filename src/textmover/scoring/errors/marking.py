@@ -1,0 +1,168 @@
+"""Mark the errors of texts with a metric: its head, or the rule of its plan where it has none."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from textmover.explaining.words import TokenWords, words_of_texts
+from textmover.modules.errors.head import ErrorLogits, error_logits, errors_entry, thresholds_of
+from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
+from textmover.modules.tokens.text_flags import copied_sources
+from textmover.scoring.errors.spans import error_spans
+from textmover.scoring.scorer_statistics import check_fitted, check_sources
+from textmover.types import (
+    InputError,
+    MarkedTexts,
+    SegmentMetric,
+    Signature,
+    SourcedReferences,
+    TextErrors,
+    TokenEmbeddings,
+    compared_texts,
+)
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+WINDOW = 2048
+"""Segments worked on at a time."""
+
+
+class _Odds(NamedTuple):
+    """Log-odds of the tokens of a hypothesis ``[N]``, its gaps ``[N + 1]``, and severities ``[N, 3]``."""
+
+    wrong: np.ndarray
+    missing: np.ndarray
+    severity: np.ndarray | None
+
+    @property
+    def mass(self) -> float:
+        """Expected number of errors."""
+        return float(_probability(self.wrong).sum() + _probability(self.missing).sum())
+
+
+def mark_errors(
+    scorer: Scorer, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
+) -> MarkedTexts:
+    """Mark the errors of hypotheses; of several references, that counts which leaves the fewest errors."""
+    hypotheses = listed_texts(hypotheses, "hypotheses")
+    grouped = normalize_references(hypotheses, references, sources)
+    _checked(scorer.metric)
+    if sources is not None:
+        check_sources(scorer.metric)
+    scorer = scorer.for_call(hypotheses, grouped)
+    check_fitted(scorer.metric)
+    return mark_fitted(scorer, hypotheses, grouped)
+
+
+def mark_fitted(
+    scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, warn: bool = True
+) -> MarkedTexts:
+    """Mark errors with the statistics as they are; see :func:`mark_errors`."""
+    scorer = scorer.frozen()
+    metric = scorer.metric
+    compared = compared_texts(metric, references)
+    copied = copied_sources(hypotheses, [one.source for one in compared])
+    # A copy says nothing of a translation where there is a reference.
+    compared = [SourcedReferences(one) if mark and one else one for one, mark in zip(compared, copied, strict=True)]
+    texts: list[TextErrors] = []
+    for start in range(0, len(hypotheses), WINDOW):
+        rows = slice(start, start + WINDOW)
+        texts += _marked(scorer, hypotheses[rows], compared[rows], copied[rows])
+    counts: dict[str, int] = {}
+    for one in texts:
+        for name in one.flags:
+            counts[name] = counts.get(name, 0) + 1
+    if warn:
+        scorer.warn(counts)
+    entries = {**scorer.signature.entries, "errors": errors_entry(_checked(metric))}
+    return MarkedTexts(tuple(texts), Signature(entries), counts)
+
+
+def _checked(metric: SegmentMetric) -> MetricModel:
+    """Return a metric that matches words; refuse others, and one whose head has learned nothing."""
+    if isinstance(metric, MetricModel):
+        if metric.error_head is not None and not metric.error_head.fitted > 0:
+            raise InputError(
+                "Expected a head that learned to mark errors, but got a new one: leave `mark_errors` out to mark by "
+                "the plan, or train the head (configs/errors.yaml)."
+            )
+        return metric
+    raise InputError(
+        f"Expected a transport metric to mark errors, but got a {type(metric).__name__}, which does not match words: "
+        "choose a released metric or a preset such as twmd (`textmover list`)."
+    )
+
+
+def _marked(
+    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], copied: np.ndarray
+) -> list[TextErrors]:
+    metric = _checked(scorer.metric)
+    pairs = [(one, text) for one, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
+    with scorer.engine() as engine:
+        odds, flags = engine.read_pairs(pairs, functools.partial(_read, metric))
+    words = words_of_texts(metric, metric.tokenize(list(hypotheses)), hypotheses)
+    thresholds = thresholds_of(metric)
+    found = []
+    place = 0
+    for row, (text, texts) in enumerate(zip(hypotheses, compared, strict=True)):
+        several = odds[place : place + len(texts)]
+        chosen = min(range(len(texts)), key=lambda one: several[one].mass, default=None)
+        sides = [] if chosen is None else [several[chosen]]
+        sides += [] if texts.source is None else [odds[place + len(texts)]]
+        rows = range(place, place + len(texts.texts))
+        flagged = {name for name, marked in flags.items() if marked[rows].any()} | (
+            {"copied"} if copied[row] else set()
+        )
+        found.append(_errors(text, words[row], sides, thresholds, tuple(sorted(flagged))))
+        place = rows.stop
+    return found
+
+
+def _read(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> list[_Odds]:
+    """Log-odds of the errors of each hypothesis of a batch; those of no ordinary token are minus infinity."""
+    logits: ErrorLogits = error_logits(metric, hypotheses, others)
+    wrong = logits.wrong.masked_fill(~logits.present, -np.inf).double().cpu().numpy()
+    missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
+    severity = None if logits.severity is None else logits.severity.softmax(dim=2).double().cpu().numpy()
+    lengths = hypotheses.mask.sum(dim=1).tolist()
+    return [
+        _Odds(wrong[row, :length], missing[row, : length + 1], None if severity is None else severity[row, :length])
+        for row, length in enumerate(lengths)
+    ]
+
+
+def _probability(odds: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-odds))
+
+
+def _errors(
+    text: str, words: TokenWords, sides: Sequence[_Odds], thresholds: tuple[float, float], flags: tuple[str, ...]
+) -> TextErrors:
+    """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text."""
+    places = [place for place, span in enumerate(words.spans) if span is not None]
+    spans = tuple(span for span in words.spans if span is not None)
+    if not places:
+        return TextErrors(text, (), flags=flags)
+    of_token, number = words.of_token, {word: row for row, word in enumerate(places)}
+    tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
+    owners = np.array([number[of_token[token]] for token in tokens])
+    token_odds = np.mean([one.wrong for one in sides], axis=0)[tokens]
+    gap_odds = np.mean([one.missing for one in sides], axis=0)
+    wrong = np.full(len(spans), -np.inf)
+    np.maximum.at(wrong, owners, token_odds)
+    firsts = np.searchsorted(owners, np.arange(len(spans)))
+    missing = np.append(gap_odds[np.array(tokens)[firsts]], gap_odds[tokens[-1] + 1])
+    severities = None
+    if graded := [one.severity for one in sides if one.severity is not None]:
+        by_token = np.mean(graded, axis=0)[tokens]
+        severities = np.zeros((len(spans), by_token.shape[1]))
+        np.add.at(severities, owners, by_token)
+        severities /= np.bincount(owners, minlength=len(spans))[:, None]
+    chances = _probability(wrong), _probability(missing)
+    return TextErrors(text, error_spans(spans, *chances, thresholds, severities), spans, *chances, flags)

@@ -1,0 +1,68 @@
+"""From probabilities of words and gaps to spans: the one rule by which errors are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from textmover.types import SEVERITIES, ErrorSpan, Severity
+
+MASS = {"minor": 1.0, "major": 3.0}
+"""Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
+
+
+def error_spans(
+    words: Sequence[tuple[int, int]],
+    wrong: np.ndarray,
+    missing: np.ndarray,
+    thresholds: tuple[float, float],
+    severities: np.ndarray | None = None,
+) -> tuple[ErrorSpan, ...]:
+    """Mark the errors of a text.
+
+    A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
+    one another are one span, with the gaps between them. Any other gap is a span of no characters, behind the word
+    before it. The confidence of a span is the largest of its probabilities.
+
+    Args:
+        words: First character of each of ``W`` words, and that behind its last.
+        wrong: Probability of each word to be wrong, ``[W]``.
+        missing: Probability that words are missing before each word and behind the last, ``[W + 1]``.
+        thresholds: Probabilities from which words and gaps are marked.
+        severities: Probability of each severity for each word, ``[W, 3]``; by :data:`MASS` if ``None``.
+
+    Returns:
+        The errors by place.
+
+    Example:
+        >>> error_spans([(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))
+        (ErrorSpan(start=2, end=9, severity='major', confidence=0.9),)
+    """
+    marked, gaps = wrong >= thresholds[0], missing >= thresholds[1]
+    found: list[ErrorSpan] = []
+    place = 0
+    while place <= len(words):
+        if gaps[place] and not (0 < place < len(words) and marked[place - 1] and marked[place]):
+            at = words[place - 1][1] if place else words[0][0] if words else 0
+            chance = float(missing[place])
+            found.append(ErrorSpan(at, at, _severity(chance, None), chance))
+        if place == len(words) or not marked[place]:
+            place += 1
+            continue
+        last = place
+        while last + 1 < len(words) and marked[last + 1]:
+            last += 1
+        chances = np.concatenate([wrong[place : last + 1], missing[place + 1 : last + 1][gaps[place + 1 : last + 1]]])
+        learned = None if severities is None else severities[place : last + 1] * wrong[place : last + 1, None]
+        found.append(
+            ErrorSpan(words[place][0], words[last][1], _severity(float(chances.sum()), learned), float(chances.max()))
+        )
+        place = last + 1
+    return tuple(found)
+
+
+def _severity(mass: float, learned: np.ndarray | None) -> Severity:
+    if learned is not None:
+        return SEVERITIES[int(learned.sum(axis=0).argmax())]
+    return next((name for name in SEVERITIES[:2] if mass <= MASS[name]), SEVERITIES[-1])
