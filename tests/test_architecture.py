@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checkpoints": MODELS | {"readers"},
     "explaining": {"functional", "modules", "report", "rome", "types"},
     "scoring": SCORERS - {"scoring"},
-    "metrics": {"checkpoints", "functional", "modules", "scoring", "types"},
+    "metrics": {"checkpoints", "functional", "meta_evaluation", "modules", "scoring", "types"},
     "training": STUDIES | {"metrics"},
     "runs": BASE | {"modules", "readers", "scoring"},
     "experiments": STUDIES,

@@ -13,6 +13,7 @@ from textmover.meta_evaluation.error_spans.calibration import (
     Reliability,
     calibration_error,
     cells_of,
+    check_bins,
     equal_mass,
     reliability,
 )
@@ -124,10 +125,9 @@ def judge_errors(
     check_pairs(gold, found)
     if not gold:
         raise InputError("Expected at least one segment, but got none: give texts whose errors people marked.")
-    if bins < 1:
-        raise InputError(f"Expected at least one bin, but got {bins}: {BINS} are usual.")
+    check_bins(bins)
     labels = _labels(gold, group)
-    words, gaps = _judged_probabilities(gold, found)
+    words, gaps = judged_probabilities(gold, found)
     columns = [segment_sums(*pair) for pair in zip(gold, found, strict=True)]
     sums = np.concatenate([columns, _bin_sums(words, len(gold), bins)], axis=1)
     drawn: dict[str, Any] = {"samples": samples, "seed": seed, "level": level}
@@ -183,7 +183,7 @@ def all_figures(sums: Vector) -> dict[str, Vector]:
     return {**figures(sums), "ece": calibration_error(bins)}
 
 
-class _Judged(NamedTuple):
+class JudgedProbabilities(NamedTuple):
     """Probabilities of words or gaps, whether they are wrong, and the number of their segment, ``[m]`` each."""
 
     probabilities: Vector
@@ -191,8 +191,10 @@ class _Judged(NamedTuple):
     owners: Positions
 
 
-def _judged_probabilities(gold: Sequence[MarkedSegment], found: Sequence[TextErrors]) -> tuple[_Judged, _Judged]:
-    """Probabilities of all words and all gaps; none of texts that were marked without any."""
+def judged_probabilities(
+    gold: Sequence[MarkedSegment], found: Sequence[TextErrors]
+) -> tuple[JudgedProbabilities, JudgedProbabilities]:
+    """Return the probabilities of all words and of all gaps; none of texts that were marked without any."""
     rows = []
     for owner, (one, errors) in enumerate(zip(gold, found, strict=True)):
         if errors.words:
@@ -203,11 +205,11 @@ def _judged_probabilities(gold: Sequence[MarkedSegment], found: Sequence[TextErr
         probabilities = np.concatenate([np.zeros(0), *(one[part] for _, one, _ in rows)])
         wrong = np.concatenate([np.zeros(0, dtype=bool), *(one[part] for _, _, one in rows)])
         owners = np.repeat([owner for owner, _, _ in rows], [len(one[part]) for _, one, _ in rows]).astype(np.int64)
-        several.append(_Judged(probabilities, wrong, owners))
+        several.append(JudgedProbabilities(probabilities, wrong, owners))
     return several[0], several[1]
 
 
-def _bin_sums(judged: _Judged, segments: int, bins: int) -> Vector:
+def _bin_sums(judged: JudgedProbabilities, segments: int, bins: int) -> Vector:
     """Counts, wrong ones and summed probabilities of each segment in bins of the whole set, ``[n, 3 bins]``."""
     cells, cell = cells_of(judged.probabilities, judged.wrong)
     sums = np.zeros((segments, bins, 3))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.statistics.scores import Vector, divided
+from textmover.types import InputError
 
 BINS = 10
 """Bins of a reliability curve."""
@@ -37,6 +38,12 @@ class Reliability(NamedTuple):
     counts: Vector
     error: float
     average_precision: float
+
+
+def check_bins(bins: int) -> None:
+    """Refuse less than one bin."""
+    if bins < 1:
+        raise InputError(f"Expected at least one bin, but got {bins}: {BINS} are usual.")
 
 
 def cells_of(probabilities: ArrayLike, wrong: ArrayLike) -> tuple[Cells, NDArray[np.int64]]:
