@@ -137,3 +137,11 @@ def test_other_texts_are_refused():
     for found, message in cases:
         with pytest.raises(InputError, match=message):
             span_f1(gold, found)
+
+
+def test_a_correlation_needs_both_tags_of_people():
+    gold, found = drawn(0)
+    none = [MarkedSegment(TEXT, (), words=WORDS) for _ in gold]
+    assert np.isnan([summed(none, found)[name] for name in ("mcc_words", "mcc_gaps", "mcc")]).all()
+    silent = [TextErrors(TEXT, ()) for _ in gold]
+    assert [summed(gold, silent)[name] for name in ("mcc_words", "mcc_gaps", "f1_bad")] == [0, 0, 0]

@@ -17,10 +17,12 @@ from textmover.experiments.evaluation.agreement import (
     questions,
 )
 from textmover.experiments.evaluation.given_scores import read_ready
+from textmover.experiments.evaluation.marked_errors import evaluate_marked
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import read_sets, set_files
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
+from textmover.readers.error_spans import marked_description
 from textmover.report import check_jinja, set_title
 from textmover.terminal import progress_bars
 from textmover.types import InputError
@@ -37,6 +39,9 @@ def run(options: argparse.Namespace) -> None:
         return
     if not options.data:
         raise InputError("Expected `--data` to name a file of judged texts, but got none: name one.")
+    if (marked := marked_description(options.set)) is not None:
+        evaluate_marked(options, marked)
+        return
     protocol = chosen_protocol(options)
     metrics = Metrics(options)
     files = set_files(options)

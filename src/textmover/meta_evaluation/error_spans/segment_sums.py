@@ -99,7 +99,7 @@ def segment_sums(gold: MarkedSegment, found: TextErrors) -> Vector:
 
 
 def figures(sums: Vector) -> dict[str, Vector]:
-    """Figures of summed columns ``[…, COLUMNS]``, NaN where there is nothing to judge."""
+    """Figures of summed columns ``[…, COLUMNS]``, NaN where people marked nothing that a figure could tell apart."""
     words, gaps = (sums[..., start : start + 4].reshape(*sums.shape[:-1], 2, 2) for start in (0, 4))
     hits, errors, right, marked = np.moveaxis(sums[..., ERRORS - 1 : COLUMNS], -1, 0)
     bad, ok = _f1(words, 1), _f1(words, 0)
@@ -148,8 +148,8 @@ def _confusion(gold: Tags, found: Tags) -> NDArray[np.int64]:
 
 
 def _matthews(table: Vector) -> Vector:
-    known = table.sum(axis=(-2, -1)) > 0
-    return np.where(known, label_statistics(table)["matthews"], np.nan)
+    both = (table.sum(axis=-1) > 0).all(axis=-1)  # people gave both tags
+    return np.where(both, label_statistics(table)["matthews"], np.nan)
 
 
 def _f1(table: Vector, tag: int) -> Vector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -249,11 +249,7 @@ def _parsed(found: object, origin: str) -> SetDescription:
             f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "
             "`hypothesis: output`."
         )
-    for key in found:
-        if key not in KEYS:
-            close = difflib.get_close_matches(str(key), KEYS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "remove it."
-            raise InputError(f"Expected the keys of {origin} to be among {', '.join(KEYS)}, but got {key!r}: {hint}")
+    check_keys(found, KEYS, origin)
     base = _base(found.pop("based_on", None), origin)
     fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in found.items()}
     if base is None:
@@ -264,7 +260,16 @@ def _parsed(found: object, origin: str) -> SetDescription:
     return dataclasses.replace(base, **fields, origin=origin)
 
 
-def read_field(key: str, value: object, place: str) -> Any:
+def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> None:
+    """Refuse an unknown key of a description."""
+    for key in found:
+        if key not in known:
+            close = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "remove it."
+            raise InputError(f"Expected the keys of {origin} to be among {', '.join(known)}, but got {key!r}: {hint}")
+
+
+def read_field(key: str, value: object, place: str, types: Mapping[str, str] = FIELDS) -> Any:
     """The value of a field from that of its key; ``place`` is its name in errors."""
     if key in ("where", "leave_out"):
         return _filters(value, place)
@@ -274,9 +279,9 @@ def read_field(key: str, value: object, place: str) -> Any:
         if isinstance(value, dict):
             return {_text(name, place): _text(column, place) for name, column in value.items()}
         return {column: column for column in _texts(value, place)}
-    if FIELDS[key].startswith("tuple"):
+    if "tuple" in types[key]:
         return _texts(value, place)
-    return None if value is None and FIELDS[key].endswith("None") else _text(value, place)
+    return None if value is None and types[key].endswith("None") else _text(value, place)
 
 
 def _base(name: object, origin: str) -> SetDescription | None:

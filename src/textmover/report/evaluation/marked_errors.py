@@ -1,0 +1,227 @@
+"""Agreement of marked errors as tables: terminal, Markdown, LaTeX, CSV and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from textmover.meta_evaluation import SpanAgreement, significance_clusters
+from textmover.report.document import (
+    Section,
+    Table,
+    best_rows,
+    csv_text,
+    interval,
+    json_text,
+    latex,
+    markdown,
+    number,
+    pick,
+    print_sections,
+)
+from textmover.report.evaluation.wording import SIGNIFICANT
+from textmover.types import plural
+
+TITLES = {
+    "mcc_words": "MCC words",
+    "mcc_gaps": "MCC gaps",
+    "f1_mult": "F1-mult",
+    "span_f1": "span F1",
+    "ece": "ECE",
+}
+"""Figures of the table, of which all but F1-mult have their interval beside them."""
+
+BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")
+"""Figures of the table of groups."""
+
+VALUE = ("estimate", "low", "high")
+
+
+@dataclass(frozen=True, eq=False)
+class MarkedSet:
+    """Agreement of several metrics with the errors that people marked in one set."""
+
+    name: str
+    agreements: Mapping[str, SpanAgreement]  # of each metric
+    signatures: Mapping[str, str]  # of each metric
+    p_values: Mapping[str, np.ndarray]  # of each figure, ``[K, K]``; none where nothing was tested
+    baseline: str | None  # the metric that the others are compared with
+    permutations: int
+    left_out: int  # rows that could not be used
+    main: str = "mcc_words"  # the figure that ranks the metrics
+
+    @property
+    def ranks(self) -> dict[str, int | None]:
+        """Significance cluster of each metric."""
+        if self.main not in self.p_values:
+            return dict.fromkeys(self.agreements)
+        values = [one.figures[self.main].estimate for one in self.agreements.values()]
+        return dict(zip(self.agreements, significance_clusters(values, self.p_values[self.main]), strict=True))
+
+    def against(self, name: str, figure: str) -> tuple[float, float]:
+        """Gain of a metric over the baseline and its p-value in the direction of the gain; NaN without one."""
+        if self.baseline in (None, name):
+            return math.nan, math.nan
+        values = {one: found.figures[figure].estimate for one, found in self.agreements.items()}
+        gain, names = values[name] - values[str(self.baseline)], list(values)
+        row, column = names.index(name), names.index(str(self.baseline))
+        table = self.p_values.get(figure)
+        return gain, math.nan if table is None else float(table[row, column] if gain > 0 else table[column, row])
+
+
+def format_marked(sets: Sequence[MarkedSet], table_format: str) -> str:
+    """Agreement as Markdown, LaTeX, CSV or JSON; CSV and JSON hold all digits, JSON everything there is."""
+    if table_format == "json":
+        return json_text({"sets": list(map(_entry, sets))})
+    if table_format == "csv":
+        return csv_text([record for one in sets for record in _records(one)])
+    sections = [section for one in sets for section in _sections(one)]
+    return markdown(sections) if table_format == "markdown" else latex(sections)
+
+
+def print_marked(console: Console, sets: Sequence[MarkedSet], *, signatures: bool = True) -> None:
+    """Print the tables of each set."""
+    sections = [section for one in sets for section in _sections(one)]
+    print_sections(console, sections if signatures else [replace(one, signatures=()) for one in sections])
+
+
+def _sections(one: MarkedSet) -> list[Section]:
+    ranked = sorted(one.agreements, key=lambda name: _descending(one.agreements[name].figures[one.main].estimate))
+    signatures = [(name, one.signatures[name]) for name in ranked if one.signatures.get(name)]
+    sections = [Section(one.name, _summary(one, ranked), _remarks(one), signatures)]
+    first = one.agreements[ranked[0]]
+    if len(first.groups) > 1:
+        cells = {
+            (name, group): [found.by_group[group][figure] for figure in BY_GROUP]
+            for group in first.groups
+            for name, found in ((name, one.agreements[name]) for name in ranked)
+        }
+        sections.append(Section(f"{one.name} · by group", _long_table("group", BY_GROUP, cells)))
+    if first.by_kind:
+        cells = {
+            (name, kind): [part.recall.estimate, part.precision.estimate]
+            for kind in first.by_kind
+            for name, part in ((name, one.agreements[name].by_kind[kind]) for name in ranked)
+        }
+        sections.append(Section(f"{one.name} · by kind", _long_table("kind", ("recall", "precision"), cells)))
+    return sections
+
+
+def _descending(value: float) -> float:
+    return math.inf if math.isnan(value) else -value
+
+
+def _summary(one: MarkedSet, ranked: Sequence[str]) -> Table:
+    headers, columns, best = ["metric"], [list(ranked)], set[tuple[int, int]]()
+    level = next(iter(one.agreements.values())).level
+    for figure, title in TITLES.items():
+        found = [one.agreements[name].figures[figure] for name in ranked]
+        values = [-value.estimate if figure == "ece" else value.estimate for value in found]
+        best.update((row, len(headers)) for row in best_rows(values))
+        headers.append(title)
+        columns.append([number(value.estimate) for value in found])
+        if figure != "f1_mult" and any(not math.isnan(value.low) for value in found):
+            headers.append(f"{100 * level:g} % interval")
+            columns.append([interval(value.low, value.high) for value in found])
+        if figure == one.main and one.p_values:
+            headers.append("rank")
+            columns.append(["-" if one.ranks[name] is None else str(one.ranks[name]) for name in ranked])
+        if figure == one.main and one.baseline is not None:
+            headers.append(f"vs. {one.baseline}")
+            columns.append([_gain(one, name, figure) for name in ranked])
+    return Table(headers, list(zip(*columns, strict=True)), best)
+
+
+def _gain(one: MarkedSet, name: str, figure: str) -> str:
+    if name == one.baseline:
+        return "baseline"
+    gain, p_value = one.against(name, figure)
+    mark = (" ↑" if gain > 0 else " ↓") if p_value <= SIGNIFICANT else ""
+    return f"{'+' if gain > 0 else ''}{number(gain)}{mark}"
+
+
+def _long_table(first: str, figures: Sequence[str], cells: Mapping[tuple[str, str], Sequence[float]]) -> Table:
+    """A row for each group and metric, the best value of each group in bold."""
+    rows = [(name, part, *map(number, values)) for (name, part), values in cells.items()]
+    best = set()
+    for part in dict.fromkeys(part for _, part in cells):
+        places = [place for place, row in enumerate(rows) if row[1] == part]
+        table = np.array([cells[rows[place][0], part] for place in places])
+        for column in range(len(figures)):
+            best |= {(places[row], column + 2) for row in best_rows(table[:, column].tolist())}
+    return Table(("metric", first, *(TITLES.get(one, one) for one in figures)), rows, best, texts=2)
+
+
+def _remarks(one: MarkedSet) -> list[str]:
+    found = next(iter(one.agreements.values()))
+    size = plural(len(found.labels), "segment")
+    lines = [f"{size}, mean over {plural(len(found.groups), 'group')}." if len(found.groups) > 1 else f"{size}."]
+    if one.left_out:
+        lines.append(f"Left out: {plural(one.left_out, 'row')} that cannot be used.")
+    if one.p_values:
+        lines.append(
+            f"Rank: by {TITLES[one.main]}; a metric of a lower rank is significantly worse (p ≤ {SIGNIFICANT}, "
+            f"{plural(one.permutations, 'permutation')})."
+        )
+    excluded = {TITLES[figure]: found.figures[figure].excluded for figure in TITLES if found.figures[figure].excluded}
+    lines += [f"{title}: not defined in {', '.join(groups)}." for title, groups in excluded.items()]
+    return lines
+
+
+def _records(one: MarkedSet) -> list[dict[str, Any]]:
+    records = []
+    for name, found in one.agreements.items():
+        record: dict[str, Any] = {"set": one.name, "metric": name, "segments": len(found.labels)}
+        for figure, value in found.figures.items():
+            record |= {figure: value.estimate, f"{figure}_low": value.low, f"{figure}_high": value.high}
+        record |= {"rank": one.ranks[name], "signature": one.signatures.get(name, "")}
+        records.append(record)
+    return records
+
+
+def _entry(one: MarkedSet) -> dict[str, Any]:
+    first = next(iter(one.agreements.values()))
+    return {
+        "set": one.name,
+        "segments": len(first.labels),
+        "groups": first.groups,
+        "left_out": one.left_out,
+        "baseline": one.baseline,
+        "significant": SIGNIFICANT,
+        "bootstrap": pick(first, "samples", "seed", "level"),
+        "permutations": one.permutations,
+        "ranked_by": one.main,
+        "metrics": [
+            {
+                "name": name,
+                "rank": one.ranks[name],
+                "figures": {
+                    figure: pick(value, "estimate", "low", "high", "excluded")
+                    for figure, value in found.figures.items()
+                },
+                "against_baseline": {
+                    figure: dict(zip(("gain", "p_value"), one.against(name, figure), strict=True))
+                    for figure in one.p_values
+                    if one.baseline not in (None, name)
+                },
+                "groups": found.by_group,
+                "kinds": {
+                    kind: {
+                        "errors": part.errors,
+                        "recall": pick(part.recall, *VALUE),
+                        "precision": pick(part.precision, *VALUE),
+                    }
+                    for kind, part in found.by_kind.items()
+                },
+                "calibration": found.calibration,
+                "signature": one.signatures.get(name, ""),
+            }
+            for name, found in one.agreements.items()
+        ],
+        "p_values": one.p_values,
+    }
