@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from textmover.data.error_spans import MarkedBatch
 from textmover.data.labelled import LabelBatch
 from textmover.data.paraphrases import ParaphraseBatch
 from textmover.data.sources import RatingBatch
@@ -18,6 +19,8 @@ def kinds(tokens):
     common = {"positions": torch.tensor([4, 7]), "source": "a source", "joint": 5}
     two = torch.tensor([0, 1])
     yield RatingBatch(hypotheses=tokens, references=tokens, owners=two, ratings=two.double(), **common)
+    targets = {"of_source": two.bool(), "wrong": two.float(), "missing": two.float(), "severity": two}
+    yield MarkedBatch(hypotheses=tokens, references=tokens, **targets, **common)
     yield LabelBatch(texts=(tokens, tokens), labels=two, **common)
     yield ParaphraseBatch(hypotheses=tokens, references=tokens, negatives=tokens, clusters=two[:, None], **common)
     yield ParaphraseBatch(hypotheses=tokens, references=tokens, negatives=None, clusters=two[:, None], **common)

@@ -8,6 +8,7 @@ from textmover.lazy import names_of
 
 if TYPE_CHECKING:
     from textmover.data.datamodule import RatingsDataModule
+    from textmover.data.error_spans import MadeErrorsDataModule, MarkedDataModule
     from textmover.data.generated.acceptability import AcceptabilityDataModule
     from textmover.data.generated.contrasts import ContrastsDataModule, RewordedFile
     from textmover.data.generated.perturbed import PerturbedDataModule
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from textmover.data.mixture import MixtureDataModule
     from textmover.data.overlap import PairFile
     from textmover.data.paraphrases import ParaphrasesDataModule
+    from textmover.readers.error_spans import MarkedColumns, read_marked
     from textmover.readers.judgements import (
         ReadyScores,
         SetDescription,
@@ -36,6 +38,9 @@ __all__ = [
     "ContrastsDataModule",
     "LabelColumns",
     "LabelsDataModule",
+    "MadeErrorsDataModule",
+    "MarkedColumns",
+    "MarkedDataModule",
     "MixtureDataModule",
     "PairFile",
     "ParaphrasesDataModule",
@@ -51,6 +56,7 @@ __all__ = [
     "read_darr",
     "read_judgements",
     "read_lines",
+    "read_marked",
     "read_scores",
     "read_segments",
     "read_tac",
@@ -64,6 +70,9 @@ __getattr__ = names_of(
         "ContrastsDataModule": "textmover.data.generated.contrasts",
         "LabelColumns": "textmover.data.label_tasks",
         "LabelsDataModule": "textmover.data.labelled",
+        "MadeErrorsDataModule": "textmover.data.error_spans",
+        "MarkedColumns": "textmover.readers.error_spans",
+        "MarkedDataModule": "textmover.data.error_spans",
         "MixtureDataModule": "textmover.data.mixture",
         "PairFile": "textmover.data.overlap",
         "ParaphrasesDataModule": "textmover.data.paraphrases",
@@ -79,6 +88,7 @@ __getattr__ = names_of(
         "read_darr": "textmover.readers.judgements",
         "read_judgements": "textmover.readers.judgements",
         "read_lines": "textmover.readers.segments",
+        "read_marked": "textmover.readers.error_spans",
         "read_scores": "textmover.readers.judgements",
         "read_segments": "textmover.readers.segments",
         "read_tac": "textmover.readers.judgements",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -231,7 +231,7 @@ class ParaphrasesDataModule(SourcesDataModule):
 
 def mine_by_overlap(items: Sequence[Paraphrase], count: int) -> list[list[int]]:
     """For each pair the places of the others whose first texts share the most words with its own."""
-    vectors = _tf_idf([item.texts[0] for item in items])
+    vectors = tf_idf([item.texts[0] for item in items])
     return nearest_others(vectors, [item.cluster for item in items], count)
 
 
@@ -270,11 +270,11 @@ def _largest(row: NDArray[np.float64], count: int) -> list[int]:
     return [int(place) for place in places[np.argsort(-values, kind="stable")[:count]]]
 
 
-def _tf_idf(texts: Sequence[str]) -> Any:
+def tf_idf(texts: Sequence[str], words_of: Callable[[str], Sequence[str]] = re.compile(r"\w+").findall) -> Any:
     """Unit tf-idf vectors of the texts' words, a sparse matrix ``[n, V]``."""
     from scipy.sparse import csr_array
 
-    words = [Counter(re.findall(r"\w+", text.casefold())) for text in texts]
+    words = [Counter(words_of(text.casefold())) for text in texts]
     frequency = Counter(word for counted in words for word in counted)
     places = {word: place for place, word in enumerate(frequency)}
     rows = np.repeat(np.arange(len(texts)), [len(counted) for counted in words])

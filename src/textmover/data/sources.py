@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 Tokenize = Callable[[Sequence[str]], TokenBatch]
-"""Texts to token ids: a metric's own ``tokenize``."""
+"""Texts to token ids: a metric's own ``tokenize``, whose tokenizer also knows where tokens stand."""
 
 MIN_SEGMENTS = 3
 """Fewest segments that a correlation is computed of."""

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from textmover.types.segments import InputError
+
 if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
@@ -353,3 +355,14 @@ def _moved(array: np.ndarray, device: torch.device) -> Tensor:
 def _mask(lengths: np.ndarray) -> np.ndarray:
     """True where a text padded to the longest has a token, bool ``[B, L]``."""
     return np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+
+
+def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
+    """Return the character spans of a tokenizer's tokens, int64 ``[B, L, 2]``; refuse one that does not know them."""
+    offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
+    if offsets is None:
+        raise InputError(
+            f"Expected a tokenizer that gives the places of its tokens, but got {type(tokenizer).__name__}: "
+            "take an encoder with a fast tokenizer."
+        )
+    return offsets

@@ -10,11 +10,11 @@ from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.rome.features.words import (
     WordIdf,
     is_word,
-    token_offsets,
     word_spans,
     word_vectors_of_spans,
 )
 from textmover.types import InputError, TokenBatch
+from textmover.types.tokens import token_offsets
 
 TEXTS = ("The cats, walking!", "", "  a zebra\tsat  ", "!?", "tea")
 

@@ -63,17 +63,6 @@ def word_vectors_of_spans(
     return summed / count.clamp(min=1)[:, :, None], count > 0
 
 
-def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Character spans of tokens: :meth:`textmover.modules.tokens.tokenizer.Tokenizer.offsets`."""
-    offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
-    if offsets is None:
-        raise InputError(
-            f"Expected a tokenizer that gives the places of its tokens, but got {type(tokenizer).__name__}: "
-            "take an encoder with a fast tokenizer."
-        )
-    return offsets
-
-
 def _ordinary(batch: TokenBatch) -> Tensor:
     return batch.mask & (batch.special == SpecialToken.NONE)
 

@@ -1,0 +1,205 @@
+"""Plain sentences with made errors whose places are known."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from textmover.data.error_spans.datamodule import marked_source, split_marked
+from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
+from textmover.data.generated.datamodule import ATTEMPTS, SentencesDataModule, check_damage, with_neighbours
+from textmover.data.sources import Source
+from textmover.data.split import HELD_BACK_SHARE
+from textmover.perturbations.clauses import Parse
+from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.phrases import WordPool, mixed
+from textmover.perturbations.severity import shipped_table
+from textmover.readers.error_spans.text_words import text_words
+from textmover.types import InputError, MarkedSegment
+from textmover.types.error_spans import ErrorSpan, Severity
+
+NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them is not finding errors of people."
+
+WRONG = (
+    "number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat", "truncate", "random-word",
+)  # fmt: skip
+"""Kinds of damage that change words at known places."""
+
+CLEAN = ("identity", "synonym", "notation")
+"""Kinds that leave what is said, so that nothing is wrong."""
+
+DEFAULT = (*WRONG[:7], *CLEAN)
+
+BOUNDS = 0.2, 0.5
+"""Severity of the damage, from 0 to 1, from which an error is major, and from which it is critical."""
+
+
+class MadeErrorsDataModule(SentencesDataModule):
+    """Plain sentences as references, and damaged versions of them whose errors are known.
+
+    Args:
+        texts: Files of English sentences, one a line; with ``column`` tables.
+        column: Column of the sentences where the files are tables.
+        split: Split of a hub data set; plain files have none.
+        sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
+        words: Least and greatest number of words of a sentence.
+        versions: Versions of each sentence.
+        types: Kinds of damage and their weights. ``identity``, ``synonym`` and ``notation`` leave what is said and make
+            no error. If None, these, a number, a name, a negation, an opposite, and a word lost, added or replaced have
+            the same weight. Rare kinds come first where they apply.
+        paraphrased: Share of the references that are paraphrased by rules.
+        held_back: Share of the sentences to hold back for validation.
+        batch_size: Texts to a batch, those of all processes together.
+        validation_batch_size: Texts to a batch of validation.
+        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
+            by itself.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
+    """
+
+    parse: Parse | None = None
+    """Parser of references, with which paraphrases change between active and passive."""
+
+    def __init__(
+        self,
+        texts: list[str],
+        column: str | None = None,
+        split: str = "train",
+        sentences: int | None = None,
+        words: tuple[int, int] = (4, 40),
+        versions: int = 2,
+        types: dict[str, float] | None = None,
+        paraphrased: float = 0.3,
+        held_back: float = HELD_BACK_SHARE,
+        batch_size: int = 16,
+        validation_batch_size: int = 64,
+        seed: int | None = None,
+        workers: int = 0,
+    ) -> None:
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(texts, (column, split), sentences, words, (4, 40), held_back, sizes, seed, workers, NOTICE)
+        if not 0 <= paraphrased <= 1:
+            raise InputError(f"Expected `paraphrased` to be a share between 0 and 1, but got {paraphrased}.")
+        self.versions, self.paraphrased = versions, paraphrased
+        self.types = check_damage("types", types, DEFAULT, (*WRONG, *CLEAN))
+
+    def read(self) -> list[Source[Any]]:
+        """Read the sentences and damage them."""
+        _, texts = self._sentences()
+        made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse)
+        training, kept = split_marked(made, self.held_back)
+        way_out = "give more sentences, or change `words`"
+        self._check_sizes("texts", {"training": training, "held-back": kept}, way_out)
+        about = {
+            "sentences": f"{len(texts)} of {self._named}",
+            "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
+        }
+        return [marked_source(self, "made-errors", training, kept, about)]
+
+
+def made_errors(
+    texts: Sequence[str],
+    types: Mapping[str, float],
+    versions: int,
+    seed: int,
+    paraphrased: float = 0.0,
+    parse: Parse | None = None,
+) -> list[MarkedSegment]:
+    """Make damaged versions of English texts whose errors are known, by weighted kinds of damage.
+
+    Each text gets the kinds that apply to it and are farthest behind their weights, so that rare ones, such as numbers,
+    come as often as the texts allow. Segments have the groups ``kind``, and ``reference``: the text is ``given`` or in
+    a ``paraphrase``.
+    """
+    kinds = [kind for kind, weight in types.items() if weight > 0]
+    counts: Counter[str] = Counter()
+    found: list[MarkedSegment] = []
+    for text, pool, rng in with_neighbours(texts, seed):
+        order = sorted(mixed(kinds, rng), key=lambda kind: counts[kind] / types[kind])
+        tries = (_damaged(text, kind, seed + attempt, pool, rng) for attempt in range(ATTEMPTS) for kind in order)
+        made: dict[str, MarkedSegment] = {}
+        for one in tries:
+            if one is not None:
+                made.setdefault(one.hypothesis, one)
+            if len(made) == versions:
+                break
+        counts.update(one.groups["kind"] for one in made.values())
+        found += _compared(text, list(made.values()), paraphrased, seed, rng, parse)
+    return found
+
+
+def _compared(
+    text: str, made: Sequence[MarkedSegment], paraphrased: float, seed: int, rng: Random, parse: Parse | None
+) -> Iterator[MarkedSegment]:
+    """Versions of a text with their reference: the text, or a paraphrase of it."""
+    for one in made:
+        wanted = rng.random() < paraphrased
+        other = reworded(text, seed, parse) if wanted else None
+        groups = {**one.groups, KIND: GIVEN if other is None else PARAPHRASE}
+        yield MarkedSegment(
+            one.hypothesis, one.errors, (text if other is None else other,), None, one.words, True, groups
+        )
+
+
+def _damaged(text: str, kind: str, seed: int, pool: WordPool, rng: Random) -> MarkedSegment | None:
+    degrees, known = shipped_table().degrees(kind), all_perturbations()
+    most = 1 + rng.randrange(len(degrees))
+    tries = (perturb(text, kind, one, seed=seed, pool=pool, perturbations=known) for one in reversed(degrees[:most]))
+    found = next((one for one in tries if one is not None), None)
+    if found is None:
+        return None
+    errors = () if kind in CLEAN else errors_between(text, found.text, severity_of(found.severity))
+    return MarkedSegment(found.text, errors, (text,), None, text_words(found.text), True, {"kind": kind})
+
+
+def severity_of(severity: float) -> Severity:
+    """Severity of an error from that of the damage to its sentence, by :data:`BOUNDS`.
+
+    Example:
+        >>> [severity_of(one) for one in (0.1, 0.2, 0.7)]
+        ['minor', 'major', 'critical']
+    """
+    return "minor" if severity < BOUNDS[0] else "major" if severity < BOUNDS[1] else "critical"
+
+
+def errors_between(text: str, damaged: str, severity: Severity = "major") -> tuple[ErrorSpan, ...]:
+    """Return the errors of a damaged text: other and further words are wrong, and lost ones missing.
+
+    Words are compared without case, and *an* with *a*. Texts of as many words are compared word by word, others by
+    their longest common parts.
+
+    Example:
+        >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake was not frozen.")]
+        [(13, 16)]
+        >>> [(one.start, one.end) for one in errors_between("The big lake froze.", "The lake froze.")]
+        [(3, 3)]
+    """
+    places = text_words(damaged)
+    old, new = ([_key(one[start:stop]) for start, stop in text_words(one)] for one in (text, damaged))
+    found: list[ErrorSpan] = []
+    for start, stop in _changes(old, new):
+        if start < stop:
+            found.append(ErrorSpan(places[start][0], places[stop - 1][1], severity))
+        elif places:
+            at = places[start - 1][1] if start else places[0][0]
+            found.append(ErrorSpan(at, at, severity))
+    return tuple(found)
+
+
+def _changes(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Places of the new words that differ, none of which where old ones were lost."""
+    if len(old) != len(new):
+        codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        return [(start, stop) for tag, _, _, start, stop in codes if tag != "equal"]
+    differ = [one != two for one, two in zip(old, new, strict=True)]
+    runs = [list(run) for changed, run in itertools.groupby(range(len(new)), key=differ.__getitem__) if changed]
+    return [(run[0], run[-1] + 1) for run in runs]
+
+
+def _key(word: str) -> str:
+    word = word.casefold()
+    return "a" if word == "an" else word

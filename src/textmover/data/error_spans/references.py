@@ -1,0 +1,119 @@
+"""Other references than those that errors were marked against: with them overlap alone does not find the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from textmover.data.paraphrases import CHUNK, tf_idf
+from textmover.data.split import normalise_reference
+from textmover.perturbations.clauses import Parse
+from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.phrases import keyed_random
+from textmover.perturbations.severity import shipped_table
+from textmover.readers.error_spans.text_words import text_words
+from textmover.types import InputError, MarkedSegment
+
+GIVEN, PARAPHRASE, OTHER = "given", "paraphrase", "other"
+"""Kinds of references: the one of the row, that in other words, and the closest of another row."""
+
+SAME_MEANING = ("passive", "active", "synonym", "notation")
+"""Perturbations that leave what is said, in the order in which they are applied."""
+
+KIND = "reference"
+"""Group of the kind of reference that a segment has."""
+
+
+def check_kinds(weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Weights of kinds of references; the given ones alone if ``None``."""
+    found = {GIVEN: 1.0} if weights is None else dict(weights)
+    for kind, weight in found.items():
+        if kind not in (GIVEN, PARAPHRASE, OTHER) or not 0 <= weight < float("inf"):
+            raise InputError(
+                f"Expected `references` to give weights of at least 0 to {GIVEN}, {PARAPHRASE} and {OTHER}, but got "
+                f"{kind}: {weight}."
+            )
+    if not any(found.values()):
+        raise InputError("Expected `references` to give some kind a weight above 0, but got none: name one.")
+    return found
+
+
+def with_references(
+    segments: Sequence[MarkedSegment], weights: Mapping[str, float], seed: int, parse: Parse | None = None
+) -> list[MarkedSegment]:
+    """Give each segment a reference of a kind that is drawn by its weight, by the seed and the texts of the segment.
+
+    The kind becomes the group ``reference``. A segment keeps its references where nothing else can be made.
+
+    Args:
+        segments: Segments with references.
+        weights: Weight of each kind: ``given``, ``paraphrase`` (by rules for English), ``other``.
+        seed: Seed of all draws.
+        parse: Makes passives and actives possible.
+    """
+    kinds = [kind for kind, weight in weights.items() if weight > 0]
+    shares = [weights[kind] for kind in kinds]
+    drawn = [_drawn(one, kinds, shares, seed) for one in segments]
+    others = closest_others(segments, [row for row, kind in enumerate(drawn) if kind == OTHER])
+    found = []
+    for row, (one, kind) in enumerate(zip(segments, drawn, strict=True)):
+        text = others.get(row) if kind == OTHER else None
+        if kind == PARAPHRASE:
+            text = reworded(one.references[0], seed, parse)
+        groups = {**one.groups, KIND: GIVEN if text is None else kind}
+        found.append(replace(one, references=one.references if text is None else (text,), groups=groups))
+    return found
+
+
+def _drawn(segment: MarkedSegment, kinds: Sequence[str], shares: Sequence[float], seed: int) -> str:
+    if not segment.references:
+        return GIVEN
+    rng = keyed_random(f"reference {seed}\n{segment.hypothesis}\n{segment.references[0]}")
+    return rng.choices(kinds, shares)[0]
+
+
+def reworded(text: str, seed: int, parse: Parse | None = None) -> str | None:
+    """Return an English text in other words of the same meaning, or ``None`` where no rule applies.
+
+    Example:
+        >>> reworded("We live in a beautiful house with 12 rooms.", 0)
+        'We live in a lovely house with twelve rooms.'
+    """
+    known, table, made = all_perturbations(parse), shipped_table(), text
+    for kind in SAME_MEANING:
+        for degree in reversed(table.degrees(kind) if kind in known else ()):
+            found = perturb(made, kind, degree, seed=seed, perturbations=known)
+            if found is not None:
+                made = found.text
+                break
+    return None if made == text else made
+
+
+def closest_others(segments: Sequence[MarkedSegment], rows: Sequence[int]) -> dict[int, str]:
+    """Return the closest other reference of some segments, as far as one shares a word with theirs.
+
+    Closeness is the cosine of tf-idf vectors of words; other translations of the same source come first by it.
+    """
+    if not rows:
+        return {}
+    texts = [one.references[0] if one.references else "" for one in segments]
+    vectors = tf_idf(texts, _words)
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(map(normalise_reference, texts)))}
+    own = np.array([numbers[normalise_reference(text)] for text in texts])
+    found = {}
+    for start in range(0, len(rows), CHUNK):
+        chunk = np.array(rows[start : start + CHUNK])
+        alike = np.asarray((vectors[chunk] @ vectors.T).todense())
+        alike[own[chunk, None] == own] = 0
+        best = alike.argmax(axis=1)
+        shares = alike[np.arange(len(chunk)), best] > 0
+        found.update({int(row): texts[place] for row, place in zip(chunk[shares], best[shares], strict=True)})
+    return found
+
+
+def _words(text: str) -> list[str]:
+    words = [text[start:stop] for start, stop in text_words(text)]
+    return [word for word in words if any(map(str.isalnum, word))]
