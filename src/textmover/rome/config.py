@@ -41,29 +41,29 @@ class RomeConfig(Configuration):
     kind: Literal["rome"] = "rome"  # class of the metric
     encoder: str = DEFAULT_ENCODER  # gives the word vectors: name on the hub or folder
     revision: str | None = None  # commit or tag of the encoder on the hub; None: its main branch
-    layer: int | None = None  # hidden layer of the word vectors; None: table per encoder
+    layer: int | None = None  # hidden layer of the word vectors; None: the encoder's default
     max_length: int | None = None  # longest text in tokens that has word vectors; None: what the encoder allows
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the encoder's weights and arithmetic
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     parser: str = DEFAULT_PARSER  # released parser, folder, spaCy package, stanza:LANGUAGE, or none
     acceptability: str = DEFAULT_CLASSIFIER  # released classifier, or its folder
-    features: tuple[str, ...] = ("semantic", "syntactic", "acceptability")  # what the scorer sees, in this order
+    features: tuple[str, ...] = ("semantic", "syntactic", "acceptability")  # inputs of the scorer, in this order
     scorer: str = "mean"  # mean, a trained network by name, a file, official, or one to train: new-paper, new-monotone
     variant: Variant = "paper"  # how words are aligned and distances penalised
-    delta: float = 0.6  # cosine that aligned words have to exceed
+    delta: float = 0.6  # least cosine of aligned words
     weights: Literal["uniform", "idf", "tf-idf"] = "tf-idf"  # weight of each word
     idf: Literal["smooth", "plus-one"] = "plus-one"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
     idf_from: Literal["references", "corpus"] = (
         "corpus"  # of each call; or fitted before, which has been done for English
     )
-    balanced: bool = True  # weights of each text sum to 1; else the heavier text's surplus is free
-    theta: float = 0.65  # cosine that words have to exceed to match in the trees
-    change: float = 2.0  # cost of changing a word into another in the trees (the paper: 1); deleting one costs 1
-    ramp: float = 0.05  # width of the range of cosines over which the cost of a change falls; 0 (the paper): a step
-    relations: bool = False  # whether words that match also need the same dependency relation
+    balanced: bool = True  # word weights of each text sum to 1; else surplus weight costs nothing
+    theta: float = 0.65  # least cosine at which words of the trees match
+    change: float = 2.0  # cost of changing a word of a tree (paper: 1), where deleting one costs 1
+    ramp: float = 0.05  # range of cosines around theta over which that cost falls; 0 (paper): a step
+    relations: bool = False  # matching words also need the same dependency relation
     punctuation: Literal["keep", "drop"] = "drop"  # punctuation marks as nodes of the trees
-    most_nodes: int = 400  # words up to which trees are compared as a whole
+    most_nodes: int = 400  # longest text, in words, whose tree is compared whole; longer ones in parts
     multi_reference: Literal["best", "mean"] = "best"  # best of each value, or their mean
-    calibrate: bool = False  # a learned scale and offset that map the score to the human scale
+    calibrate: bool = False  # learn scale and offset, which map the score to the human scale
 
     def __post_init__(self) -> None:
         """Check every field."""

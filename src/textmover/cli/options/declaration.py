@@ -84,7 +84,7 @@ def add_options(
         elif line in ("one of:", "exactly one of:"):
             place = group.add_mutually_exclusive_group(required=line != "one of:")
         elif line == "metric fields":
-            more.append("--help-metric: fields of the metric, such as --layer 4")
+            more.append("--help-metric: metric fields (--model twmd --layer 4)")
             parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
             if fields:
                 from textmover.scoring.field_flags import add_field_options  # brings PyTorch along
@@ -241,7 +241,8 @@ def fields_help(program: str) -> str:
     from textmover.scoring.field_flags import add_field_options
 
     shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
-    add_field_options(shown.add_argument_group("fields of the metric", "They override those of --model."), shown=True)
+    about = "They override the fields of a preset. A trained metric allows those that leave its weights unchanged."
+    add_field_options(shown.add_argument_group("fields of the metric", about), shown=True)
     return shown.format_help()
 
 

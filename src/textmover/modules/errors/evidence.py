@@ -16,7 +16,7 @@ LOWEST = -1e4
 """Logit of what takes no part: finite, so that a text without tokens has gradients."""
 
 FARTHEST = 4.0
-"""Largest jump, in tokens, that is told from a larger one."""
+"""Largest jump, in tokens, that differs from a larger one."""
 
 EDGE = 0.25
 """Softness of the bounds between two places, in tokens."""
