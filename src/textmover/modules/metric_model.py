@@ -216,7 +216,7 @@ class MetricModel(ConfiguredMetric):
         """
         check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
-            hypotheses, references = self._pair_features(hypotheses, references)
+            hypotheses, references = self.pair_features(hypotheses, references)
         if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
             raise TypeError(
                 "Expected hypotheses and references both as token batches or both as token embeddings, but got "
@@ -328,7 +328,7 @@ class MetricModel(ConfiguredMetric):
         config = saved.override(**overrides)
         return cls(config, reassemble(config, folder, entries["encoder"]))
 
-    def _pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
+    def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Features of both sides from one pass through the encoder."""
         hypotheses, references = embedded_alike(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])

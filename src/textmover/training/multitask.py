@@ -11,6 +11,7 @@ from torch import Tensor
 
 from textmover.checkpoints.classifier import save_classifier
 from textmover.checkpoints.training_run import metric_entry
+from textmover.data.error_spans import MarkedSource
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
@@ -20,6 +21,7 @@ from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
+from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask
 from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights, checked_masks
 from textmover.training.tasks.task import Task
@@ -29,6 +31,7 @@ KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
     RatedSource: ("ratings", ("losses", "signals", "mask_references", "mask_sources")),
     LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),
     ParaphraseSource: ("paraphrases", ("temperature",)),
+    MarkedSource: ("marked errors", ()),
 }
 """Name and options of each kind of source."""
 
@@ -128,14 +131,17 @@ class MultiTaskModule(StageModule):
                 f"Expected `tasks` to give options for the sources {', '.join(sources)}, but got {unknown[0]!r}: name "
                 "one of them."
             )
-        if any(isinstance(source, RatedSource) for source in sources.values()):
-            self._calibrate()
+        self._add_heads(
+            calibrate=any(isinstance(source, RatedSource) for source in sources.values()),
+            mark_errors=any(isinstance(source, MarkedSource) for source in sources.values()),
+        )
         super().setup(stage)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another metric; outside of a trainer, take its calibration head without the data."""
-        if self._trainer is None and metric_entry(checkpoint, "the checkpoint")["config"].get("calibrate"):
-            self._calibrate()
+        if self._trainer is None:
+            config = metric_entry(checkpoint, "the checkpoint")["config"]
+            self._add_heads(**{name: bool(config.get(name)) for name in ("calibrate", "mark_errors")})
         super().on_load_checkpoint(checkpoint)
 
     def options_of(self, source: Source[Any]) -> TaskOptions:
@@ -145,7 +151,7 @@ class MultiTaskModule(StageModule):
     def build_task(self, source: Source[Any]) -> Task[Any]:
         """The task that goes with the kind of a source."""
         if type(source) not in KINDS:
-            raise InputError(f"Expected sources of ratings, labels or paraphrases, but {source.name} is none of them.")
+            raise InputError(f"Expected sources of ratings, labels, paraphrases or marked errors, but {source.name} is none of them.")
         kind, allowed = KINDS[type(source)]
         options = self.options_of(source)
         wrong = [name for name in options.given if name not in allowed]
@@ -161,6 +167,8 @@ class MultiTaskModule(StageModule):
             check_batches(source, losses, options.signals or {})
             masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
             return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
+        if isinstance(source, MarkedSource):
+            return ErrorTask(source, main=not any(isinstance(task, ErrorTask) for task in self.tasks.values()))
         if isinstance(source, LabelledSource):
             return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))
         paraphrases: Any = source  # the kind that is left
@@ -190,16 +198,20 @@ class MultiTaskModule(StageModule):
                 classifier = task.classifier(self.metric)
                 save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
 
-    def _calibrate(self) -> None:
-        """Give the metric a calibration head, which shares everything else with the metric that has none."""
+    def _add_heads(self, **wanted: bool) -> None:
+        """Give the metric the heads that are wanted and not there; all else is shared with the metric without them."""
         metric = self.metric
-        if metric.config.calibrate:
+        missing = {name: True for name, one in wanted.items() if one and not getattr(metric.config, name, False)}
+        if not missing:
             return
         if not isinstance(metric, MetricModel):
-            raise InputError(f"Expected a transport metric to learn ratings with, but got {type(metric).__name__}.")
-        calibrated = MetricModel(metric.config.override(calibrate=True), metric.parts)
-        calibrated.load_state_dict(metric.state_dict(), strict=False)
-        self.metric = calibrated.to(self.device).train()
+            raise InputError(
+                "Expected a transport metric to learn ratings or marked errors with, but got "
+                f"{type(metric).__name__}: choose a preset of `textmover list`."
+            )
+        widened = MetricModel(metric.config.override(**missing), metric.parts)
+        widened.load_state_dict(metric.state_dict(), strict=False)
+        self.metric = widened.to(self.device).train()
 
     def _refit(self) -> None:
         """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 START_TEMPERATURE = 0.05
 """Temperature of the shares that tokens send to their partners, where the head begins."""
 
-RULE_TEMPERATURE = 0.05
+RULE_TEMPERATURE = 0.02
 """The same without a head."""
 
-RULE_THRESHOLDS = 0.5, 0.5
+RULE_THRESHOLDS = 0.6, 0.4
 """Probabilities from which the rule marks words and gaps."""
 
 
@@ -88,6 +88,13 @@ class ErrorHead(nn.Module):
         missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
         severity = self.severity(hidden)
         return ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity)
+
+    @torch.no_grad()
+    def take_calibration(self, kind: int, scale: float, offset: float, threshold: float) -> None:
+        """Take scale, offset and threshold for tokens (0) or gaps (1)."""
+        self.scales[kind] = torch.tensor([scale, offset])
+        self.thresholds[kind] = threshold
+        self.fitted.fill_(1.0)
 
     def calibrated(self, logits: ErrorLogits) -> ErrorLogits:
         """Log-odds whose probabilities are shares of errors on held-out texts, with the severities if learned."""

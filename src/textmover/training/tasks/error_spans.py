@@ -1,0 +1,172 @@
+"""Learning to mark errors: which tokens are wrong, and where words are missing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torchmetrics import Metric
+
+from textmover.data.error_spans import MarkedBatch, MarkedSource
+from textmover.modules.errors.head import ErrorHead, ErrorLogits
+from textmover.training.sharding import joint_values
+from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+
+REACH = 12.0
+"""Largest log-odds that are told from larger ones."""
+
+BINS = 480
+"""Bins of log-odds, from which probabilities are calibrated and thresholds chosen."""
+
+NEWTON_STEPS = 50
+"""Most steps of the fit of scale and offset."""
+
+KINDS = ("words", "gaps")
+"""Rows of counts, scales and thresholds."""
+
+
+class _Counts(Metric):
+    """Counts tokens and gaps by their log-odds, right and wrong ones apart, and the items that they are of."""
+
+    full_state_update = False
+
+    counts: Tensor
+    items: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.add_state("counts", torch.zeros(len(KINDS), 2, BINS, dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state("items", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, kind: int, logits: Tensor, targets: Tensor) -> None:
+        """Take in log-odds ``[…]`` and targets of the same shape, of which those that are NaN are not counted."""
+        judged = ~targets.isnan()
+        places = ((logits[judged].clamp(-REACH, REACH) + REACH) / (2 * REACH) * (BINS - 1)).round().long()
+        for label in (0, 1):
+            self.counts[kind, label] += torch.bincount(places[targets[judged] == label], minlength=BINS)
+
+    def compute(self) -> Tensor:
+        """Counts, int64 ``[2, 2, BINS]``: words and gaps, right and wrong, by log-odds."""
+        return self.counts
+
+
+class ErrorTask(Task[MarkedSource]):
+    r"""The errors of one source, by binary cross entropy of tokens and of gaps.
+
+    The loss of a text is the mean of :math:`-y \log p - (1 - y) \log(1 - p)` over its tokens, the same over its gaps,
+    and, where severities are given, the cross entropy of those of its wrong tokens; the loss of a batch is the mean over
+    texts. Each validation calibrates the head of the metric on the part that is held back: scale and offset of its
+    log-odds by maximum likelihood (Platt 1999), and the thresholds of the largest Matthews correlation.
+    """
+
+    collector = _Counts
+
+    def __init__(self, source: MarkedSource, *, main: bool) -> None:
+        super().__init__(source)
+        self.main = main  # whether the head is calibrated on this source
+        self._head: tuple[ErrorHead, ...] = ()  # in a tuple, so that its weights do not become the task's
+
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Note whether severities will be learned."""
+        if any(one.graded for one in self.source.items):
+            metric.error_head.graded.fill_(1.0)
+        self.prepared.fill_(True)
+
+    def loss(self, metric: Any, batch: MarkedBatch) -> Tensor:
+        """Mean over the texts of the batch of all processes."""
+        found = _logits(metric, batch)
+        losses = _mean_loss(found.wrong, batch.wrong) + _mean_loss(found.missing, batch.missing)
+        graded = batch.severity >= 0
+        if found.severity is not None and bool(graded.any()):
+            targets = batch.severity.clamp(min=0)
+            by_token = cross_entropy(found.severity.transpose(1, 2), targets, reduction="none")
+            losses = losses + (by_token * graded).sum(dim=1) / graded.sum(dim=1).clamp(min=1)
+        return joint_values(losses, batch.joint).mean()
+
+    def collect(self, part: str, metric: Any, batch: MarkedBatch) -> None:
+        """Count the log-odds of a batch."""
+        check_fitted(metric)
+        self._head = (metric.error_head,)
+        found, counts = _logits(metric, batch), self._collected[part]
+        for kind, (logits, targets) in enumerate(((found.wrong, batch.wrong), (found.missing, batch.missing))):
+            counts.update(kind, logits, targets)
+        counts.items += len(batch)
+
+    def judge(self, part: str) -> Judgement | None:
+        """Matthews correlation of words (by tokens) and gaps at the best thresholds; calibrates the head."""
+        collected = self._collected[part]
+        counts = collected.compute().cpu().double()
+        if int(collected.items) < len(self.source.parts[part]) or not self._head:
+            return None
+        values, lines = {}, [f"  {'':6}       n   errors     MCC  threshold"]
+        for kind, name in enumerate(KINDS):
+            scale, offset = fit_odds(counts[kind])
+            threshold, mcc = best_threshold(counts[kind], scale, offset)
+            total, wrong = int(counts[kind].sum()), int(counts[kind, 1].sum())
+            lines.append(f"  {name:6} {total:8,d} {wrong:8,d}  {mcc:6.4f}     {threshold:6.4f}")
+            values["mcc" if name == "words" else f"{name}_mcc"] = mcc
+            if self.main and part == next(iter(self.source.parts)):
+                self._head[0].take_calibration(kind, scale, offset, threshold)
+        return Judgement(values, "\n".join(lines), counts)
+
+
+def _logits(metric: Any, batch: MarkedBatch) -> ErrorLogits:
+    """Log-odds of a batch before calibration."""
+    features = metric.pair_features(batch.hypotheses, batch.references)
+    with torch.autocast(features[0].vectors.device.type, enabled=False):
+        found: ErrorLogits = metric.error_head(*features)
+    return found
+
+
+def _mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross entropy of each text ``[B]``, the mean over what is judged; 0 where nothing is."""
+    judged = ~targets.isnan()
+    losses = binary_cross_entropy_with_logits(logits, targets.nan_to_num(), reduction="none")
+    return (losses * judged).sum(dim=1) / judged.sum(dim=1).clamp(min=1)
+
+
+def odds_of_bins() -> Tensor:
+    """Log-odds that the bins stand for, float64 ``[BINS]``."""
+    return torch.linspace(-REACH, REACH, BINS, dtype=torch.float64)
+
+
+def fit_odds(counts: Tensor) -> tuple[float, float]:
+    r"""Scale and offset of log-odds by maximum likelihood, from counts of right and wrong ones ``[2, BINS]``.
+
+    Newton's method on :math:`\sum_i \log(1 + e^{-y_i(\alpha x_i + \beta)})` with a weak pull to 1 and 0, which stands
+    alone where all are right or all are wrong.
+
+    Reference: Platt 1999.
+    """
+    odds, total = odds_of_bins(), counts.sum(dim=0)
+    design = torch.stack([odds, torch.ones_like(odds)], dim=1)
+    start = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    found = start.clone()
+    for _ in range(NEWTON_STEPS):
+        chance = (design @ found).sigmoid()
+        gradient = design.T @ (total * chance - counts[1]) + (found - start)
+        curvature = (design * (total * chance * (1 - chance))[:, None]).T @ design + torch.eye(2, dtype=torch.float64)
+        step = torch.linalg.solve(curvature, gradient)
+        found = found - step
+        if float(step.abs().max()) < 1e-9:
+            break
+    scale, offset = found.tolist()
+    return (scale, offset) if scale > 0 and math.isfinite(scale + offset) else (1.0, 0.0)
+
+
+def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, float]:
+    """Probability from which marking has the largest Matthews correlation with the truth, and that correlation."""
+    right, wrong = (one.flip(0).cumsum(0).flip(0) for one in counts)  # at least the bin's log-odds
+    totals = counts.sum(dim=1)
+    marked = right + wrong
+    left = totals.sum() - marked
+    top = wrong * (totals[0] - right) - right * (totals[1] - wrong)
+    bottom = (marked * left * totals[0] * totals[1]).sqrt()
+    values = torch.where(bottom > 0, top / bottom.clamp(min=1e-12), 0.0)
+    best = int(values.argmax())
+    step = 2 * REACH / (BINS - 1)
+    edge = float(odds_of_bins()[best]) - step / 2
+    return 1 / (1 + math.exp(-(scale * edge + offset))), float(values[best])
