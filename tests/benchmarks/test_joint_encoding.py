@@ -85,7 +85,7 @@ def read_by_huggingface(encoder, hypotheses, references, limit=128):
 def test_each_text_has_the_vectors_of_its_stretch_of_the_joint_sequence(build, tiny_encoder, limit):
     metric = build("joint", max_length=limit)
     with torch.no_grad():
-        sides = metric._pair_features(*tokens(metric))
+        sides = metric.pair_features(*tokens(metric))
     ids, _, vectors, owners = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES, limit)
     for owner, side in ((1, sides[0]), (0, sides[1])):
         for row, kinds in enumerate(owners):

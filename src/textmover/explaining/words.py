@@ -67,6 +67,8 @@ def _joined_words(text: str, places: Sequence[Sequence[int]], special: Sequence[
         else:
             while start < end and text[start].isspace():  # some tokens begin with the space before their word
                 start += 1
+            while end < len(text) and start < end and unicodedata.category(text[end])[0] == "M":
+                end += 1  # a mark over the last character, which tokenizers take off
             last = spans[-1] if spans else None
             if last is not None and _joins(text, last, start):
                 start, end = last[0], max(last[1], end)

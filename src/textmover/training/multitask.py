@@ -151,7 +151,9 @@ class MultiTaskModule(StageModule):
     def build_task(self, source: Source[Any]) -> Task[Any]:
         """The task that goes with the kind of a source."""
         if type(source) not in KINDS:
-            raise InputError(f"Expected sources of ratings, labels, paraphrases or marked errors, but {source.name} is none of them.")
+            raise InputError(
+                f"Expected sources of ratings, labels, paraphrases or marked errors, but {source.name} is none of them."
+            )
         kind, allowed = KINDS[type(source)]
         options = self.options_of(source)
         wrong = [name for name in options.given if name not in allowed]
@@ -168,6 +170,7 @@ class MultiTaskModule(StageModule):
             masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
             return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
         if isinstance(source, MarkedSource):
+            source.mode, source.fallback = getattr(self.metric, "mode", "reference"), self.metric.fallback
             return ErrorTask(source, main=not any(isinstance(task, ErrorTask) for task in self.tasks.values()))
         if isinstance(source, LabelledSource):
             return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))

@@ -116,9 +116,9 @@ def _marked(
         sides = [] if chosen is None else [several[chosen]]
         sides += [] if texts.source is None else [odds[place + len(texts)]]
         rows = range(place, place + len(texts.texts))
-        flagged = {name for name, marked in flags.items() if marked[rows].any()} | (
-            {"copied"} if copied[row] else set()
-        )
+        flagged = {name for name, marked in flags.items() if marked[rows].any()}
+        flagged |= {"copied"} if copied[row] else set()
+        flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
         found.append(_errors(text, words[row], sides, thresholds, tuple(sorted(flagged))))
         place = rows.stop
     return found

@@ -57,9 +57,9 @@ class ErrorTask(Task[MarkedSource]):
     r"""The errors of one source, by binary cross entropy of tokens and of gaps.
 
     The loss of a text is the mean of :math:`-y \log p - (1 - y) \log(1 - p)` over its tokens, the same over its gaps,
-    and, where severities are given, the cross entropy of those of its wrong tokens; the loss of a batch is the mean over
-    texts. Each validation calibrates the head of the metric on the part that is held back: scale and offset of its
-    log-odds by maximum likelihood (Platt 1999), and the thresholds of the largest Matthews correlation.
+    and the cross entropy of the severities of its wrong tokens, where these are given. The loss of a batch is the mean
+    over its texts. Each validation calibrates the head of the metric on the part that is held back: scale and offset of
+    its log-odds by maximum likelihood (Platt 1999), and the thresholds of the largest Matthews correlation.
     """
 
     collector = _Counts

@@ -1,0 +1,131 @@
+"""Evidence of errors, worked out by hand; the rule and the head that read it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from textmover.modules import MetricConfig, MetricModel
+from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence
+from textmover.modules.errors.head import ErrorHead, ErrorLogits, plan_rule
+from textmover.types import TokenEmbeddings
+
+
+def text(*axes: int, size: int = 8, padding: int = 0, dtype: torch.dtype = torch.float32) -> TokenEmbeddings:
+    """A text between two special tokens, each of whose tokens is an axis."""
+    ids = torch.tensor([[100, *axes, 101] + [0] * padding])
+    mask = torch.arange(ids.shape[1])[None] < len(axes) + 2
+    special = torch.zeros_like(ids, dtype=torch.int8)
+    special[0, 0], special[0, len(axes) + 1] = 1, 2
+    vectors = torch.nn.functional.one_hot(ids.clamp(max=size - 1), size).to(dtype) * mask[:, :, None]
+    return TokenEmbeddings(vectors, mask, special, ids)
+
+
+def of_tokens(name: str, *sides: TokenEmbeddings) -> list[float]:
+    found = evidence(*sides, 0.05)
+    return found.tokens[0, found.present[0], TOKEN_EVIDENCE.index(name)].tolist()
+
+
+def of_gaps(name: str, *sides: TokenEmbeddings) -> list[float]:
+    found = evidence(*sides, 0.05)
+    return found.gaps[0, found.between[0], GAP_EVIDENCE.index(name)].tolist()
+
+
+TOKENS = {
+    "best of equal texts": ("best", (0, 1, 2), (0, 1, 2), [1, 1, 1]),
+    "best of a wrong token": ("best", (0, 5, 2), (0, 1, 2), [1, 0, 1]),
+    "all comes back": ("returned", (0, 1, 2), (0, 1, 2), [1, 1, 1]),
+    "half comes back to a repeated token": ("returned", (0, 0, 1), (0, 1), [0.5, 0.5, 1]),
+    "stands in the other text": ("same written", (0, 5), (0, 1), [1, 0]),
+    "steps within equal texts": ("step behind", (0, 1, 2), (0, 1, 2), [0, 0, 0]),
+    "a token is passed over": ("step behind", (0, 2), (0, 1, 2), [0.25, 0]),
+    "order is turned": ("step before", (1, 0), (0, 1), [0.25, -0.5]),
+}
+GAPS = {
+    "nothing between": ("most uncovered between", (0, 1), (0, 1), [0, 0, 0]),
+    "lost in the middle": ("most uncovered between", (0, 2), (0, 1, 2), [0, 0.78, 0]),
+    "neighbours match the edges": ("most uncovered within", (0, 2), (0, 1, 2), [0, 0.5, 0]),
+    "lost at the start": ("most uncovered within", (1, 2), (0, 1, 2), [0.5, 0, 0]),
+    "lost at the end": ("most uncovered within", (0, 1), (0, 1, 2), [0, 0, 0.5]),
+    "two are passed over": ("jump", (0, 3), (0, 1, 2, 3), [0, 0.5, 0]),
+}
+
+
+@pytest.mark.parametrize(("name", "hypothesis", "other", "wanted"), TOKENS.values(), ids=TOKENS)
+def test_evidence_of_tokens(name, hypothesis, other, wanted):
+    assert of_tokens(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=0.01)
+
+
+@pytest.mark.parametrize(("name", "hypothesis", "other", "wanted"), GAPS.values(), ids=GAPS)
+def test_evidence_of_gaps(name, hypothesis, other, wanted):
+    assert of_gaps(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=0.03)
+
+
+def test_the_rule_marks_what_has_no_partner_and_what_is_missing():
+    logits = plan_rule(evidence(text(0, 5, 2), text(0, 1, 2, 3), 0.05))
+    wrong, missing = logits.wrong[0].sigmoid(), logits.missing[0].sigmoid()
+    assert wrong[1:4].round().tolist() == [0, 1, 0]
+    assert missing[1:5].argmax() == 3, "behind the last"
+
+
+def batch_of(*texts: TokenEmbeddings) -> TokenEmbeddings:
+    return TokenEmbeddings(*(torch.cat([getattr(one, name) for one in texts]) for name in NAMES))
+
+
+NAMES = "vectors", "mask", "special", "input_ids"
+
+
+@pytest.fixture
+def head() -> ErrorHead:
+    torch.manual_seed(0)
+    return ErrorHead(8).eval()
+
+
+def test_marks_depend_on_no_padding_and_no_other_text(head):
+    alone = head(text(0, 5, 2), text(0, 1, 2))
+    hypotheses = batch_of(text(0, 5, 2, padding=3), text(1, 2, 3, 4, 5, 6))
+    together = head(hypotheses, batch_of(text(0, 1, 2, padding=2), text(6, 5, 4, 3, 2)))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one[0], other[0, : one.shape[1]], atol=1e-6, rtol=0)
+
+
+def test_gradients_reach_vectors_and_temperature(head):
+    head = head.double()
+    sides = [text(*axes, dtype=torch.float64) for axes in ((0, 5, 2), (0, 1, 2, 3))]
+
+    def values(hypothesis: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        found = head(replace(sides[0], vectors=hypothesis), replace(sides[1], vectors=other))
+        return torch.cat([found.wrong[found.present], found.missing[found.between]])
+
+    inputs = [(one.vectors + 0.1 * torch.rand_like(one.vectors)).requires_grad_() for one in sides]
+    assert torch.autograd.gradcheck(values, inputs)
+    values(*inputs).sum().backward()
+    assert head.log_temperature.grad is not None
+    assert head.log_temperature.grad != 0
+
+
+@pytest.mark.parametrize("sides", [((), (0, 1)), ((0, 1), ()), ((), ())], ids=["hypothesis", "reference", "both"])
+def test_a_text_without_tokens_has_finite_evidence(sides, head):
+    found = head(*(text(*axes) for axes in sides))
+    assert all(torch.isfinite(one).all() for one in found)
+    assert not (sides[0] == () and found.present.any())
+
+
+def test_calibration_moves_probabilities_alone(head):
+    head.take_calibration(0, 2.0, -1.0, 0.3)
+    head.take_calibration(1, 1.0, 0.5, 0.6)
+    logits = ErrorLogits(*(torch.tensor([[0.0, 1.0]]),) * 2, *(torch.ones(1, 2, dtype=torch.bool),) * 2, None)
+    found = head.calibrated(logits)
+    assert found.wrong.tolist() == [[-1.0, 1.0]]
+    assert found.missing.tolist() == [[0.5, 1.5]]
+    assert head.thresholds.tolist() == pytest.approx([0.3, 0.6])
+
+
+def test_a_head_changes_no_score(tiny_encoder):
+    texts = ["the dog went home", "a cat sat there"], ["the dog ran home", "a cat sat on the table"]
+    scores = []
+    for mark_errors in (False, True):
+        metric = MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder), mark_errors=mark_errors)).eval()
+        with torch.no_grad():
+            scores.append(metric(*map(metric.tokenize, texts)).score.tolist())
+    assert scores[0] == scores[1]

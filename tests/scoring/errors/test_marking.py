@@ -1,0 +1,113 @@
+"""Scorer.errors: the same spans whatever stands around them, and clear refusals."""
+
+import unicodedata
+from dataclasses import replace
+
+import pytest
+
+from textmover import MetricConfig, MetricModel, Scorer
+from textmover.rome import RomeConfig, RomeMetric
+from textmover.types import InputError
+
+PAIRS = [
+    ("the small dog went to the street", "the small dog went to the house"),
+    ("she bought bread", "she bought bread and milk yesterday evening"),
+    ("a cat", "a cat"),
+    ("", "a cat"),
+    ("rain", ""),
+    ("yes, he will walk!", "no, he will not walk!"),
+]
+
+
+@pytest.fixture(scope="module")
+def scorer(tiny_encoder) -> Scorer:
+    return Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder), layer=0)).eval())
+
+
+def test_a_text_is_marked_alike_in_any_company(scorer):
+    together = scorer.errors([one for one, _ in PAIRS], [other for _, other in PAIRS])
+    for (hypothesis, reference), found in zip(PAIRS, together, strict=True):
+        (alone,) = scorer.errors([hypothesis], [reference])
+        assert [replace(one, confidence=1) for one in alone] == [replace(one, confidence=1) for one in found]
+        assert alone.words == found.words
+        # Similarities keep to 1e-7; the rule divides them by its temperature.
+        assert alone.word_probabilities == pytest.approx(found.word_probabilities, abs=1e-5)
+        assert alone.gap_probabilities == pytest.approx(found.gap_probabilities, abs=1e-5)
+
+
+def test_wrong_words_are_marked_and_equal_texts_are_not(scorer):
+    found = scorer.errors([one for one, _ in PAIRS], [other for _, other in PAIRS])
+    assert found[0].marked() == "the small dog went to the [street]"
+    assert [len(found[2]), found[3].flags, found[4].flags] == [0, ("empty",), ("empty",)]
+    assert [one.text[span.start : span.end] for one in found[4:5] for span in one] == ["rain"], "no partner at all"
+    assert found.counts == {"empty": 2}
+    assert str(found.signature).endswith("errors:rule-T0.02")
+
+
+CHANGES = {
+    "space behind": lambda text: f"{text} \n ",
+    "space before": lambda text: f"  {text}",
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+}
+WRITTEN = ["the café sold tea 😀 to me", "a naïve man read 书 at night", "👩‍👩‍👧 went home", "résumé, in the garden"]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("text", WRITTEN)
+def test_spans_name_the_same_words_however_a_text_is_written(scorer, text, change):
+    reference = "the dog sold bread at night"
+    plain, changed = (scorer.errors([one], [reference])[0] for one in (text, change(text)))
+    named = [[unicodedata.normalize("NFC", one.text[a:b]) for a, b in one.words] for one in (plain, changed)]
+    marked = [
+        [unicodedata.normalize("NFC", one.text[span.start : span.end]) for span in one] for one in (plain, changed)
+    ]
+    assert named[0] == named[1]
+    assert marked[0] == marked[1]
+    assert "".join(named[0]) == "".join(text.split()), "every character but white space is of a word"
+
+
+def test_of_several_references_the_closest_counts(scorer):
+    hypothesis, near, far = "the dog went home", "the dog went home", "a red tree stood by the river"
+    several, alone, other = scorer.errors([hypothesis] * 3, [[far, near], near, far])
+    assert several.word_probabilities == pytest.approx(alone.word_probabilities, abs=1e-5)
+    assert other.word_probabilities.sum() > alone.word_probabilities.sum()
+
+
+def test_with_the_source_both_sides_count(tiny_multilingual):
+    metrics = {
+        mode: Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_multilingual), mode=mode, layer=0)).eval())
+        for mode in ("reference", "source", "both")
+    }
+    hypothesis, reference, source = ["the dog went home"], ["the dog ran home"], ["the cat went home"]
+    odds = {}
+    for mode, one in metrics.items():
+        given = {"references": reference} if mode != "source" else {}
+        found = one.errors(hypothesis, sources=None if mode == "reference" else source, **given)[0]
+        chances = found.word_probabilities
+        odds[mode] = [float(x) for x in (chances / (1 - chances))]
+    for reference_odds, source_odds, both in zip(*odds.values(), strict=True):
+        assert both == pytest.approx((reference_odds * source_odds) ** 0.5, rel=1e-4)
+
+
+REFUSED = {
+    "unequal numbers": (lambda one: one.errors(["a", "b"], ["a"]), "Expected"),
+    "sources that nobody reads": (lambda one: one.errors(["a"], ["a"], ["b"]), "many languages"),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_marked_is_refused(scorer, call, said):
+    with pytest.raises(InputError, match=said):
+        call(scorer)
+
+
+def test_a_metric_that_matches_no_words_is_refused(tiny_encoder):
+    rome = RomeMetric.from_config(RomeConfig(encoder=str(tiny_encoder), features=("semantic",))).eval()
+    with pytest.raises(InputError, match="Expected a transport metric to mark errors, but got a RomeMetric"):
+        Scorer(rome).errors(["a"], ["b"])
+
+
+def test_a_head_that_learned_nothing_is_refused(tiny_encoder):
+    fresh = Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder), mark_errors=True)).eval())
+    with pytest.raises(InputError, match="a head that learned to mark errors, but got a new one"):
+        fresh.errors(["a"], ["b"])

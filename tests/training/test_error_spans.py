@@ -1,0 +1,128 @@
+"""Marking errors is learned: calibration, thresholds, and a run from tagged words to marked texts."""
+
+import csv
+import random
+
+import numpy as np
+import pytest
+import torch
+from labelled_runs import fit
+from scipy.optimize import minimize
+from textmover.data.error_spans import MarkedDataModule
+
+from textmover import Scorer
+from textmover.readers.error_spans import MarkedColumns
+from textmover.scoring import save_checkpoint
+from textmover.training import MultiTaskModule, OptimizerConfig
+from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
+from textmover.types import ErrorSpan
+
+WORDS = ["the", "dog", "small", "old", "she", "book", "tea", "warm", "water", "house", "street", "red"]
+WRONG = ["seven", "blue"]
+
+
+@pytest.fixture
+def counts() -> torch.Tensor:
+    """Right and wrong ones by log-odds, which overstate by two and are shifted."""
+    generator = torch.Generator().manual_seed(3)
+    odds = odds_of_bins()
+    total = (2000 * torch.exp(-0.5 * (odds / 3) ** 2)).round()
+    wrong = (total * (0.5 * odds - 0.8).sigmoid() + torch.rand(BINS, generator=generator)).floor().clamp(max=total)
+    return torch.stack([total - wrong, wrong])
+
+
+def test_scale_and_offset_are_those_of_maximum_likelihood(counts):
+    odds = odds_of_bins().numpy()
+
+    def loss(given):
+        values = given[0] * odds + given[1]
+        pull = 0.5 * ((given[0] - 1) ** 2 + given[1] ** 2)
+        return (counts[0].numpy() * np.logaddexp(0, values) + counts[1].numpy() * np.logaddexp(0, -values)).sum() + pull
+
+    wanted = minimize(loss, [1.0, 0.0], method="BFGS").x
+    found = fit_odds(counts.double())
+    assert found == pytest.approx(wanted, abs=1e-3)
+    assert found == pytest.approx((0.5, -0.8), abs=0.05)
+
+
+def test_the_threshold_is_that_of_the_largest_correlation(counts):
+    odds, (right, wrong) = odds_of_bins(), counts.double()
+
+    def correlation(place: int) -> float:
+        marked = torch.arange(BINS) >= place
+        truth = torch.cat([torch.zeros(BINS), torch.ones(BINS)])
+        weights, said = torch.cat([right, wrong]), torch.cat([marked, marked]).double()
+        return float(np.nan_to_num(np.cov(truth, said, aweights=weights, ddof=0)[0, 1] / np.prod([
+            np.sqrt(np.average((one - np.average(one, weights=weights)) ** 2, weights=weights)) for one in (truth, said)
+        ])))  # fmt: skip
+
+    threshold, mcc = best_threshold(counts.double(), 1.0, 0.0)
+    all_of_them = [correlation(place) for place in range(1, BINS)]
+    assert mcc == pytest.approx(max(all_of_them), abs=1e-9)
+    edge = float(odds[1 + int(np.argmax(all_of_them))]) - REACH / (BINS - 1)
+    assert threshold == pytest.approx(1 / (1 + np.exp(-edge)), abs=1e-9)
+
+
+def test_all_right_leaves_the_odds_alone():
+    assert fit_odds(torch.stack([torch.zeros(BINS), torch.zeros(BINS)]).double()) == (1.0, 0.0)
+
+
+def write_tags(path, n: int, seed: int = 0):
+    """Texts in which one of two words is always wrong, and a word of the reference is lost now and then."""
+    draw = random.Random(seed)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t")
+        writer.writerow(["hypothesis", "reference", "hypothesis_tokens", "tags"])
+        for _ in range(n):
+            reference = draw.sample(WORDS, 6)
+            hypothesis, tags = list(reference), ["OK"] * 13
+            if draw.random() < 0.7:
+                place = draw.randrange(6)
+                hypothesis[place], tags[2 * place + 1] = draw.choice(WRONG), "BAD"
+            if draw.random() < 0.5:
+                place = draw.randrange(1, 5)
+                if tags[2 * place + 1] == "OK":
+                    del hypothesis[place], tags[2 * place + 1 : 2 * place + 3]
+                    tags[2 * place] = "BAD"
+            writer.writerow([" ".join(hypothesis), " ".join(reference), " ".join(hypothesis), " ".join(tags)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("errors")
+    data = MarkedDataModule([str(write_tags(folder / "tags.tsv", 260))], columns=MarkedColumns(), held_back=0.25)
+    module = MultiTaskModule(
+        overrides={"encoder": str(tiny_encoder), "layer": 1},
+        optimizer=OptimizerConfig(learning_rate=1e-3, head_learning_rate=1e-2),
+        bfloat16="no",
+    )
+    fit(module, data, epochs=6)
+    module.finish()
+    return module
+
+
+def test_errors_are_marked_after_training(trained, tmp_path):
+    values = trained.validation["held-back"].values
+    assert values["mcc"] > 0.8
+    assert values["gaps_mcc"] > 0.3
+    save_checkpoint(trained.metric, tmp_path / "metric", card="")
+    texts = ["the old dog seven warm tea", "she small water red book"], [
+        "the old dog house warm tea", "she small water red book"
+    ]  # fmt: skip
+    found = Scorer.from_pretrained(tmp_path / "metric").errors(*texts)
+    assert [(one.start, one.end) for one in found[0]] == [(12, 17)]
+    assert not found[1]
+    assert found.signature.entries["errors"].startswith("head@")
+    again = Scorer(trained.metric).errors(*texts)
+    assert [one.spans for one in again] == [one.spans for one in found], "as in training"
+
+
+def test_probabilities_are_shares(trained):
+    """Over many texts, words that are wrong with a probability of p are wrong in about p of cases."""
+    (source,) = trained.trainer.datamodule.sources.values()
+    items = source.parts["held-back"]
+    found = Scorer(trained.metric).errors([one.hypothesis for one in items], [one.references for one in items])
+    expected = sum(one.word_probabilities.sum() for one in found)
+    happened = sum(isinstance(error, ErrorSpan) and not error.missing for one in items for error in one.errors)
+    assert expected == pytest.approx(happened, rel=0.15)
