@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,6 +124,13 @@ def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: Token
         if metric.error_head is not None:
             return metric.error_head.calibrated(metric.error_head(hypotheses, others))
         return plan_rule(evidence(hypotheses, others, RULE_TEMPERATURE))
+
+
+def by_rule(metric: MetricModel) -> MetricModel:
+    """Return a metric that shares all with another but its head, so that it marks by the rule."""
+    found = copy.copy(metric)
+    found._modules = {**metric._modules, "error_head": None}
+    return found
 
 
 def thresholds_of(metric: MetricModel) -> tuple[float, float]:

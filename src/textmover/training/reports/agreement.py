@@ -15,6 +15,8 @@ from textmover._version import __version__
 from textmover.checkpoints.folder import METRIC_USAGE
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
+from textmover.data.error_spans import MarkedSource
+from textmover.data.error_spans.source import as_segment
 from textmover.data.sources import RatedSource
 from textmover.markdown import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.agreement.labels import (
@@ -23,8 +25,11 @@ from textmover.meta_evaluation.agreement.labels import (
     confusion_matrix,
     label_statistics,
 )
+from textmover.meta_evaluation.error_spans.agreement import judge_errors
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, few_to_draw
 from textmover.modules.devices import evaluating
+from textmover.modules.errors.head import by_rule
+from textmover.scoring.errors.marking import mark_fitted
 from textmover.scoring.scorer import Scorer
 from textmover.training.stage import StageModule
 from textmover.training.tasks.classification import ClassificationTask
@@ -89,12 +94,15 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     """Judge every part of the tasks that have no ratings, with so many draws of the bootstrap."""
     labels: list[StatisticRow] = []
     partners: list[StatisticRow] = []
+    errors: list[StatisticRow] = []
     batches: set[int] = set()
     start: Any = None
     for source, part in data.judged:
         task, name = module.tasks[source.name], data.label(source, part)
         if isinstance(task, ClassificationTask):
             labels += _label_rows(task, module.metric, part, name, samples)
+        if isinstance(source, MarkedSource):
+            errors += _error_rows(source, module.metric, part, name, samples)
         if isinstance(task, ContrastiveTask):
             start = module.untrained() if start is None else start
             partners.append(_partner_row(task, start, module.metric, part, name, samples))
@@ -104,6 +112,7 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     reports = [
         TaskReport("Classes told", "Beside always saying the most frequent class.", "most frequent", labels),
         TaskReport("Partners found", note, "untrained", partners),
+        TaskReport("Errors marked", "Beside the rule of the plan, which learns nothing.", "rule", errors),
     ]
     return [one for one in reports if one.rows]
 
@@ -118,6 +127,23 @@ def _label_rows(task: ClassificationTask, metric: Any, part: str, name: str, sam
     after = bootstrap_labels(labels, predicted.tolist(), classes, clusters, samples=samples)
     return [
         StatisticRow(name, len(items), statistic, float(before[statistic]), value) for statistic, value in after.items()
+    ]
+
+
+MARKED = {"mcc_words": "MCC of words", "mcc_gaps": "MCC of gaps", "span_f1": "F1 of characters", "ece": "error of p"}
+"""Statistics of marked errors, and their names in reports."""
+
+
+def _error_rows(source: MarkedSource, metric: Any, part: str, name: str, samples: int) -> list[StatisticRow]:
+    items = source.parts[part]
+    texts = [one.hypothesis for one in items], [as_segment(one).compared for one in items]
+    before, after = (
+        judge_errors(items, tuple(mark_fitted(Scorer(one), *texts, warn=False)), samples=samples)
+        for one in (by_rule(metric), metric)
+    )
+    return [
+        StatisticRow(name, len(items), told, before.figures[statistic].estimate, after.figures[statistic])
+        for statistic, told in MARKED.items()
     ]
 
 
