@@ -19,6 +19,7 @@ COMMANDS = {
     "rank": ("rank", "--hypotheses", "h.txt", "r.txt", "--references", "r.txt", "--samples", 20, "--trials", 20,
              "--format", "json", "--output"),
     "explain": ("explain", "a cat", "the cat", "--format", "json", "--output"),
+    "errors": ("errors", "a cat", "the cat", "--format", "jsonl", "--output"),
     "robustness": ("robustness", "-i", "r.txt", *KINDS, "--output"),
     "robustness --keep": ("robustness", "-i", "r.txt", *KINDS, "--keep"),
     "perturb": ("perturb", "-i", "r.txt", "--types", "drop", "--format", "tsv", "--output"),

@@ -58,6 +58,8 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("score", "--on-error", "textmover.readers.streams:OnError"),
         ("score", "--missing-references", "textmover.readers.streams:MissingReferences"),
         ("explain", "--format", "textmover.report.explanation.output:FORMATS"),
+        ("errors", "--format", "textmover.report.errors.output:FORMATS"),
+        ("errors", "--fail-on", "textmover.types:SEVERITIES"),
         ("compare", "--format", "textmover.cli.commands.compare:SUFFIXES"),
         ("rank", "--format", "textmover.cli.commands.rank:SUFFIXES"),
         ("rank", "--test", "textmover.meta_evaluation.systems.ranking:RankTest"),

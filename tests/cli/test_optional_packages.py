@@ -13,6 +13,7 @@ jinja2 report evaluate --data rated.csv --report r
 jinja2 report compare --hypotheses hyp.txt ref.txt --references ref.txt --output c.html
 jinja2 report rank --data systems.csv --system-column s --output r.html
 jinja2 report explain -i hyp.txt ref.txt --output e.html
+jinja2 report errors -i hyp.txt ref.txt --output e.html
 optuna search search --config r.yaml --space s.yaml --output o
 gradio app app
 zstandard zstd score -i hyp.txt ref.txt --output s.tsv.zst

@@ -13,6 +13,7 @@ COMMANDS = {
     "score": ("score", "-i"),
     "table": ("score", "--data-format", "jsonl", "--data"),
     "explain": ("explain", "-i"),
+    "errors": ("errors", "-i"),
 }
 
 

@@ -183,6 +183,31 @@ CASES = {
         --lines all | like 3, 1-20 or 5-, but got 'all'
         --lines 1-2 --output a.png | one line for a picture
         --output r.txt | got the input r.txt""",
+    "errors": """
+         | a hypothesis and a reference, but got no texts
+        a | but got 1 text: put each into quotation marks
+        a b -i h.txt r.txt | either two texts or files
+        -i h.txt | h.txt alone
+        -i h.txt short.txt | 2 in h.txt, 1 in short.txt
+        -t h.txt r.txt -r r.txt | the texts of one system, but got 2
+        -r r.txt | `--references` together with --hypotheses
+        -i h.txt gone.txt | gone.txt
+        -i h.txt r.txt --output r.txt | got the input r.txt
+        -i h.txt r.txt --keep-columns id | `--keep-columns` together with --data
+        --data ratings.tsv --keep-columns lp | together with jsonl or tsv, but got text
+        --data ratings.tsv --keep-columns text --format jsonl | without text, a column of the output""",
+    "errors a b": """
+        --split x | `--split` together with --data
+        --fail-on bad | Expected --fail-on to be one of minor, major, critical, but got bad
+        --least-confidence 2 | `--least-confidence` to be from 0 to 1, but got 2
+        --least-confidence nan | --least-confidence to be a finite number
+        --output a.csv | .txt, .jsonl, .ndjson, .tsv, .html
+        --output a.html --format tsv | a name for tsv
+        --output . | got the folder
+        --encoder encoder --output /dev/full --format html | No space left
+        --encoder encoder --model twmd --sources c | sources
+        --encoder encoder --model twmd --centering batch | reads them together
+        --model nope | a preset, but got 'nope'""",
     "mbr": """
          | Expected one of -i/-t/--input, --data, but got none
         -i samples.txt | Expected `--num-candidates` where all candidates are in one file

@@ -27,6 +27,7 @@ from textmover.runs.termination import heeding_termination
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),
     "explain": ("commands.explain", "show which words match and what each adds to the score"),
+    "errors": ("commands.errors", "mark the wrong words of texts, and where words are missing"),
     "compare": ("commands.compare", "compare systems on the same references, with significance tests"),
     "mbr": ("commands.mbr", "choose the best of several candidates by minimum Bayes risk"),
     "rank": ("commands.rank", "rank systems; systems that do not differ significantly share a rank"),
@@ -91,9 +92,9 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command with what stands behind ``textmover``, that of this process if ``None``.
 
-    Returns the exit code: 0, 1 for `compare --fail-if-worse`, 2 for unusable input, 130 after an interruption, 143
-    after SIGTERM where that is heeded. Ends after ``--help`` and ``--version``, and with 2 for arguments that do not
-    exist.
+    Returns the exit code: 0, 1 for `compare --fail-if-worse` and `errors --fail-on`, 2 for unusable input, 130 after an
+    interruption, 143 after SIGTERM where that is heeded. Ends after ``--help`` and ``--version``, and with 2 for
+    arguments that do not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()

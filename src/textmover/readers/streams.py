@@ -155,6 +155,31 @@ class TableFile(_Reading):
                 raise
 
 
+@dataclass(frozen=True)
+class GivenTexts(_Reading):
+    """One row of texts that were given themselves, in the place of files."""
+
+    texts: tuple[str, ...]  # the hypothesis and its references
+    source: str | None = None  # what the hypothesis translates
+    hypotheses: tuple[str, ...] = ("the hypothesis",)
+    references: tuple[str, ...] = ()
+    on_error: OnError = "stop"
+    missing_references: MissingReferences | None = None
+    paths: tuple[str, ...] = ()
+    _position: Position = field(default_factory=Position, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.texts) < 2 and (self.source is None or not self.texts):
+            raise InputError(
+                f"Expected a hypothesis and a reference, but got {len(self.texts) or 'no'} "
+                f"text{'' if len(self.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
+            )
+
+    def __iter__(self) -> Generator[Row, None, None]:
+        """Give the row."""
+        yield Row(1, self.texts[:1], SourcedReferences(self.texts[1:], self.source))
+
+
 def left_out(problem: InputError, number: int, on_error: OnError, missing: MissingReferences | None) -> Row:
     """A row that is left out because of a problem, which is raised unless the options allow that."""
     lacking = isinstance(problem, NoReferenceError)
@@ -165,7 +190,7 @@ def left_out(problem: InputError, number: int, on_error: OnError, missing: Missi
     raise problem
 
 
-Rows = TextFiles | TableFile
+Rows = TextFiles | TableFile | GivenTexts
 """Source of rows; each iteration reads the input again."""
 
 

@@ -36,7 +36,7 @@ def template_text(*names: str) -> str:
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
-def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), script: str, **values: Any) -> str:
+def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), script: str = "", **values: Any) -> str:
     """Fill a template, which escapes all values but pictures; ``metrics`` is the number of colours."""
     check_jinja()
     from markupsafe import Markup
@@ -44,7 +44,7 @@ def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), sc
     own = {
         "colours": Markup(picture("colours.css.j2", metrics=metric_colours(metrics), palettes=PALETTES).rstrip()),
         "style": Markup(template_text("style.css", *styles)),
-        "script": Markup(template_text(script)),
+        "script": Markup(template_text(*filter(None, [script]))),
     }
     text = _environment().get_template(template).render(**own, **values) + "\n"
     return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8

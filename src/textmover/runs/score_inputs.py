@@ -13,7 +13,7 @@ from dataclasses import replace
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
-from textmover.readers.streams import Row, TableFile, TextFiles
+from textmover.readers.streams import Row, Rows, TableFile, TextFiles
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_files import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 def texts_and_scorer(
-    options: argparse.Namespace, rows: TextFiles | TableFile, held: contextlib.ExitStack
+    options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
 ) -> tuple[Scorer, Iterable[Shard]]:
     """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
     size = _size(options, rows)
@@ -59,7 +59,7 @@ def _usable_shards(shards: Iterable[Shard], usable: Callable[[Row], Row] | None)
     return shards if usable is None else (replace(one, rows=list(map(usable, one.rows))) for one in shards)
 
 
-def _size(options: argparse.Namespace, rows: TextFiles | TableFile) -> int:
+def _size(options: argparse.Namespace, rows: Rows) -> int:
     return rows_per_shard(options.shard_size, len(rows.systems))
 
 

@@ -13,6 +13,7 @@ from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
 from textmover.report.explanation.values import Explanation, Step
 from textmover.rome.metric import RomeMetric
+from textmover.scoring.errors.marking import mark_fitted, marks_errors
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import InputError, SourcedReferences, compared_texts
 
@@ -71,6 +72,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
         chosen=chosen,
         reference_scores=tuple(alone.scores.tolist()),
         segment_score=float(whole.scores[0]),
+        errors=mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False)[0] if marks_errors(metric) else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,13 @@ SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
 
 MQM_COSTS: Mapping[str, float] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
 """Cost of an error by severity in MQM (Freitag et al. 2021; critical: Multidimensional Quality Metrics, core)."""
+
+_STYLES = {
+    "minor": "background:#d9a4002e;border-bottom:2px dotted #b07d00",
+    "major": "background:#e8590c33;border-bottom:2px solid #e8590c",
+    "critical": "background:#d6336c47;border-bottom:4px double #d6336c",
+}
+"""Styles of errors in notebooks by severity, legible on light and on dark paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,16 @@ class ErrorSpan:
     def missing(self) -> bool:
         """Return whether words are missing here."""
         return self.start == self.end
+
+    @property
+    def label(self) -> str:
+        """Severity and probability for people.
+
+        Example:
+            >>> ErrorSpan(4, 7, "major", 0.9134).label, ErrorSpan(4, 4, "minor", 0.5).label
+            ('major 0.91', 'minor 0.50, missing')
+        """
+        return f"{self.severity} {self.confidence:.2f}{', missing' if self.missing else ''}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,11 +120,35 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
             >>> TextErrors("A cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9))).marked()
             'A [cat] sat[]'
         """
-        pieces, place = [], 0
+        return "".join(part if one is None else f"[{part}]" for part, one in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[str, ErrorSpan | None]]:
+        """Stretches of the text in order, each with its error or ``None``; one of missing words is empty."""
+        place = 0
         for one in self.spans:
-            pieces += [self.text[place : one.start], f"[{self.text[one.start : one.end]}]"]
-            place = one.end
-        return "".join([*pieces, self.text[place:]])
+            yield self.text[place : one.start], None
+            yield self.text[max(place, one.start) : one.end], one
+            place = max(place, one.end)
+        yield self.text[place:], None
+
+    def _repr_html_(self) -> str:
+        """Underline the errors of the text, and show the table below it."""
+        return f"<p>{self.html()}</p>{super()._repr_html_().partition('</p>')[2]}"
+
+    def html(self) -> str:
+        """The text as HTML in which errors are underlined, with severity and probability under the pointer."""
+        return "".join(
+            _escaped(part)
+            if one is None
+            else f'<span style="{_STYLES[one.severity]}" title="{one.label}">{_escaped(part) or "^"}</span>'
+            for part, one in self.pieces()
+        )
+
+
+def _escaped(text: str) -> str:
+    """The text for HTML, without control characters; joiners of emoji stay."""
+    kept = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
+    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, kept, strict=True)))
 
 
 def _facts(span: ErrorSpan) -> tuple[object, ...]:
@@ -147,6 +189,13 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
         headline = f"{plural(found.total(), 'error')} in {plural(len(self.texts), 'text')}{told and f' ({told})'}"
         rows = [(len(one), one.marked()) for one in self.texts[:MOST_ROWS]]
         return View(f"{headline}\n{self.signature}", ("errors", "text"), rows, len(self.texts))
+
+    def _repr_html_(self) -> str:
+        """Underline the errors of the first texts."""
+        view = self.view()
+        rows = "".join(f"<tr><td>{len(one)}</td><td>{one.html()}</td></tr>" for one in self.texts[:MOST_ROWS])
+        more = f"<p>{view.more}</p>" if view.more else ""
+        return f"<p>{html.escape(view.headline)}</p><table><tr><th>errors</th><th>text</th></tr>{rows}</table>{more}"
 
 
 @dataclass(frozen=True, slots=True)

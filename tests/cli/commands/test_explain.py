@@ -24,7 +24,7 @@ def test_a_pair_is_explained(run, metric):
     ended = run("explain", "the cat sat, slowly", "a cat sat", *metric).ok()
     lines = ended.out.splitlines()
     assert lines[:2] == ["hypothesis  the cat sat, slowly", "reference   a cat sat"]
-    assert lines[2].startswith("score       0.")
+    assert any(line.startswith("score       0.") for line in lines)
     assert any(line.startswith("recall") and "flow times similarity" in line for line in lines)
     assert any(line.split()[:2] == ["cat", "cat"] for line in lines)
     assert any(line.startswith("Without a counterpart in the reference: ") for line in lines)

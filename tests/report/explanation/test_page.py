@@ -7,8 +7,9 @@ from html import unescape
 import pytest
 
 from textmover.report.explanation.page import MOST_LINES, line_view, render_explanations
+from textmover.report.explanation.text import print_explanation
 from textmover.report.explanation.values import ExplainedLine
-from textmover.types import InputError
+from textmover.types import ErrorSpan, InputError, TextErrors
 
 NASTY = '<script>alert("x")</script> & \'q\' <img src=x onerror=y> "b'
 
@@ -60,6 +61,23 @@ def test_texts_stay_texts(explained, text, check):
     page.encode("utf-8")
     assert "\x1b" not in page
     assert "\x00" not in page
+
+
+def test_errors_of_the_hypothesis_are_underlined_in_every_view(explained, capsys):
+    errors = TextErrors("a small cat", (ErrorSpan(2, 7, "critical", 0.91), ErrorSpan(11, 11)))
+    found = explained("a small cat", "a cat", errors=errors)
+    assert '<mark class="critical" title="critical 0.91">small</mark> cat<mark class="major gap"' in found.to_html()
+    assert [one["text"] for one in found.to_dict()["errors"]] == ["small", ""]
+    print_explanation(found)
+    shown = capsys.readouterr().out.splitlines()
+    place = shown.index("errors      a small cat")
+    assert shown[place + 1 : place + 3] == ["              ~~~~~    ^", "              critical 0.91"]
+    for none in (None, TextErrors("a small cat", ())):
+        found = explained("a small cat", "a cat", errors=none)
+        assert "<mark" not in found.to_html()
+        assert found.to_dict().get("errors") == (None if none is None else [])
+        print_explanation(found)
+        assert "errors" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

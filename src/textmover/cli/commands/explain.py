@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from textmover.cli.options.columns import first_given
 from textmover.readers.column_flags import files_of
 from textmover.readers.lines import check_once, is_read_once, refuse_read_once
-from textmover.readers.streams import Row, TextFiles
+from textmover.readers.streams import GivenTexts, Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
-from textmover.types import InputError, NoReferenceError, SourcedReferences
+from textmover.types import InputError, NoReferenceError
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine
@@ -33,7 +33,11 @@ def run(options: argparse.Namespace) -> None:
     take_default(options)
     files = _files(options)
     target = choose_target(options, files.paths if files else ())
-    rows, remark = ([_given(options)], "") if files is None else _lines(options, files, target.format)
+    rows, remark = (
+        (list(GivenTexts(tuple(options.texts), options.sources)), "")
+        if files is None
+        else _lines(options, files, target.format)
+    )
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.modules.tokens.given_texts import normalize_references
 
@@ -92,15 +96,6 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
     if options.fit_on is not None:
         check_once([*files.paths, options.fit_on])
     return files
-
-
-def _given(options: argparse.Namespace) -> Row:
-    if len(options.texts) < 2 and (options.sources is None or not options.texts):
-        raise InputError(
-            f"Expected a hypothesis and a reference, but got {len(options.texts) or 'no'} "
-            f"text{'' if len(options.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
-        )
-    return Row(1, (options.texts[0],), SourcedReferences(options.texts[1:], options.sources))
 
 
 def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from textmover.cli.options.columns import refuse_table_options, source_of
-from textmover.readers.column_flags import files_of, references_of
+from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.score_files import Target, choose_target
 from textmover.runs.shards.manifest import receipt_path
 from textmover.runs.termination import heeding_termination
@@ -26,7 +24,7 @@ logger = logging.getLogger(__name__)
 def run(options: argparse.Namespace) -> None:
     """Score the texts that the options name."""
     take_default(options)
-    rows = _rows(options)
+    rows = rows_of(options)
     if (options.devices, options.num_nodes) != (1, 1):
         from textmover.runs.distributed import score_in_processes
 
@@ -45,25 +43,6 @@ def run(options: argparse.Namespace) -> None:
             _report(options, target, None, 0)
         else:
             _report(options, target, *score_rows(options, rows, target))
-
-
-def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
-    files = files_of(options)
-    if options.data is not None:
-        return TableFile(
-            options.data,
-            tuple(options.hypothesis_column or ["hypothesis"]),
-            references_of(options),
-            format=options.data_format,
-            split=options.split or "train",
-            on_error=options.on_error,
-            missing_references=options.missing_references or "error",
-            source=source_of(options),
-            keep=tuple(dict.fromkeys(options.keep_columns or ())),
-        )
-    refuse_table_options(options, "--hypotheses" if options.input is None else "-i")
-    lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
-    return TextFiles(*files, *lacking, options.sources)
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:

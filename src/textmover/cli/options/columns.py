@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
-from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named, references_of, source_column
+from textmover.readers.column_flags import COLUMN_OPTIONS, files_of, flags_named, references_of, source_column
 from textmover.readers.segments import Columns, read_segments
+from textmover.readers.streams import TableFile, TextFiles
 from textmover.types import InputError, Segment
 
 
@@ -17,6 +19,25 @@ def source_of(options: argparse.Namespace) -> str | None:
     if options.sources is not None:
         raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")
     return source_column(options)
+
+
+def rows_of(options: argparse.Namespace) -> TextFiles | TableFile:
+    """Rows of the text files or the table that the options name."""
+    files = files_of(options)
+    lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
+    if options.data is None:
+        refuse_table_options(options, "--hypotheses" if options.input is None else "-i")
+        return TextFiles(*files, *lacking, options.sources)
+    return TableFile(
+        options.data,
+        tuple(options.hypothesis_column or ["hypothesis"]),
+        references_of(options),
+        options.data_format,
+        options.split or "train",
+        *lacking,
+        source=source_of(options),
+        keep=tuple(dict.fromkeys(options.keep_columns or ())),
+    )
 
 
 def first_given(options: argparse.Namespace, *names: str) -> str | None:

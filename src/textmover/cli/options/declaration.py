@@ -32,7 +32,7 @@ FOLDER = Path(__file__).parents[1] / "help"
 
 TYPES = {
     **dict.fromkeys(("N", "M", "PORT", "RANK"), int),
-    **dict.fromkeys(("X", "GIB", "POINTS", "SHARE", "WEIGHT"), float),
+    **dict.fromkeys(("X", "P", "GIB", "POINTS", "SHARE", "WEIGHT"), float),
 }
 """Types of values by the word that stands for them."""
 

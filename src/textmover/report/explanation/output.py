@@ -7,7 +7,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -32,13 +32,18 @@ class Target(NamedTuple):
     path: Path | None = None
 
 
-def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
+def choose_target(
+    options: argparse.Namespace,
+    inputs: Iterable[str],
+    suffixes: Mapping[str, str] = SUFFIXES,
+    pictures: Sequence[str] = PICTURES,
+) -> Target:
     """Target that the options ask for, checked before the work."""
     format, path = options.format or "text", None
     if options.output is not None:
         path = check_output(options.output, list(inputs))
         suffix = path.suffix.lower()
-        named = "picture" if suffix in PICTURES else SUFFIXES.get(suffix, "")
+        named = "picture" if suffix in pictures else suffixes.get(suffix, "")
         if options.format is not None and named not in ("", options.format):
             raise InputError(
                 f"Expected a name for {options.format}, but got --output {path}, which says something else: give "
@@ -46,7 +51,7 @@ def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
             )
         format = named or options.format or ""
         if not format:
-            endings = ", ".join((*PICTURES, *SUFFIXES))
+            endings = ", ".join((*pictures, *suffixes))
             raise InputError(f"Expected `--output` to end in {endings}, but got {path}: give another name or --format.")
     if format == "picture":
         check_matplotlib()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from textmover.markdown import one_line
+from textmover.report.errors.page import shown_pieces
 from textmover.report.explanation.grid import blank_words
 from textmover.report.explanation.wording import flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
@@ -47,7 +48,7 @@ def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, re
     return render_page(
         "explanation.html.j2",
         metrics=1,
-        styles=("explanation.css",),
+        styles=("explanation.css", "marks.css"),
         script="explanation.js",
         views=views,
         signature=signature,
@@ -93,6 +94,7 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
         "others": found.reference_scores,
         "chosen": found.chosen + 1,
         "map": _map(found, most),
+        "errors": shown_pieces(found.errors) if found.errors else [],
         "trees": found.trees,
         "tree_rows": [] if found.trees is None else tree_rows(found.trees, kept_first=False),
     }

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.markdown import one_line
+from textmover.report.errors.text import print_marked
 from textmover.report.explanation.wording import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
 from textmover.terminal import console, print_table
@@ -30,6 +31,8 @@ def print_explanation(found: Explanation) -> None:
     _print_text(f"reference {found.chosen + 1}" if several else found.compared_with, found, "reference")
     if found.matches and console().is_terminal:
         _print_scale(found)
+    if found.errors:
+        print_marked(found.errors, "errors".ljust(LABEL))
     _say("score", f"{found.score:.4f}  ({found.steps[-1].how})")
     _say("adds up", decomposition(found, plain=True))
     if several:

@@ -12,7 +12,8 @@ import numpy as np
 
 from textmover.files import atomic_file
 from textmover.report.document import pick, plain
-from textmover.types import InputError, ParsedText, Shown, Signature, View
+from textmover.report.errors.records import span_record
+from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -149,6 +150,7 @@ class Explanation(Shown):
         segment_score: Score against all of them, which is the best or the mean of these.
         unknown_words: Words and symbols that the encoder does not know, as they are written.
         source: Where the score combines reference and source, the explanation of the one against the source.
+        errors: Errors of the hypothesis, where the metric can mark them.
     """
 
     score: float
@@ -172,6 +174,7 @@ class Explanation(Shown):
     segment_score: float | None = None
     unknown_words: tuple[str, ...] = ()
     source: Explanation | None = None
+    errors: TextErrors | None = None
 
     def mapped(self, factor: float, rest: Step, how: str) -> Explanation:
         """The explanation of the score times a factor and a further term."""
@@ -245,6 +248,8 @@ class Explanation(Shown):
             "trees": trees,
             **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
         }
+        if self.errors is not None:
+            found["errors"] = [span_record(self.errors.text, one) for one in self.errors]
         beside = {} if self.source is None else {"source": self.source.to_dict()}
         return {name: plain(value) for name, value in found.items()} | beside
 

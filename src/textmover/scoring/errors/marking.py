@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,10 +25,19 @@ from textmover.types import (
     TextErrors,
     TokenEmbeddings,
     compared_texts,
+    plural,
 )
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
+
+logger = logging.getLogger(__name__)
+
+WARNINGS = {
+    "empty": "had no words, so that no error can be marked",
+    "truncated": "had more words than the encoder reads: errors behind the cut are not seen",
+}
+"""Meanings of flags that differ from those for scores."""
 
 WINDOW = 2048
 """Segments worked on at a time."""
@@ -79,9 +89,22 @@ def mark_fitted(
         for name in one.flags:
             counts[name] = counts.get(name, 0) + 1
     if warn:
-        scorer.warn(counts)
+        warn_marked(scorer, counts)
     entries = {**scorer.signature.entries, "errors": errors_entry(_checked(metric))}
     return MarkedTexts(tuple(texts), Signature(entries), counts)
+
+
+def warn_marked(scorer: Scorer, counts: Mapping[str, int]) -> None:
+    """Warn of texts that were out of the ordinary, by kind."""
+    scorer.warn({name: number for name, number in counts.items() if name not in WARNINGS})
+    for name, sentence in WARNINGS.items():
+        if counts.get(name):
+            logger.warning("%s %s.", plural(counts[name], "text"), sentence)
+
+
+def marks_errors(metric: SegmentMetric) -> bool:
+    """Return whether a metric can mark errors: a transport metric whose head, if it has one, has learned."""
+    return isinstance(metric, MetricModel) and (metric.error_head is None or metric.error_head.fitted.item() > 0)
 
 
 def _checked(metric: SegmentMetric) -> MetricModel:
@@ -148,7 +171,7 @@ def _errors(
     places = [place for place, span in enumerate(words.spans) if span is not None]
     spans = tuple(span for span in words.spans if span is not None)
     if not places:
-        return TextErrors(text, (), flags=flags)
+        return TextErrors(text, (), flags=tuple(sorted({*flags, "empty"})))
     of_token, number = words.of_token, {word: row for row, word in enumerate(places)}
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
     owners = np.array([number[of_token[token]] for token in tokens])

@@ -1,0 +1,92 @@
+"""``textmover errors``: which words of texts are wrong, and where words are missing."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from textmover.cli.options.columns import refuse_table_options, rows_of
+from textmover.readers.lines import check_once
+from textmover.readers.streams import GivenTexts, Rows
+from textmover.report.errors.output import SUFFIXES, check_kept, write_marked
+from textmover.report.errors.records import MarkedLine, confident
+from textmover.report.explanation.output import choose_target
+from textmover.scoring.scorer_options import take_default
+from textmover.types import InputError, plural
+
+if TYPE_CHECKING:
+    from textmover.runs.progress import Advance
+    from textmover.runs.shards.shards import Shard
+    from textmover.scoring.scorer import Scorer
+
+logger = logging.getLogger(__name__)
+
+PART = 1024
+"""Texts that are marked at a time."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Mark the errors of the texts that the options name; returns 1 if there are those of ``--fail-on``."""
+    take_default(options)
+    if not 0 <= options.least_confidence <= 1:
+        raise InputError(f"Expected `--least-confidence` to be from 0 to 1, but got {options.least_confidence:g}.")
+    rows = _rows(options)
+    target = choose_target(options, rows.paths, SUFFIXES, ())
+    columns = tuple(dict.fromkeys(options.keep_columns or ()))
+    check_kept(columns, target.format)
+    if options.fit_on is not None:
+        check_once([*rows.paths, options.fit_on])
+    # Not before it is known that the options make sense: these bring torch along.
+    from textmover.runs.progress import progress_bar
+    from textmover.runs.score_inputs import texts_and_scorer
+    from textmover.scoring.errors.marking import warn_marked
+
+    options.shard_size, left_out = PART, list[str]()
+    with contextlib.ExitStack() as held:
+        scorer, shards = texts_and_scorer(options, rows, held)
+        advance = held.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
+        lines = _marked(scorer, shards, columns, left_out, advance)
+        if isinstance(rows, GivenTexts):
+            lines = (one._replace(line=None) for one in lines)
+        count = write_marked(target, (confident(one, options.least_confidence) for one in lines), columns)
+    if left_out:
+        logger.warning("Left out: %s; the first: %s", plural(len(left_out), "row"), left_out[0])
+    warn_marked(scorer, count.flags)
+    if not options.quiet:
+        sys.stderr.write("".join(f"{one}\n" for one in count.said()))
+    found = count.at_least(options.fail_on) if options.fail_on else 0
+    if found:
+        sys.stderr.write(f"Failed: {plural(found, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
+    return int(found > 0)
+
+
+def _rows(options: argparse.Namespace) -> Rows:
+    """The texts themselves, or the files or table of one system."""
+    if options.input is None and options.hypotheses is None and options.data is None and options.references is None:
+        refuse_table_options(options, "two texts")
+        return GivenTexts(tuple(options.texts), options.sources)
+    if options.texts:
+        raise InputError("Expected either two texts or files, but got both: leave one out.")
+    rows = rows_of(options)
+    if len(rows.systems) > 1:
+        raise InputError(f"Expected the texts of one system, but got {len(rows.systems)}: name one file or column.")
+    return rows
+
+
+def _marked(
+    scorer: Scorer, shards: Iterable[Shard], columns: Sequence[str], left_out: list[str], advance: Advance
+) -> Iterator[MarkedLine]:
+    from textmover.scoring.errors.marking import mark_fitted
+
+    for shard in shards:
+        rows = [row for row in shard.rows if row.hypotheses]
+        left_out += [row.problem for row in shard.rows if not row.hypotheses]
+        found = mark_fitted(scorer, [row.hypotheses[0] for row in rows], [row.references for row in rows], warn=False)
+        for row, one in zip(rows, found, strict=True):
+            kept = dict(zip(columns, row.kept, strict=True))
+            yield MarkedLine(one, row.line, kept, str(found.signature))
+        advance(len(shard.rows), shard.share, True)

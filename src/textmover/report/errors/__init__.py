@@ -1,0 +1,1 @@
+"""Marked errors as text, JSON Lines, TSV and page."""

@@ -1,0 +1,156 @@
+"""Marked errors as text: underlines below the words, with severity and probability, at the width of the terminal."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from textmover.markdown import REORDERING, one_line
+from textmover.terminal import UNWRAPPED, console
+from textmover.types import ErrorSpan, TextErrors
+
+STYLES = {"minor": "yellow", "major": "bold dark_orange", "critical": "bold red"}
+"""Colours of a terminal by severity."""
+
+NARROWEST = 24
+"""Width below which lines are not wrapped further, in columns."""
+
+EMPTY = "(empty text)"
+
+
+class _Cell(NamedTuple):
+    """Characters that stand in one place."""
+
+    shown: str
+    width: int  # columns, 2 for Chinese or emoji
+    first: int  # its first character in the text
+    end: int  # the one behind its last
+
+
+def marked_lines(found: TextErrors, width: int, encoding: str = "utf-8") -> Iterator[Text]:
+    """Lines of the text, each with underlines and labels below it where there are errors.
+
+    Texts that run from right to left are followed by a list of errors, since terminals reorder them.
+
+    Args:
+        found: The text and its errors.
+        width: Columns that a line may take.
+        encoding: Encoding of the output; characters beyond it are shown as escapes.
+    """
+    if not found.text.strip():
+        yield Text(EMPTY, "dim")
+        return
+    width = max(width, NARROWEST)
+    marked: dict[int, list[ErrorSpan]] = {}
+    for one in sorted(found.spans, key=lambda one: one.missing):
+        # Missing words are marked at the space before the next one.
+        start = one.start - (one.missing and found.text[max(0, one.start - 1) : one.start].isspace())
+        for place in range(start, max(one.end, start + 1)):
+            marked.setdefault(place, []).append(one)
+    reordered = any(unicodedata.bidirectional(one) in ("R", "AL") for one in found.text)
+    cells, told = _cells(found.text, encoding), set[ErrorSpan]()
+    for line in _wrapped(cells, width - 1):
+        rows = _underlined(line, marked, told, width)
+        yield from rows[:1] if reordered else rows
+    for one in found.spans if reordered else ():
+        yield Text(f"{one.label}: {one_line(found.text[one.start : one.end])}".rstrip(": "), STYLES[one.severity])
+
+
+def print_marked(found: TextErrors, margin: str = "", stream: IO[str] | None = None) -> None:
+    """Write a text with its errors behind a margin, to standard output if ``stream`` is ``None``.
+
+    It is in colour on a terminal, unless ``NO_COLOR`` is set, and no line is broken in a file or pipe.
+    """
+    shown = console()
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
+    width = (shown.width if stream is None else UNWRAPPED) - len(margin)
+    for line in marked_lines(found, width, encoding):
+        if stream is None and shown.is_terminal:
+            shown.print(Text.assemble(margin, line), soft_wrap=True)
+        else:
+            (stream or sys.stdout).write(f"{margin}{line.plain}".rstrip() + "\n")
+        margin = " " * len(margin)
+
+
+def _underlined(
+    line: Sequence[_Cell], marked: Mapping[int, Sequence[ErrorSpan]], told: set[ErrorSpan], width: int
+) -> list[Text]:
+    """A line, its underlines, and below them the labels of the errors that have not been ``told``."""
+    written, below, column = Text(), Text(), 0
+    labels: list[Text] = []
+    for cell in line:
+        here = list(dict.fromkeys(one for place in range(cell.first, cell.end) for one in marked.get(place, ())))
+        own = next((STYLES[one.severity] for one in here if not one.missing), "")
+        written.append(cell.shown, own)
+        if here:
+            below.append(" " * (column - below.cell_len))
+            below.append("^" if here[-1].missing else "~" * max(cell.width, 1), STYLES[here[-1].severity])
+        for one in here:
+            if one not in told:
+                told.add(one)
+                _place(labels, max(0, min(column, width - len(one.label))), one)
+        column += cell.width
+    written.rstrip()
+    return [one for one in (written, below, *labels) if one or one is written]
+
+
+def _place(rows: list[Text], column: int, one: ErrorSpan) -> None:
+    """Write a label at its column into the first row that has room there."""
+    row = next((row for row in rows if row.cell_len < column or not column), None)
+    if row is None or (row and row.cell_len >= column):
+        row = Text()
+        rows.append(row)
+    row.append(" " * (column - row.cell_len))
+    row.append(one.label, STYLES[one.severity])
+
+
+def _cells(text: str, encoding: str) -> list[_Cell]:
+    """The text as characters with their marks, a run of white space as one, and the place behind the last."""
+    cells, first = [], 0
+    for place in range(1, len(text) + 1):
+        if place < len(text) and _joins(text, first, place):
+            continue
+        cluster = text[first:place]
+        shown = " " if cluster.isspace() else one_line(cluster)
+        shown = shown.encode(encoding, "backslashreplace").decode(encoding)
+        width = cell_len(shown)
+        if shown == cluster and len(cluster) > 1:  # its characters stand on one another
+            width = 2 if "\ufe0f" in shown or _is_flag(shown[0]) else max(map(cell_len, shown))
+        cells.append(_Cell(shown, width, first, place))
+        first = place
+    return [*cells, _Cell("", 0, len(text), len(text) + 1)]
+
+
+def _joins(text: str, first: int, place: int) -> bool:
+    """Whether a character belongs to the ones before it: spaces, marks, skin tones, syllables, joined emoji, flags."""
+    one, last = text[place], text[place - 1]
+    if one.isspace() or last.isspace():
+        return one.isspace() and last.isspace()
+    combining = unicodedata.category(one) in ("Mn", "Me", "Cf") and not REORDERING.match(one)
+    modifying = "\U0001f3fb" <= one <= "\U0001f3ff" or "\u1160" <= one <= "\u11ff"
+    flag = first == place - 1 and _is_flag(last) and _is_flag(one)
+    return combining or modifying or flag or last == "\u200d"
+
+
+def _is_flag(one: str) -> bool:
+    return "\U0001f1e6" <= one <= "\U0001f1ff"
+
+
+def _wrapped(cells: Sequence[_Cell], width: int) -> Iterator[list[_Cell]]:
+    """Lines of at most so many columns, broken at spaces where there are some; a space may hang over the end."""
+    line: list[_Cell] = []
+    used = 0
+    for cell in cells:
+        if line and cell.shown.strip() and used + cell.width > width:
+            cut = max((place for place, one in enumerate(line, start=1) if one.shown == " "), default=len(line))
+            yield line[:cut]
+            line = line[cut:]
+            used = sum(one.width for one in line)
+        line.append(cell)
+        used += cell.width
+    yield line
