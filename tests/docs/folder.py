@@ -42,6 +42,11 @@ def outputs(system: int, count: int = SIZE) -> list[str]:
     ]
 
 
+def tags(text: str, reference: str) -> str:
+    """Tags of the words of a text that a reference lacks, and of the gaps between them."""
+    return " ".join(["OK", *(f"{'OK' if word in reference.split() else 'BAD'} OK" for word in text.split())])
+
+
 def make_clone(folder: Path, needed: str) -> Path:
     """Lay out a clone in ``folder/clone``, with every standard file that ``needed``, the text of blocks, names.
 
@@ -258,6 +263,18 @@ FILES: dict[str, Make] = {
             "fluency": [number * 5 % 7 for number in range(SIZE)],
         }
     ),
+    "mlqe.tsv": table(
+        {
+            "part": ["dev"] * SIZE,
+            "lp": ["de-en", "et-en"] * (SIZE // 2),
+            "source": REFERENCES[:SIZE],
+            "hypothesis": outputs(1),
+            "reference": REFERENCES[:SIZE],
+            "hypothesis_tokens": outputs(1),
+            "tags": list(map(tags, outputs(1), REFERENCES)),
+        }
+    ),
+    "mlqe.yaml": written_down("docs/judgement-sets.md", "tags: tags"),
     "my_summaries.yaml": written_down("docs/judgement-sets.md", "name: My summaries"),
     "models/all-MiniLM-L6-v2": embedded_encoder,
     "bleurt.txt": lines(str(number / 80) for number in range(80)),

@@ -58,6 +58,8 @@ def test_tags_are_judged_as_scikit_learn_does(seed):
     assert values["mcc_words"] == pytest.approx(matthews_corrcoef(gold_words, found_words))
     assert values["mcc_gaps"] == pytest.approx(matthews_corrcoef(gold_gaps, found_gaps))
     assert values["mcc"] == pytest.approx(matthews_corrcoef(*both))
+    together = f1_score(*both) * f1_score(*(~one for one in both))
+    assert values["f1_mult_tags"] == pytest.approx(together)
     assert (values["f1_bad"], values["f1_ok"], values["f1_mult"]) == pytest.approx((bad, ok, bad * ok))
 
 

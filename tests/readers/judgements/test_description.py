@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from textmover.readers.error_spans import marked_description
 from textmover.readers.judgements.description import (
     CHOICES,
     FIELDS,
@@ -181,5 +182,6 @@ class TestBuiltIn:
         blocks = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
         assert blocks
         for block in blocks:
-            load_description(write(tmp_path, block))
+            path = write(tmp_path, block)
+            assert marked_description(path) or load_description(path)
         assert [key for key in KEYS if f"`{key}`" not in page] == []

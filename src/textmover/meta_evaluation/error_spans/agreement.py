@@ -48,9 +48,10 @@ class SpanAgreement(Shown):
     """Agreement of marked errors with those that people marked.
 
     Figures, by name: ``mcc_words``, ``mcc_gaps``, ``mcc`` (Matthews correlation of the tags of words, of gaps, of
-    both), ``f1_bad``, ``f1_ok``, ``f1_mult`` (of words), ``span_precision``, ``span_recall``, ``span_f1`` (characters,
-    see :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`), ``span_f1_segments``, ``recall`` and
-    ``precision`` (of whole errors), ``ece`` (expected calibration error of words).
+    both; NaN where people gave one tag alone), ``f1_bad``, ``f1_ok``, ``f1_mult`` (of words), ``f1_mult_tags`` (of
+    words and gaps), ``span_precision``, ``span_recall``, ``span_f1``, ``span_f1_segments`` (of characters, see
+    :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`), ``recall`` and ``precision`` (of whole
+    errors), ``ece`` (expected calibration error of words).
 
     Attributes:
         figures: Mean over groups and confidence interval of each figure; NaN where there is nothing to judge.

@@ -110,6 +110,7 @@ def figures(sums: Vector) -> dict[str, Vector]:
         "f1_bad": bad,
         "f1_ok": ok,
         "f1_mult": bad * ok,
+        "f1_mult_tags": _f1(words + gaps, 1) * _f1(words + gaps, 0),
         **_span_figures(sums[..., 8:13]),
         "recall": divided(hits, errors),
         "precision": divided(right, marked),

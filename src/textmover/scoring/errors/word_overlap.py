@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.explaining.words import word_spans
-from textmover.modules.tokens.word_tokenizer import split_words
+from textmover.readers.error_spans.text_words import text_words
 from textmover.scoring.errors.spans import error_spans
 from textmover.types import MarkedTexts, Signature, TextErrors
-
-UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-"""Characters of scripts that put no space between words: each is a word."""
 
 NAME = "word-overlap"
 
@@ -38,29 +33,17 @@ def word_overlap_errors(hypotheses: Sequence[str], references: Sequence[Sequence
 
 
 def _marked(text: str, references: Sequence[str]) -> TextErrors:
-    spans = _words(text)
+    spans = text_words(text)
     words = [text[start:end] for start, end in spans]
-    pairs = [[one[start:end] for start, end in _words(one)] for one in references]
+    pairs = [[one[start:end] for start, end in text_words(one)] for one in references]
     matched = max((difflib.SequenceMatcher(None, one, words, False) for one in pairs), key=_ratio, default=None)
     wrong, missing = np.zeros(len(words)), np.zeros(len(words) + 1)
     for tag, first, last, start, end in matched.get_opcodes() if matched else ():
         if tag != "equal":
             wrong[start:end] = 1
             missing[start] = max(missing[start], last - first > end - start)
-    return TextErrors(text, error_spans(spans, wrong, missing, (0.5, 0.5)), tuple(spans), wrong, missing)
+    return TextErrors(text, error_spans(spans, wrong, missing, (0.5, 0.5)), spans, wrong, missing)
 
 
 def _ratio(matched: difflib.SequenceMatcher[str]) -> float:
     return matched.ratio()
-
-
-def _words(text: str) -> list[tuple[int, int]]:
-    """Places of the words of a text."""
-    spans = [one for one in word_spans(text, split_words(text)) if one is not None]
-    return [
-        part
-        for start, end in spans
-        for part in (
-            [(place, place + 1) for place in range(start, end)] if UNSPACED.match(text, start) else [(start, end)]
-        )
-    ]

@@ -1,0 +1,165 @@
+"""How well metrics mark errors: MLQE-PE by language pair, and sentences with made errors by kind.
+
+    python benchmarks/error_spans.py --metrics textmover-general --source-metrics textmover-multilingual
+
+The tags of MLQE-PE are edits from the translation to its post-edit. With the post-edit as the reference, overlap alone
+finds most of them, so that a paraphrase of it and the closest other post-edit stand in its place in further tables, and
+the source alone in the last one. A metric with a head that learned from marked errors is beside the rule of its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import harness
+import numpy as np
+
+from textmover import Scorer
+from textmover.data.error_spans import made_errors, with_references
+from textmover.meta_evaluation import judge_errors
+from textmover.modules.metric_model import MetricModel
+from textmover.readers.error_spans import MarkedColumns, read_marked
+from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
+from textmover.types import MarkedSegment, TextErrors
+
+REFERENCES = {
+    "given": "the post-edit, against which the tags were made",
+    "paraphrase": "the post-edit in other words, by rules for English",
+    "other": "the closest post-edit of another source",
+}
+"""Kinds of references, in the order of the tables."""
+
+KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace")
+"""Kinds of made errors."""
+
+PUBLISHED = {
+    "OpenKiwi (baseline of WMT20), test part": {"en-de": 0.4111, "en-zh": 0.5583},
+    "MicroTransQuest, test part": {"en-de": 0.6013, "en-zh": 0.6402},
+}
+"""F1-mult of all tags, words and gaps: https://tharindudr.github.io/TransQuest/examples/word_level_examples."""
+
+ENGLISH = ("et-en", "ne-en", "ro-en", "ru-en", "si-en")
+
+
+def tagged(most: int) -> list[MarkedSegment]:
+    """The development part of MLQE-PE, at most some texts of each pair."""
+    columns, found = MarkedColumns(source="source", groups=("lp",)), list[MarkedSegment]()
+    for name in ("data:mlqe-pe", "data:mlqe-pe-from-english"):
+        left_out: list[Exception] = []
+        found += read_marked(name, columns, where={"part": ["dev"]}, left_out=left_out)
+        print(f"{name}: {len(left_out)} rows left out, whose tokens are not those of their text")
+    counts: dict[str, int] = {}
+    kept = []
+    for one in found:
+        pair = one.groups["lp"]
+        counts[pair] = counts.get(pair, 0) + 1
+        if not most or counts[pair] <= most:
+            kept.append(one)
+    return kept
+
+
+def marked_by(
+    scorers: dict[str, Scorer], segments: Sequence[MarkedSegment], *, source: bool = False
+) -> dict[str, Sequence[TextErrors]]:
+    """The errors that each metric, and exact overlap, marks in texts."""
+    texts = [one.hypothesis for one in segments]
+    if source:
+        return {
+            name: scorer.errors(texts, sources=[one.source or "" for one in segments])
+            for name, scorer in scorers.items()
+        }
+    references = [one.references for one in segments]
+    return {NAME: word_overlap_errors(texts, references)} | {
+        name: scorer.errors(texts, references) for name, scorer in scorers.items()
+    }
+
+
+def with_rules(names: Sequence[str], **fields: object) -> dict[str, Scorer]:
+    """Scorers by name, and beside one with a head the rule of its plan."""
+    found: dict[str, Scorer] = {}
+    for name in names:
+        scorer = Scorer.from_pretrained(name, **fields)
+        headed = isinstance(scorer.metric, MetricModel) and scorer.metric.error_head is not None
+        found[name if headed else f"{name}, rule"] = scorer
+        if headed:
+            found[f"{name}, rule"] = Scorer.from_pretrained(name, mark_errors=False, **fields)
+    return found
+
+
+def by_pair(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]]) -> list[list[str]]:
+    """MCC of words and gaps of each pair and their mean, a row a metric."""
+    rows = []
+    for name, errors in marked.items():
+        found = judge_errors(gold, errors, "lp")
+        mean = [found.figures[figure] for figure in ("mcc_words", "mcc_gaps", "mcc")]
+        cells = [f"{one['mcc_words']:.3f} / {one['mcc_gaps']:.3f}" for one in found.by_group.values()]
+        interval = f"{mean[0].estimate:.3f} ({mean[0].low:.3f} to {mean[0].high:.3f}) / {mean[1].estimate:.3f}"
+        rows.append([name, *cells, interval, f"{mean[2].estimate:.3f}", f"{found.figures['ece'].estimate:.3f}"])
+    return rows
+
+
+def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[int], paraphrased: float) -> None:
+    """Print recall and precision of made errors by kind, the mean over seeds and their spread."""
+    cells: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    counts: dict[str, int] = {}
+    for seed in seeds:
+        gold = made_errors(texts, dict.fromkeys(KINDS, 1.0), 3, seed, paraphrased)
+        for name, errors in marked_by(scorers, gold).items():
+            for kind, one in judge_errors(gold, errors, samples=0).by_kind.items():
+                counts[kind] = one.errors
+                values = (one.recall.estimate, one.precision.estimate)
+                cells.setdefault(name, {}).setdefault(kind, []).append(values)
+    print(f"\n## Made errors, recall / precision, {paraphrased:.0%} of the references paraphrased\n")
+    print(f"Mean over the seeds {', '.join(map(str, seeds))} ± standard deviation.\n")
+    there = [kind for kind in KINDS if kind in counts]
+    rows = [["errors", *(str(counts[kind]) for kind in there)]]
+    for name, kinds in cells.items():
+        tables = [np.array(kinds[kind]) for kind in there]
+        figures = [(*table.mean(axis=0).tolist(), table.std(axis=0).max()) for table in tables]
+        rows.append(
+            [name, *(f"{recall:.3f} / {precision:.3f} ± {spread:.3f}" for recall, precision, spread in figures)]
+        )
+    harness.print_table(["metric", *there], rows)
+
+
+def main() -> None:
+    options = harness.parser(
+        __doc__,
+        metrics=["textmover-general", "twmd"],
+        source_metrics=["textmover-multilingual"],
+        most=0,
+        sentences=500,
+        seeds=[0, 1, 2],
+        paraphrased=[0.0, 1.0],
+    ).parse_args()
+    gold = tagged(options.most)
+    pairs = list(dict.fromkeys(one.groups["lp"] for one in gold))
+    headers = ["metric", *pairs, "mean words / gaps", "both", "ECE"]
+    scorers = with_rules(options.metrics)
+    for kind, about in REFERENCES.items():
+        segments = with_references(gold, {kind: 1.0}, options.seeds[0])
+        changed = [one.groups["reference"] == kind for one in segments]
+        print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{sum(changed):,} of {len(changed):,} references\n")
+        kept = [
+            replace(one, groups=old.groups) for one, old, there in zip(segments, gold, changed, strict=True) if there
+        ]
+        own = [pair for pair in pairs if any(one.groups["lp"] == pair for one in kept)]
+        harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, marked_by(scorers, kept)))
+    print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
+    readers = with_rules(options.source_metrics, mode="source")
+    marked = marked_by(readers, gold, source=True)
+    harness.print_table(headers, by_pair(gold, marked))
+    print("\n## F1-mult of all tags, the source alone\n")
+    own = {name: judge_errors(gold, errors, "lp", samples=0).by_group for name, errors in marked.items()}
+    table = {name: {pair: one[pair]["f1_mult_tags"] for pair in one} for name, one in own.items()} | PUBLISHED
+    rows = [[name, *(f"{one[pair]:.3f}" if pair in one else "" for pair in pairs)] for name, one in table.items()]
+    harness.print_table(["metric", *pairs], rows)
+    texts = list(dict.fromkeys(one.references[0] for one in gold if one.groups["lp"] in ENGLISH))
+    order = np.random.default_rng(0).permutation(len(texts))[: options.sentences]
+    for share in options.paraphrased:
+        by_kind(scorers, [texts[place] for place in order], options.seeds, share)
+
+
+if __name__ == "__main__":
+    main()

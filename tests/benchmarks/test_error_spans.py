@@ -1,0 +1,35 @@
+import math
+
+import pytest
+
+from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
+from textmover.types import ErrorSpan, MarkedSegment
+
+TEXTS = [
+    f"In {1900 + number} the {kind} man moved from Berlin to Paris." for number, kind in enumerate(("old", "rich"))
+]
+
+
+def test_made_errors_are_found_by_overlap_with_the_sentence(load_script, capsys):
+    script = load_script("benchmarks/error_spans.py")
+    script.by_kind({}, TEXTS * 5, [0, 1], 0.0)
+    lines = capsys.readouterr().out.splitlines()
+    headers, overlap = (lines[place].strip("| ").split(" | ") for place in (-4, -1))
+    cells = dict(zip(headers, overlap, strict=True))
+    assert (cells["metric"], cells["number"]) == (NAME, "1.000 / 1.000 ± 0.000")
+
+
+def test_figures_of_pairs(load_script):
+    script = load_script("benchmarks/error_spans.py")
+    words = ((0, 1), (2, 5), (6, 9))
+    gold = [
+        MarkedSegment(
+            "a cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9)), ("a dog sat there",), None, words, False, {"lp": lp}
+        )
+        for lp in ("de-en", "et-en")
+    ]
+    marked = {NAME: word_overlap_errors([one.hypothesis for one in gold], [one.references for one in gold])}
+    ((name, *cells),) = script.by_pair(gold, marked)
+    assert (name, cells[:2]) == (NAME, ["1.000 / 1.000"] * 2)
+    assert float(cells[-1]) == pytest.approx(0)
+    assert not math.isnan(float(cells[-2]))
