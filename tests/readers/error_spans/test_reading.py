@@ -42,6 +42,8 @@ def test_tags_are_read(tmp_path):
     assert read_marked(path, where={"lp": ["en-de"]}) == [second]
     with pytest.raises(InputError, match="whose 'lp' is 'x', but got none: it holds de-en, en-de"):
         read_marked(path, where={"lp": ["x"]})
+    with pytest.raises(InputError, match=r"Expected a column 'year' .*set `where` to the name"):
+        read_marked(path, where={"year": ["x"]})
 
 
 def test_the_rows_of_a_segment_are_gathered(tmp_path):

@@ -65,8 +65,9 @@ def read_marked(
         (ErrorSpan(start=2, end=5, severity='major', confidence=1.0),)
     """
     where = where or {}
+    fields = (*columns.fields, *(("where", column) for column in where))
     columns = replace(columns, groups=tuple(dict.fromkeys((*columns.groups, *where))))
-    with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as rows:
+    with contextlib.closing(read_rows(path, fields, format=format, split=split)) as rows:
         numbered = [row for _, row in rows]
     chosen = rows_where([_Row(one, columns.groups) for one in numbered if isinstance(one, TableRow)], where, str(path))
     found: list[MarkedSegment | InputError] = [one for one in numbered if isinstance(one, InputError)]
