@@ -62,7 +62,8 @@ def test_tables_show_groups_kinds_ranks_and_the_baseline(marked):
     assert lines[0] == "Tags"
     assert any(line.startswith("word-overlap 1.000 1.000 to 1.000 1 baseline 1.000 ") for line in lines)
     assert "6 segments, mean over 2 groups." in lines
-    assert "MCC gaps: not defined in et." in lines
+    assert "Not defined in et: MCC gaps." in lines
+    assert any(line.startswith("Intervals are unreliable: fewer than 10 segments") for line in lines)
     assert "Tags · by group" in lines
     assert "word-overlap number 1.000 1.000" in lines
 

@@ -108,7 +108,7 @@ def test_characters_are_counted_as_one_at_a_time(seed, graded):
         ([(27, 27, "minor")], [(27, 27, "minor")], (1, 1, 1)),  # at the end of the text
         ([(27, 27, "minor")], [(24, 27, "minor")], (0, 0, 0)),
         ([(0, 3, "major")], [], (np.nan, 0, 0)),
-        ([], [(0, 3, "major")], (0, np.nan, 0)),
+        ([], [(0, 3, "major")], (0, np.nan, np.nan)),
         ([], [], (np.nan, np.nan, np.nan)),
     ],
 )
@@ -144,6 +144,11 @@ def test_other_texts_are_refused():
 def test_a_correlation_needs_both_tags_of_people():
     gold, found = drawn(0)
     none = [MarkedSegment(TEXT, (), words=WORDS) for _ in gold]
-    assert np.isnan([summed(none, found)[name] for name in ("mcc_words", "mcc_gaps", "mcc")]).all()
+    for marks in (found, [TextErrors(TEXT, ()) for _ in gold]):
+        values = summed(none, marks)
+        undefined = {name for name, value in values.items() if np.isnan(value)} - {"precision", "span_precision"}
+        assert undefined == {
+            *("mcc_words", "mcc_gaps", "mcc", "f1_bad", "f1_mult", "f1_mult_tags", "span_recall", "span_f1", "recall")
+        }, "it depends on people alone, so that groups count for all metrics or for none"
     silent = [TextErrors(TEXT, ()) for _ in gold]
     assert [summed(gold, silent)[name] for name in ("mcc_words", "mcc_gaps", "f1_bad")] == [0, 0, 0]

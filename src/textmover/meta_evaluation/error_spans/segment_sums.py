@@ -30,7 +30,7 @@ class SpanF1(NamedTuple):
     Attributes:
         precision: Credit over the characters that were found; NaN where none was.
         recall: Credit over the characters that people marked; NaN where they marked none.
-        f1: Their harmonic mean; NaN where nothing was marked by anyone.
+        f1: Their harmonic mean; NaN where people marked none.
         segments: Mean F1 of the segments, 1 for one that neither marked.
     """
 
@@ -122,7 +122,8 @@ SPAN_FIGURES = ("span_precision", "span_recall", "span_f1", "span_f1_segments")
 
 def _span_figures(sums: Vector) -> dict[str, Vector]:
     credit, found, gold, f1, segments = np.moveaxis(sums, -1, 0)
-    values = divided(credit, found), divided(credit, gold), divided(2 * credit, found + gold), divided(f1, segments)
+    f1_pooled = np.where(gold > 0, divided(2 * credit, found + gold), np.nan)
+    values = divided(credit, found), divided(credit, gold), f1_pooled, divided(f1, segments)
     return dict(zip(SPAN_FIGURES, values, strict=True))
 
 
@@ -154,4 +155,5 @@ def _matthews(table: Vector) -> Vector:
 
 
 def _f1(table: Vector, tag: int) -> Vector:
-    return divided(2 * table[..., tag, tag], table[..., tag, :].sum(axis=-1) + table[..., :, tag].sum(axis=-1))
+    gold, found = table[..., tag, :].sum(axis=-1), table[..., :, tag].sum(axis=-1)
+    return np.where(gold > 0, divided(2 * table[..., tag, tag], gold + found), np.nan)

@@ -11,6 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from textmover.meta_evaluation import SpanAgreement, significance_clusters
+from textmover.meta_evaluation.significance.bootstrap import few_to_draw
 from textmover.report.document import (
     Section,
     Table,
@@ -168,8 +169,13 @@ def _remarks(one: MarkedSet) -> list[str]:
             f"Rank: by {TITLES[one.main]}; a metric of a lower rank is significantly worse (p ≤ {SIGNIFICANT}, "
             f"{plural(one.permutations, 'permutation')})."
         )
-    excluded = {TITLES[figure]: found.figures[figure].excluded for figure in TITLES if found.figures[figure].excluded}
-    lines += [f"{title}: not defined in {', '.join(groups)}." for title, groups in excluded.items()]
+    excluded: dict[str, list[str]] = {}  # figures that are not defined, by their groups
+    for figure, title in TITLES.items():
+        if groups := found.figures[figure].excluded:
+            excluded.setdefault(", ".join(groups), []).append(title)
+    lines += [f"Not defined in {groups}: {', '.join(titles)}." for groups, titles in excluded.items()]
+    if found.samples and (note := few_to_draw(found.groups, "segment")):
+        lines.append(note)
     return lines
 
 
