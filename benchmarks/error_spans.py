@@ -103,14 +103,16 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     """Print recall and precision of made errors by kind, the mean over seeds and their spread."""
     cells: dict[str, dict[str, list[tuple[float, float]]]] = {}
     counts: dict[str, int] = {}
+    reworded: list[bool] = []
     for seed in seeds:
         gold = made_errors(texts, dict.fromkeys(KINDS, 1.0), 3, seed, paraphrased)
+        reworded += [one.groups["reference"] == "paraphrase" for one in gold]
         for name, errors in marked_by(scorers, gold).items():
             for kind, one in judge_errors(gold, errors, samples=0).by_kind.items():
                 counts[kind] = one.errors
                 values = (one.recall.estimate, one.precision.estimate)
                 cells.setdefault(name, {}).setdefault(kind, []).append(values)
-    print(f"\n## Made errors, recall / precision, {paraphrased:.0%} of the references paraphrased\n")
+    print(f"\n## Made errors, recall / precision, {np.mean(reworded):.0%} of the references in other words\n")
     print(f"Mean over the seeds {', '.join(map(str, seeds))} ± standard deviation.\n")
     there = [kind for kind in KINDS if kind in counts]
     rows = [["errors", *(str(counts[kind]) for kind in there)]]
