@@ -35,6 +35,7 @@ CASES = {
     "white space": ("a \n\t [b]", "a b", "  ~", "  major 0.80"),
     "control": ("\x1b[b]", r"\x1bb", "    ~", "    major 0.80"),
     "turning": ("\u202e[b]", r"\u202eb", "      ~", "      major 0.80"),
+    "no width": ("[\u0301] [a|i50]", "\u0301 a", " ~", "major 0.80", " minor 0.50"),
     "right to left": ("قطة [صغيرة] x[]", "قطة صغيرة x", "major 0.80: صغيرة", MISSING),
 }
 """Text with its errors in brackets, and the lines that are printed; columns are counted by hand."""
@@ -118,4 +119,4 @@ def test_a_long_text_takes_no_time():
     text = "word " * 20_000
     found = TextErrors(text, tuple(ErrorSpan(at, at + 4) for at in range(0, 100_000, 50)))
     assert len(lines(found, 80)) > 3_000
-    assert len(lines(TextErrors("\u0301" * 50_000 + " " * 50_000 + "a", (ErrorSpan(0, 1),)), 80)) >= 3
+    assert len(lines(TextErrors("\u0301" * 50_000 + " " * 50_000 + "a", (ErrorSpan(0, 1),)), 80)) == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import IO, NamedTuple
 
 from rich.cells import cell_len
@@ -81,22 +83,30 @@ def _underlined(
     line: Sequence[_Cell], marked: Mapping[int, Sequence[ErrorSpan]], told: set[ErrorSpan], width: int
 ) -> list[Text]:
     """A line, its underlines, and below them the labels of the errors that have not been ``told``."""
-    written, below, column = Text(), Text(), 0
+    words: list[tuple[str, str]] = []
+    marks: list[tuple[str, str]] = []
     labels: list[Text] = []
+    column = 0
     for cell in line:
         here = list(dict.fromkeys(one for place in range(cell.first, cell.end) for one in marked.get(place, ())))
-        own = next((STYLES[one.severity] for one in here if not one.missing), "")
-        written.append(cell.shown, own)
-        if here:
-            below.append(" " * (column - below.cell_len))
-            below.append("^" if here[-1].missing else "~" * max(cell.width, 1), STYLES[here[-1].severity])
+        words.append((cell.shown, next((STYLES[one.severity] for one in here if not one.missing), "")))
+        wide = 1 if not cell.shown else cell.width  # the place behind the last word has room for a mark
+        mark = "" if not here else "^" if here[-1].missing else "~" * wide
+        marks.append((mark[:wide].ljust(cell.width), STYLES[here[-1].severity] if here else ""))
         for one in here:
             if one not in told:
                 told.add(one)
                 _place(labels, max(0, min(column, width - len(one.label))), one)
         column += cell.width
-    written.rstrip()
-    return [one for one in (written, below, *labels) if one or one is written]
+    written, below = _joined(words), _joined(marks)
+    return [written, *([below] if below else []), *labels]
+
+
+def _joined(parts: Sequence[tuple[str, str]]) -> Text:
+    """Parts one behind the other, those of a style as one, without space at the end."""
+    text = Text.assemble(*(("".join(part for part, _ in run), style) for style, run in groupby(parts, itemgetter(1))))
+    text.rstrip()
+    return text
 
 
 def _place(rows: list[Text], column: int, one: ErrorSpan) -> None:
