@@ -9,6 +9,11 @@ LOG_ZERO = -1e30
 """Stands for log 0: finite, so that no gradient turns into NaN, and far below every real logit."""
 
 
+def widest_float(device: torch.device) -> torch.dtype:
+    """The widest floating-point type of a device: float64, which MPS alone lacks."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def check_problem(similarity: Tensor, a: Tensor, b: Tensor, *, name: str = "similarity") -> None:
     """Raise unless ``similarity [B, M, N]``, ``a [B, M]`` and ``b [B, N]`` belong together."""
     if similarity.ndim != 3:

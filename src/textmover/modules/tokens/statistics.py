@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from textmover.functional._arguments import widest_float
+
 
 class CorpusMean(nn.Module):
     r"""Mean of the token vectors of a corpus, fitted exactly or tracked while the encoder is trained.
@@ -122,8 +124,7 @@ class IdfTable(nn.Module):
         if not self.informative:
             return torch.ones_like(input_ids, dtype=torch.float32)
         counts = self.counts[input_ids.clamp(min=0)].masked_fill(input_ids < 0, 0)
-        wide = torch.float32 if counts.device.type == "mps" else torch.float64  # which MPS lacks
-        ratio = (self.documents + 1).to(wide) / (counts + 1)
+        ratio = (self.documents + 1).to(widest_float(counts.device)) / (counts + 1)
         return (ratio.log() if self.formula == "smooth" else (1 + ratio).log()).float()
 
 

@@ -133,7 +133,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
             "systems share."
         )
     if table.untested:
-        (first, second), such_as = table.untested[0], "such as " * (len(table.untested) > 1)
+        first, second = table.untested[0]
+        such_as = "such as " if len(table.untested) > 1 else ""
         found.append(
             f"Not compared, since they share fewer than {plural(ranking.fewest, 'segment')}: "
             f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}."
