@@ -51,6 +51,17 @@ def test_groups_of_many_references_are_those_of_prompts_by_their_name(name, shar
     assert shared_with_training(training, kept) == [f"{len(kept)} of {len(kept)} share their `{name}`"] * shared
 
 
+@pytest.mark.parametrize("name", ["prompt", "sitting"])
+def test_a_reference_under_two_values_hides_nothing(name):
+    """As in a table of 100 prompts with four references each, of which one is that of another prompt too."""
+    texts = sentences(400)
+    segments = [Segment(text, (text,), groups={name: str(row % 100)}) for row, text in enumerate(texts)]
+    segments.append(Segment(texts[0], (texts[0],), groups={name: "1"}))
+    training, kept = split_held_back(segments, 0.25)
+    (said,) = shared_with_training(training, kept)
+    assert said.endswith(f"of {len(kept)} share their `{name}`")
+
+
 @pytest.mark.parametrize("header", ["prompt", "system_prompt", "Question", "doc_id", "source"])
 def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, tmp_path, caplog):
     path = tmp_path / "chat.tsv"

@@ -23,6 +23,9 @@ WORTH_A_WARNING = 0.05
 FEW_REFERENCES = 30
 """References of a group on average up to which its rows belong together, as those of a prompt or a document do."""
 
+SEVERAL = 1.05
+"""Values of a group to a reference on average, up to which references belong to one value but for chance."""
+
 HOLDS_TOGETHER = re.compile(
     r"(?i).*(prompt|question|query|instruction|context|document|passage|article|paragraph|dialog|conversation|thread"
     r"|topic|story).*|(doc|src|source|input|turn|chat)([_ -]?(id|text))?"
@@ -63,8 +66,8 @@ def shared_with_training(
 ) -> list[str]:
     """Number of the kept segments that share something with those to train on, where it is worth a warning.
 
-    A group counts where each reference belongs to one of its values, and a value has few references or its name is that
-    of a prompt or a document; systems and language pairs do not.
+    A group counts where its name is that of a prompt or a document, or where nearly each reference belongs to one of its
+    values and a value has few references; systems and language pairs do not.
     """
     keys: dict[str, Callable[[Segment], str | None]] = {
         "their source": lambda one: normalise_reference(one.source) if one.source else None,
@@ -149,8 +152,8 @@ def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
     for name in segments[0].groups:
         pairs = {(one.groups.get(name), one.compared.texts[0]) for one in segments}
         references, values = len({reference for _, reference in pairs}), len({value for value, _ in pairs})
-        nested = len(pairs) == references and values < references
-        if nested and (references / values <= FEW_REFERENCES or HOLDS_TOGETHER.fullmatch(name)):
+        nested = len(pairs) <= SEVERAL * references and values < references <= FEW_REFERENCES * values
+        if nested or HOLDS_TOGETHER.fullmatch(name):
             found.append(name)
     return found
 
