@@ -58,7 +58,7 @@ PROBLEMS = {
     "no text": (set_cell(6, "answer", None), 1, "row 7", "left out: `unusable`"),
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "left out: `rating_range`"),
     "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "counts double: remove it"),
-    "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept"),
+    "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it unless"),
     "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
     "annotators who give one rating": (constant, 120, "a1", "they count as the mean"),
     "over a tenth of the tokens are unknown": (set_cell(12, "answer", "🦭"), 1, "row 13", "their scores mean little"),
@@ -84,7 +84,7 @@ def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
     assert [one.problem for one in found.findings] == ["several annotators", "held-back rows share their `topic`"]
     assert found.findings[1].training == "holds back by reference and topic"
-    assert repr(found).startswith("the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3")
+    assert repr(found).startswith("the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3, after averaging")
 
 
 def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
@@ -92,6 +92,7 @@ def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
     for change in (constant, *(change for change, *_ in PROBLEMS.values() if change is not constant)):
         change(rows)
     found = checked(rows, flags=flags)
+    assert re.search(r"ratings from -?\d(\.\d\d?)? to \d(\.\d\d?)?, .* after standardising and averaging", repr(found))
     assert set(PROBLEMS) <= {one.problem for one in found.findings}
     recipe = yaml.safe_load(found.recipe)
     arguments = recipe["data"]["init_args"]

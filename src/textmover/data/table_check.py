@@ -62,6 +62,12 @@ FLAGGED = {
 }
 """Flags of texts: the problem, and what training does."""
 
+EMPTY = "kept: remove it unless its rating is that of no answer"
+"""Advice on empty texts that have a rating."""
+
+JOINED = {"mean": ", after averaging", "standardised": ", after standardising and averaging"}
+"""Note on the ratings by how those of annotators are joined."""
+
 PLACE = "line or row"
 """Unit of places until it is known."""
 
@@ -155,7 +161,8 @@ def check_table(
     if len(by) > 1:
         data["held_back_by"] = by
     reached = np.array([one.score for one in segments])
-    told = f"ratings from {reached.min():g} to {reached.max():g}, mean {reached.mean():.3g}"
+    told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
+    told += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
         findings.append(Finding("few ratings", count, "", f"gains little below {FEW_RATINGS}: use a ready metric"))
     if share is None:
@@ -265,13 +272,13 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
         if several:
             way_out = "counts each: name the column of the annotator to average them"
             yield Finding("the same text with several ratings", len(several), _first(several), way_out)
-    for problem, places in (
-        ("empty text", [number for number, one in read if not one.hypothesis.strip()]),
-        ("text is its reference", [number for number, one in read if one.hypothesis in one.references]),
-        ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source]),
+    for problem, places, training in (
+        ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
+        ("text is its reference", [number for number, one in read if one.hypothesis in one.references], "kept"),
+        ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
         if places:
-            yield Finding(problem, len(places), _first(places), "kept")
+            yield Finding(problem, len(places), _first(places), training)
 
 
 def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding], Any]:

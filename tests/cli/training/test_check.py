@@ -26,6 +26,14 @@ def test_problems_are_printed_and_a_recipe_is_written(table, capsys, embedded):
     assert said.endswith("Recipe: mine_recipe.yaml. Train with it:\n  textmover train --config mine_recipe.yaml\n")
 
 
+def test_short_texts_in_another_language_are_listed(table, capsys, embedded):
+    with table.open("a") as stream:
+        stream.writelines(f"der Zug ist zu spät,der Zug {n} ist da,{n % 5 + 1},q{n}\n" for n in range(30))
+    assert main(["check", "mine.csv"]) == 0
+    (said,) = [one for one in capsys.readouterr().out.splitlines() if "not English" in one]
+    assert " 30  line 152 " in said
+
+
 def test_errors_name_the_options(table, capsys, embedded):
     assert main(["check", "mine.csv", "--score-column", "ratng"]) == 2
     assert "did you mean 'rating'? Otherwise set `--score-column`" in capsys.readouterr().err

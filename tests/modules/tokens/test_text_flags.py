@@ -63,7 +63,8 @@ TEXTS = {
     "Mi hermano compró ayer un coche nuevo.": {LANGUAGE},
     "Kardeşim dün yeni bir araba aldı.": {LANGUAGE},
     "Il treno arriva alla stazione alle otto e il gatto dorme su una sedia di legno in casa mia da ieri": {LANGUAGE},
-    "Il treno arriva alle otto": set(),
+    "Il treno arriva alle otto": {LANGUAGE},
+    "Hund und Katze": set(),
     "Renée's brother Jürgen bought a new car yesterday.": set(),
 }
 """Flags of texts with the embedded encoder, which was made for English: 13 scripts, emoji, code, mixed texts, loops."""
@@ -106,8 +107,8 @@ def test_languages_are_those_of_the_encoder(tiny_metric):
     assert other_script("გამარჯობა", ("en",)) == "Georgian"
 
 
-def of_twenty_languages():
-    path = Path(__file__).parents[1] / "data" / "twenty_languages.tsv"
+def sentences_by_language(name="twenty_languages.tsv"):
+    path = Path(__file__).parents[1] / "data" / name
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     return {code: [text for one, text in rows if one == code] for code, _ in rows}
 
@@ -115,7 +116,7 @@ def of_twenty_languages():
 def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
     read = languages_of("multilingual-e5-small@1aabcf17")
     assert len(read) == len(set(read)) >= 90
-    texts = of_twenty_languages()
+    texts = sentences_by_language()
     assert set(texts) <= set(read)
     assert not any(other_script(one, read) for found in texts.values() for one in found)
     for codes in map(str.split, WRITERS.values()):
@@ -128,10 +129,26 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
 
 
 def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():
-    found = {code: is_english(4 * texts) for code, texts in of_twenty_languages().items()}
+    found = {code: is_english(4 * texts) for code, texts in sentences_by_language().items()}
     assert [code for code, english in found.items() if english] == ["en"]
     assert is_english([])
     assert is_english(["Hund und Katze"])  # too few words to tell
+
+
+@pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())
+def test_sets_of_short_sentences_are_warned_of(metric, code, texts, caplog):
+    """Four words and more, most without a letter that English lacks: too few for the share of English words."""
+    found = Scorer(metric).score(texts, texts[::-1])
+    assert found.counts[LANGUAGE] >= 0.5 * len(texts)
+    assert sum(WARNINGS[LANGUAGE] in one.message for one in caplog.records) == 1
+
+
+def test_short_english_sentences_are_not_flagged(shared_folder):
+    path = shared_folder / "data" / "english_sentences" / "tatoeba_laser_eng.txt"
+    texts = path.read_text(encoding="utf-8").splitlines()
+    assert len(texts) > 60_000
+    assert sum(not is_english([text]) for text in texts) < 0.0001 * len(texts)
+    assert all(is_english(texts[start : start + 20]) for start in range(0, len(texts), 20))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,30 @@ PHRASE, TIMES, FEWEST = 16, 3, 12
 FEW_WORDS, GRAMMAR, BEGINNING = 20, 0.2, 300
 """Words that tell the language of texts, least share of English stop words in English, and characters looked at."""
 
+GRAMMARS = (
+    "der die das und ist nicht ich mit ein eine einen den dem des auf sie er es zu sich von wir wird sind im hat mein"
+    " bin wie wo kann auch zum zur aus bei am habe meine ihr uns",
+    "de het een en van ik niet is dat te op zijn met voor er naar hij ze wij heeft deze mijn ben ook wat aan bij",
+    "le la les un une des et est pas que qui je tu il elle nous vous dans sur pour avec ce cette sont mon ma au du de ne"
+    " se en son sa par on plus",
+    "el la los las un una y es que de no en por para con del al se mi su muy lo como este esta yo me ha tu nos hay",
+    "o os as um uma e que de da do em para por se nao mais meu minha muito ele ela na no eu dos das ao foi os",
+    "il lo la gli le un una e che di non per con sono mi si del della nel alle dal ha questo mia mio molto ho al da"
+    " alla nella ai ci",
+    "och att det som en ett jag inte har med den till av vi de min han hon ska var om ni du",
+    "og at det som en et jeg ikke har med den til av af vi de min han hun er var om du paa kan",
+    "nu este un o de la cu pe din care sunt am ce sa mai si am in ai fost",
+    "w na z nie to jest sie do ze jak co moj ma tak jej",
+    "je na se v to ne jsem si do co jak ve pro jsou za",
+    "bir ve bu da de ne ben sen mi icin cok ile var degil gibi en daha o",
+    "yang dan di ini itu dengan untuk tidak saya dia ke dari akan adalah kami pada sudah ada kita",
+    "ya na wa kwa ni katika la hii za yangu yake wangu cha sana leo",
+    "ang ng sa na ay mga ko mo siya ako hindi si kami at ni",
+    "ja on ei se oli minun ovat mutta kun olen joka niin tai",
+    "a az es nem egy hogy van ez de",
+)
+"""Words of the grammar of languages that are often written without a letter that English lacks, a row for each."""
+
 MANY, PLENTY = 5, 50
 """Different references to one hypothesis from which on it is flagged, a twentieth of all, and in every set."""
 
@@ -137,7 +161,7 @@ def is_english(texts: Sequence[str]) -> bool:
     """Return whether texts are English by and large: few in other scripts, and a fifth of the words those of grammar.
 
     English texts have two fifths of such words, other languages a tenth at most; one more stands for chance. Few words
-    tell nothing, unless there are letters that English lacks.
+    without letters that English lacks are English unless they are another language's by its :data:`GRAMMARS`.
 
     Example:
         >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
@@ -146,8 +170,21 @@ def is_english(texts: Sequence[str]) -> bool:
     if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
         return False
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
+    ours = sum(map(ENGLISH.__contains__, words))
+    least = max(2, ours + 1, GRAMMAR * len(words))
+    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _grammars().get(word))]) >= least:
+        counts = Counter(row for rows in found for row in rows)
+        if max(counts.values()) >= least:
+            return False
     few = len(words) < FEW_WORDS and all(map(str.isascii, words))
-    return few or sum(map(ENGLISH.__contains__, words)) + 1 >= GRAMMAR * len(words)
+    return few or ours + 1 >= GRAMMAR * len(words)
+
+
+@functools.cache
+def _grammars() -> dict[str, tuple[int, ...]]:
+    """Rows of :data:`GRAMMARS` that a word is in."""
+    rows = [frozenset(one.split()) for one in GRAMMARS]
+    return {word: tuple(row for row, one in enumerate(rows) if word in one) for word in frozenset().union(*rows)}
 
 
 @functools.cache
