@@ -125,6 +125,14 @@ def test_an_encoder_of_one_language_refuses_sources(tiny_metric, fields):
         Scorer(tiny_metric(**fields)).score(HYPOTHESES, REFERENCES, SOURCES)
 
 
+@pytest.mark.parametrize("mode", ["source", "both"])
+def test_a_copy_is_not_reported_as_a_missing_side(scorer_of, mode):
+    """Its source does not count where there is a reference, but is not missing."""
+    found = scorer_of(mode=mode, fallback=True).score(HYPOTHESES, REFERENCES, [HYPOTHESES[0], None, *SOURCES[2:]])
+    assert found.flags["copied"].tolist() == [True, False, False, False]
+    assert found.flags["fallback"].tolist() == [False, True, False, False]
+
+
 def test_a_copied_source_is_flagged_and_counted(scorer_of, caplog):
     sources = [SOURCES[0], "she  sells books ", *SOURCES[2:]]
     found = scorer_of(mode="both").score(HYPOTHESES, REFERENCES, sources)

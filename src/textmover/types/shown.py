@@ -34,6 +34,7 @@ class View(NamedTuple):
     headers: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = ()
     total: int | None = None  # number of rows, where only the first are given
+    notes: Sequence[str] = ()  # sentences below the headline
 
     @property
     def lines(self) -> list[list[str]]:
@@ -60,11 +61,12 @@ class Shown:
         view = self.view()
         widths = [max(map(len, column)) for column in zip(*view.lines, strict=True)]
         rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in view.lines]
-        return "\n".join(filter(None, (view.headline, *rows, view.more)))
+        notes = (f"note: {one}" for one in view.notes)
+        return "\n".join(filter(None, (view.headline, *notes, *rows, view.more)))
 
     def _repr_html_(self) -> str:
         view = self.view()
-        parts = [f"<p>{html.escape(view.headline)}</p>"]
+        parts = [f"<p>{'<br>'.join(map(html.escape, (view.headline, *view.notes)))}</p>"]
         for place, row in enumerate(view.lines):
             tag = "td" if place else "th"
             parts.append(f"<tr>{''.join(f'<{tag}>{html.escape(one)}</{tag}>' for one in row)}</tr>")

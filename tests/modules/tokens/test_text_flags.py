@@ -211,3 +211,5 @@ def test_an_explanation_shows_them(metric):
     assert set(found.flags) == {UNKNOWN, SCRIPT}
     assert set(flag_notes(found)[:2]) == {FLAGS[UNKNOWN], FLAGS[SCRIPT]}
     assert flag_notes(found)[-1].endswith(": 🎉")
+    assert str(found).splitlines()[1:4] == [f"note: {one}" for one in flag_notes(found)]
+    assert FLAGS[SCRIPT] in super(type(found), found)._repr_html_()

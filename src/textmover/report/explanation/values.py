@@ -185,7 +185,9 @@ class Explanation(Shown):
         return replace(self, score=score, contributions=cells, remainders=remainders, steps=steps)
 
     def view(self) -> View:
-        """Show the score, and for each word its best match and what it adds."""
+        """Show the score, what is out of the ordinary, and for each word its best match and what it adds."""
+        from textmover.report.explanation.wording import flag_notes
+
         best: dict[int, WordPair] = {}
         for one in self.pairs:
             best[one.hypothesis] = max(best.get(one.hypothesis, one), one, key=lambda pair: pair.mass)
@@ -194,7 +196,8 @@ class Explanation(Shown):
             (words[place], self.reference.words[one.reference], f"{one.similarity:.2f}", adds[place])
             for place, one in best.items()
         ]
-        return View(f"score {self.score:.4f}  ({self.steps[-1].how})", ("word", "matched with", "cosine", "adds"), rows)
+        headline, headers = f"score {self.score:.4f}  ({self.steps[-1].how})", ("word", "matched with", "cosine", "adds")
+        return View(headline, headers, rows, notes=flag_notes(self))
 
     @property
     def plan(self) -> np.ndarray | None:

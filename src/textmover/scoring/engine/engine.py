@@ -159,7 +159,7 @@ class Engine(TextWork):
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
         flags["copied"] = copied
         if getattr(self.metric, "fallback", False):
-            flags[FALLBACK] = fell_back(self.metric, compared)
+            flags[FALLBACK] = fell_back(self.metric, compared) & ~copied
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
