@@ -180,16 +180,17 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
     Args:
         name: The name.
         released: Names of released metrics, which it may have been meant for.
-        hint: The way out, where it is known; the nearest name otherwise.
+        hint: The way out, where it is known and no name is near.
     """
     plain = re.sub(r"bert-?score", "bertscore", name.lower().replace("_", "-"))
     known = [*released, *PRESETS]
     family = sorted((one for one in known if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
-    near = family if plain not in known and family else difflib.get_close_matches(plain, known, n=1, cutoff=0.7)
-    encoder = f"For an encoder, use `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
-    nearest = f"Did you mean {near[0]!r}?" if near else encoder
+    alike = difflib.get_close_matches(plain, known, n=1, cutoff=0.9 if hint else 0.7)
+    near = family if plain not in known and family else alike
+    hint = hint or f"For an encoder, use `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
+    hint = f"Did you mean {near[0]!r}?" if near else hint
     return InputError(
-        f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint or nearest} "
+        f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint} "
         "`textmover list` shows all names."
     )
 

@@ -42,6 +42,8 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         assert re.search(rf"^ +{name}\s", texts[" --help"], flags=re.MULTILINE)
     sizes = {name: text.count("\n") for name, text in texts.items() if not name.endswith("--help-all")}
     assert {name: size for name, size in sizes.items() if not 5 < size <= most} == {}
+    wide = {(name, line) for name, text in texts.items() for line in text.splitlines() if len(line) > columns}
+    assert wide == set()
     assert all(texts[f"{name} -h"] == texts[f"{name} --help"] for name in main_module.COMMANDS)
     assert "--trials" in texts["compare --help-all"]
     assert "--trials" not in texts["compare --help"]
@@ -100,6 +102,8 @@ def parser_of(command):
             ["score", "-i", "a", "b", "--precision", "best"],
             "Expected --precision to be one of exact, fast, int8, auto, but got best (",
         ),
+        (["data", "gett"], "Expected ACTION to be one of list, get, but got gett: did you mean get? ("),
+        (["score", "-i", "a", "b", "--backend", "openvin"], "onnxruntime, but got openvin: did you mean openvino? ("),
         (["score", "-i", "a", "b", "--layer", "[1"], "Expected --layer to be a number, true, false or null, but got"),
         (["score", "-i"], "Expected a value after -i/--input, but got none ("),
         (["score", "-i", "a", "b", "--only-mean=3"], "Expected --only-mean without a value, but got 3 ("),

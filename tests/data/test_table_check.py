@@ -84,7 +84,8 @@ def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
     assert [one.problem for one in found.findings] == ["several annotators", "held-back rows share their `topic`"]
     assert found.findings[1].training == "holds back by reference and topic"
-    assert repr(found).startswith("the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3, after averaging")
+    said = "the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3, after averaging"
+    assert repr(found).startswith(said)
 
 
 def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):

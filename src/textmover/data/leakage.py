@@ -66,8 +66,8 @@ def shared_with_training(
 ) -> list[str]:
     """Number of the kept segments that share something with those to train on, where it is worth a warning.
 
-    A group counts where its name is that of a prompt or a document, or where nearly each reference belongs to one of its
-    values and a value has few references; systems and language pairs do not.
+    A group counts where its name is that of a prompt or a document, or where nearly each reference belongs to one of
+    its values and a value has few references; systems and language pairs do not.
     """
     keys: dict[str, Callable[[Segment], str | None]] = {
         "their source": lambda one: normalise_reference(one.source) if one.source else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -62,12 +63,15 @@ def reworded(message: str) -> str:
     Example:
         >>> reworded("argument --samples: invalid int value: 'many'")
         'Expected --samples to be a whole number, but got many'
+        >>> reworded("argument ACTION: invalid choice: 'gett' (choose from 'list', 'get')")
+        'Expected ACTION to be one of list, get, but got gett: did you mean get?'
     """
     for pattern, sentence in ARGPARSE.items():
         if found := re.fullmatch(pattern, message):
             listed = (one.replace("'", "") if "choose from" in pattern else one for one in found.groups())
             words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in listed]
-            return sentence.format(*words)
+            near = difflib.get_close_matches(words[1], words[2].split(", "), 1) if "choose from" in pattern else ()
+            return sentence.format(*words) + "".join(f": did you mean {one}?" for one in near)
     return message
 
 

@@ -28,8 +28,8 @@ GRAMMARS = (
     "der die das und ist nicht ich mit ein eine einen den dem des auf sie er es zu sich von wir wird sind im hat mein"
     " bin wie wo kann auch zum zur aus bei am habe meine ihr uns",
     "de het een en van ik niet is dat te op zijn met voor er naar hij ze wij heeft deze mijn ben ook wat aan bij",
-    "le la les un une des et est pas que qui je tu il elle nous vous dans sur pour avec ce cette sont mon ma au du de ne"
-    " se en son sa par on plus",
+    "le la les un une des et est pas que qui je tu il elle nous vous dans sur pour avec ce cette sont mon ma au du de "
+    " ne se en son sa par on plus",
     "el la los las un una y es que de no en por para con del al se mi su muy lo como este esta yo me ha tu nos hay",
     "o os as um uma e que de da do em para por se nao mais meu minha muito ele ela na no eu dos das ao foi os",
     "il lo la gli le un una e che di non per con sono mi si del della nel alle dal ha questo mia mio molto ho al da"

@@ -196,8 +196,8 @@ class Explanation(Shown):
             (words[place], self.reference.words[one.reference], f"{one.similarity:.2f}", adds[place])
             for place, one in best.items()
         ]
-        headline, headers = f"score {self.score:.4f}  ({self.steps[-1].how})", ("word", "matched with", "cosine", "adds")
-        return View(headline, headers, rows, notes=flag_notes(self))
+        headers = ("word", "matched with", "cosine", "adds")
+        return View(f"score {self.score:.4f}  ({self.steps[-1].how})", headers, rows, notes=flag_notes(self))
 
     @property
     def plan(self) -> np.ndarray | None:
