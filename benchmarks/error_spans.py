@@ -20,6 +20,7 @@ from textmover.data.error_spans import made_errors, with_references
 from textmover.meta_evaluation import judge_errors
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
+from textmover.readers.segments import Columns, read_segments
 from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
 from textmover.types import MarkedSegment, TextErrors
 
@@ -125,6 +126,21 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     harness.print_table(["metric", *there], rows)
 
 
+def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]]) -> list[list[str]]:
+    """Pearson of the negative cost of the errors with direct assessments of people, of each pair, a row a metric."""
+    columns = Columns(score="z_mean", groups=("part",))
+    rated = [one for name in ("data:mlqe-pe", "data:mlqe-pe-from-english") for one in read_segments(name, columns)]
+    people = {(one.hypothesis, one.references[0]): one.score for one in rated if one.groups["part"] == "dev"}
+    human = np.array([people[one.hypothesis, one.references[0]] for one in gold], dtype=np.float64)
+    pairs = np.array([one.groups["lp"] for one in gold])
+    rows = []
+    for name, errors in marked.items():
+        costs = np.array([-one.cost for one in errors])
+        found = [np.corrcoef(costs[pairs == pair], human[pairs == pair])[0, 1] for pair in dict.fromkeys(pairs)]
+        rows.append([name, *(f"{one:.3f}" for one in found), f"{np.mean(found):.3f}"])
+    return rows
+
+
 def main() -> None:
     options = harness.parser(
         __doc__,
@@ -147,7 +163,11 @@ def main() -> None:
             replace(one, groups=old.groups) for one, old, there in zip(segments, gold, changed, strict=True) if there
         ]
         own = [pair for pair in pairs if any(one.groups["lp"] == pair for one in kept)]
-        harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, marked_by(scorers, kept)))
+        found = marked_by(scorers, kept)
+        harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, found))
+        if kind == "given":
+            print("\n## MLQE-PE dev, Pearson of the negative MQM cost of the errors with direct assessments\n")
+            harness.print_table(["metric", *own, "mean"], costs_and_people(kept, found))
     print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
     readers = with_rules(options.source_metrics, mode="source")
     marked = marked_by(readers, gold, source=True)

@@ -19,7 +19,7 @@ SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
 """Severities, from the least."""
 
 MQM_COSTS: Mapping[str, float] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
-"""Cost of an error by severity in MQM (Freitag et al. 2021; critical: Multidimensional Quality Metrics, core)."""
+"""Cost of an error by severity in MQM (Freitag et al. 2021; critical: MQM core)."""
 
 _STYLES = {
     "minor": "background:#d9a4002e;border-bottom:2px dotted #b07d00",
@@ -107,6 +107,16 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
     def __getitem__(self, place: slice) -> Sequence[ErrorSpan]: ...
     def __getitem__(self, place: int | slice) -> ErrorSpan | Sequence[ErrorSpan]:
         return self.spans[place]
+
+    @property
+    def cost(self) -> float:
+        """Sum of the errors' costs in MQM (:data:`MQM_COSTS`); its negative is an MQM score, not the metric's score.
+
+        Example:
+            >>> TextErrors("A cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9, "minor"))).cost
+            6.0
+        """
+        return sum(MQM_COSTS[one.severity] for one in self.spans)
 
     def view(self) -> View:
         """The text with its errors in square brackets, and a row for each."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
+from textmover.functional.edits import Edits, shortest_edits
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
 
@@ -17,6 +18,9 @@ LOWEST = -1e4
 
 FARTHEST = 4.0
 """Largest jump, in tokens, that differs from a larger one."""
+
+SPECIAL_KEY = torch.iinfo(torch.int64).min + 10
+"""Key of special tokens, below that of any other."""
 
 EDGE = 0.25
 """Softness of the bounds between two places, in tokens."""
@@ -30,8 +34,8 @@ class Evidence(NamedTuple):
     :math:`B_{ij} = \mathrm{softmax}_j(S_{ij}/T)` is what a partner gives back.
 
     Attributes:
-        tokens: ``[B, N, 14]``, by the names of :data:`TOKEN_EVIDENCE`.
-        gaps: ``[B, N + 1, 9]``, by the names of :data:`GAP_EVIDENCE`.
+        tokens: ``[B, N, 18]``, by the names of :data:`TOKEN_EVIDENCE`.
+        gaps: ``[B, N + 1, 11]``, by the names of :data:`GAP_EVIDENCE`.
         own: Unit vectors of the tokens, ``[B, N, D]``.
         partners: Mean of the partners' unit vectors, :math:`\sum_i A_{ij} y_i`, ``[B, N, D]``.
         present: Ordinary tokens, bool ``[B, N]``.
@@ -48,20 +52,21 @@ class Evidence(NamedTuple):
 
 TOKEN_EVIDENCE = (
     "best", "mean", "second", "returned", "entropy", "rival", "same written", "partner written alike", "taken",
-    "spread", "step before", "step behind", "length ratio", "unknown",
+    "spread", "step before", "step behind", "length ratio", "unknown", "kept", "exchanged", "added", "edit rate",
 )  # fmt: skip
 """Similarity of the best partner, of the partners' mean and of the second best; share that comes back; entropy of the
 shares; how much closer the partners are to another token; whether the token stands in the other text, and its partners
 are written alike; shares that it gets; deviation of the partners' places; jumps to those of its neighbours;
-log-ratio of the lengths; whether the token is unknown."""
+log-ratio of the lengths; whether the token is unknown; whether it is kept, exchanged or added on a shortest way between
+the texts; edits of that way to a token."""
 
 GAP_EVIDENCE = (
     "jump", "length ratio", "uncovered between", "most uncovered between", "unreturned between", "uncovered beside",
-    "most uncovered beside", "most uncovered within", "step back",
+    "most uncovered beside", "most uncovered within", "step back", "lost", "edit rate",
 )  # fmt: skip
 """Tokens of the other text that are passed over; logarithm of the lengths' ratio; how uncovered those are by sum and
 maximum, and how little comes back to them; the same for tokens whose neighbours match those beside the gap, by sum,
-maximum, and where both do; how far the place goes back."""
+maximum, and where both do; how far the place goes back; whether a token is lost here on a shortest way; its edits."""
 
 
 class _Matched(NamedTuple):
@@ -91,14 +96,28 @@ def evidence(hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: 
     ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
     alike = (token_keys(others)[:, :, None] == token_keys(hypotheses)[:, None, :]) & pairs
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
+    edits, rate = _edits(others, hypotheses)
     of_tokens = [spread / FARTHEST, jumps[:, :-1], jumps[:, 1:], ratio.expand_as(spread), unknown]
+    of_tokens += [one.to(spread) for one in (edits.kept, edits.exchanged, edits.added)] + [rate.expand_as(spread)]
     tokens = torch.stack([*_of_tokens(matched, alike), *of_tokens], dim=2)
     sides = _neighbours(returned, hypotheses, others)
-    gaps = torch.stack([jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)], dim=2)
+    of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
+    gaps = torch.stack([*of_gaps, edits.lost.to(jumps), rate.expand_as(jumps)], dim=2)
     between = pad(present, (1, 0)) | pad(present, (0, 1))
     partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
     return Evidence(tokens, gaps, own[:, :, :width], partners, present, between)
+
+
+def _edits(others: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Edits, Tensor]:
+    """Edits of all tokens, where special ones are like those of their kind, and their number to a token ``[B, 1]``."""
+    keys = [
+        token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special)
+        for one in (others, hypotheses)
+    ]
+    lengths = others.mask.sum(dim=1), hypotheses.mask.sum(dim=1)
+    found = shortest_edits(keys[0][:, :, None] == keys[1][:, None, :], *lengths)
+    return found, (found.distance / torch.maximum(*lengths).clamp(min=1))[:, None]
 
 
 def _places(matched: _Matched) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ def text_record(one: MarkedLine) -> dict[str, Any]:
     found = one.found
     line = {} if one.line is None else {"line": one.line}
     spans = [span_record(found.text, span) for span in found.spans]
-    return {**line, **one.kept, "text": found.text, "spans": spans, "flags": list(found.flags)}
+    return {**line, **one.kept, "text": found.text, "spans": spans, "cost": found.cost, "flags": list(found.flags)}
 
 
 @dataclass

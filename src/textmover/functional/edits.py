@@ -1,0 +1,89 @@
+"""Edits between two texts: which tokens the shortest ways from one to the other keep, exchange, add and lose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+class Edits(NamedTuple):
+    """Edits that lie on some shortest way from a reference to a hypothesis.
+
+    Attributes:
+        kept: Tokens of the hypothesis that match one of the reference, bool ``[B, N]``.
+        exchanged: Tokens that stand in the place of another one, bool ``[B, N]``.
+        added: Tokens that are too many, bool ``[B, N]``.
+        lost: Gaps before each token and behind the last where a token of the reference is missing, bool ``[B, N + 1]``.
+        distance: Number of edits, float32 ``[B]``.
+    """
+
+    kept: Bool[Tensor, "B N"]
+    exchanged: Bool[Tensor, "B N"]
+    added: Bool[Tensor, "B N"]
+    lost: Bool[Tensor, "B K"]
+    distance: Float[Tensor, " B"]
+
+
+def shortest_edits(
+    same: Bool[Tensor, "B M N"], reference_lengths: Int[Tensor, " B"], hypothesis_lengths: Int[Tensor, " B"]
+) -> Edits:
+    r"""Find the edits of all shortest ways between texts, each edit of cost 1.
+
+    With the distances :math:`F_{ij}` of the first ``i`` and ``j`` tokens and :math:`G_{ij}` of all others, an edit from
+    :math:`(i, j)` to :math:`(i', j')` of cost :math:`c` lies on a shortest way if
+    :math:`F_{ij} + c + G_{i'j'} = F_{MN}`. A row at a time is computed for all texts, so that nothing is traced back.
+
+    Args:
+        same: Whether two tokens are the same (rows: reference).
+        reference_lengths: Tokens of each reference, at most ``M``.
+        hypothesis_lengths: Tokens of each hypothesis, at most ``N``.
+
+    Returns:
+        The edits; False where padded.
+
+    Example:
+        >>> same = torch.tensor([[[True, False], [False, False], [False, True]]])
+        >>> found = shortest_edits(same, torch.tensor([3]), torch.tensor([2]))
+        >>> found.kept.tolist(), found.lost.tolist(), found.distance.tolist()
+        ([[True, True]], [[False, True, False]], [1.0])
+
+    Reference:
+        Levenshtein 1966; Snover et al. 2006 (TER), whose tags without shifts these edits give.
+    """
+    rows, columns = same.shape[1:]
+    ahead = _distances(same)
+    places = torch.arange(rows, device=same.device), torch.arange(columns, device=same.device)
+    ends = reference_lengths[:, None], hypothesis_lengths[:, None]
+    back = [(end - 1 - place).clamp(min=0) for end, place in zip(ends, places, strict=True)]
+    turned = same.gather(1, back[0][:, :, None].expand_as(same)).gather(2, back[1][:, None, :].expand_as(same))
+    gaps = torch.arange(rows + 1, device=same.device), torch.arange(columns + 1, device=same.device)
+    left = [(end - place).clamp(min=0) for end, place in zip(ends, gaps, strict=True)]
+    behind = _distances(turned)
+    behind = behind.gather(1, left[0][:, :, None].expand_as(behind)).gather(2, left[1][:, None, :].expand_as(behind))
+    total = ahead[torch.arange(len(same), device=same.device), reference_lengths, hypothesis_lengths]
+    inside = places[0] < ends[0], places[1] < ends[1]
+    reached = gaps[0] <= ends[0], gaps[1] <= ends[1]
+    shortest = total[:, None, None]
+    pairs = inside[0][:, :, None] & inside[1][:, None, :]
+    stepped = (ahead[:, :-1, :-1] + (~same).float() + behind[:, 1:, 1:] == shortest) & pairs
+    added = (ahead[:, :, :-1] + 1 + behind[:, :, 1:] == shortest) & reached[0][:, :, None] & inside[1][:, None, :]
+    lost = (ahead[:, :-1] + 1 + behind[:, 1:] == shortest) & inside[0][:, :, None] & reached[1][:, None, :]
+    return Edits((stepped & same).any(dim=1), (stepped & ~same).any(dim=1), added.any(dim=1), lost.any(dim=1), total)
+
+
+def _distances(same: Bool[Tensor, "B M N"]) -> Float[Tensor, "B R C"]:
+    """Edit distances of all beginnings of two texts, ``[B, M + 1, N + 1]``."""
+    batch, rows, columns = same.shape
+    across = torch.arange(columns + 1, device=same.device, dtype=torch.float32)
+    row = across.expand(batch, -1)
+    found = [row]
+    costs = (~same).float()
+    for place in range(rows):
+        reached = torch.minimum(row[:, 1:] + 1, row[:, :-1] + costs[:, place])
+        first = torch.full_like(row[:, :1], place + 1)
+        row = (torch.cat([first, reached], dim=1) - across).cummin(dim=1).values + across
+        found.append(row)
+    return torch.stack(found, dim=1)
