@@ -116,7 +116,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
             >>> TextErrors("A cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9, "minor"))).cost
             6.0
         """
-        return sum(MQM_COSTS[one.severity] for one in self.spans)
+        return sum((MQM_COSTS[one.severity] for one in self.spans), 0.0)
 
     def view(self) -> View:
         """The text with its errors in square brackets, and a row for each."""

@@ -37,9 +37,10 @@ def test_json_lines_have_the_documented_keys(lines, tmp_path):
             {"start": 2, "end": 5, "text": "cat", "severity": "critical", "confidence": 0.91},
             {"start": 9, "end": 9, "text": "", "severity": "major", "confidence": 0.8},
         ],
+        "cost": 30.0,
         "flags": [],
     }
-    assert records[1] == {"line": 2, "id": "a\tb", "text": "", "spans": [], "flags": ["empty"]}
+    assert records[1] == {"line": 2, "id": "a\tb", "text": "", "spans": [], "cost": 0, "flags": ["empty"]}
     assert records[3]["spans"][0]["text"] == "1\t+\n1"
     assert (count.texts, count.clean, dict(count.severities)) == (4, 2, {"critical": 1, "major": 1, "minor": 1})
 

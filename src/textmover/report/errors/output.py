@@ -18,7 +18,7 @@ FORMATS = ("text", "jsonl", "tsv", "html")
 SUFFIXES = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".html": "html", ".htm": "html"}
 """Formats by the suffix of a file."""
 
-KEYS = ("line", "text", "spans", "flags")
+KEYS = ("line", "text", "spans", "cost", "flags")
 """Keys of a text in JSON Lines."""
 
 COLUMNS = ("line", "start", "end", "severity", "confidence", "words")

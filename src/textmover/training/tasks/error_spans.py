@@ -16,7 +16,7 @@ from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 
 REACH = 12.0
-"""Largest log-odds that are told from larger ones."""
+"""Largest log-odds; larger ones count as this."""
 
 BINS = 480
 """Bins of log-odds, from which probabilities are calibrated and thresholds chosen."""
