@@ -46,6 +46,38 @@ def test_a_page_needs_nothing_else(marked, check):
     assert "only texts" not in rendered(marked("A [cat]."), lines=False)
 
 
+def test_notes_are_about_marks(marked):
+    text = rendered(marked("Katze", ("language", "empty")), marked("", ("empty",)))
+    assert text.count('<p class="flag">') == 2
+    assert "the marks mean little" in text
+    assert "the score means" not in text
+
+
+PROBE = """
+addEventListener("load", () => setTimeout(() => {
+  const shown = () => [...document.querySelectorAll(".texts > li")].filter((one) => one.offsetHeight > 0).length;
+  const found = { width: innerWidth, needed: document.documentElement.scrollWidth, all: shown() };
+  found.paper = getComputedStyle(document.body).backgroundColor;
+  document.querySelector("#only").click();
+  found.wrong = shown();
+  document.body.dataset.found = JSON.stringify(found);
+  parent.postMessage(JSON.stringify(found), "*");
+}, 100));
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_sticks_out_and_texts_without_errors_can_be_hidden(probe, marked, framed, theme):
+    text = rendered(marked(f"A [{'x' * 300}|c91] sat[]."), marked("No error."), marked("[a] b"))
+    page = text.replace("style-src", "script-src 'unsafe-inline'; style-src")
+    found = probe(page, PROBE, *(["--blink-settings=preferredColorScheme=0"] * (theme == "dark")), framed=framed)
+    assert found["needed"] <= found["width"] == (360 if framed else 1280)
+    assert (found["all"], found["wrong"]) == (3, 2)
+    assert found["paper"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[theme]
+
+
 @pytest.mark.parametrize("text", [NASTY, "[\u202eabc]", "[a\x00b \x1b[31m|m80]", "[\ud800] lone", "a[ \n]b"])
 def test_texts_stay_texts(marked, text, check):
     shown = rendered(marked(text))

@@ -59,8 +59,13 @@ def _view(one: MarkedLine) -> Mapping[str, Any]:
         "line": one.line,
         "pieces": shown_pieces(found),
         "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
-        "flags": [OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)) for flag in found.flags],
+        "flags": [_note(flag) for flag in found.flags if flag != "empty" or found.text.strip()],
     }
+
+
+def _note(flag: str) -> str:
+    """Sentence about a flag, whose marks mean as little as its score would."""
+    return OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
 
 
 def _visible(part: str) -> str:
