@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import random
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,28 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
     torch.save(found, folder / f"found{rank}of{world}.pt")
     if world > 1:
         distributed.destroy_process_group()
+
+
+TAGGED = ["the", "dog", "small", "old", "she", "book", "tea", "warm", "water", "house", "street", "red"]
+WRONG = ["seven", "blue"]
+
+
+def write_tags(path, n: int, seed: int = 0):
+    """Texts in which one of two words is always wrong, and a word of the reference is lost now and then."""
+    draw = random.Random(seed)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t")
+        writer.writerow(["hypothesis", "reference", "hypothesis_tokens", "tags"])
+        for _ in range(n):
+            reference = draw.sample(TAGGED, 6)
+            hypothesis, tags = list(reference), ["OK"] * 13
+            if draw.random() < 0.7:
+                place = draw.randrange(6)
+                hypothesis[place], tags[2 * place + 1] = draw.choice(WRONG), "BAD"
+            if draw.random() < 0.5:
+                place = draw.randrange(1, 5)
+                if tags[2 * place + 1] == "OK":
+                    del hypothesis[place], tags[2 * place + 1 : 2 * place + 3]
+                    tags[2 * place] = "BAD"
+            writer.writerow([" ".join(hypothesis), " ".join(reference), " ".join(hypothesis), " ".join(tags)])
+    return path

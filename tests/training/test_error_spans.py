@@ -1,12 +1,9 @@
 """Marking errors is learned: calibration, thresholds, and a run from tagged words to marked texts."""
 
-import csv
-import random
-
 import numpy as np
 import pytest
 import torch
-from labelled_runs import fit
+from labelled_runs import fit, write_tags
 from scipy.optimize import minimize
 
 from textmover import Scorer
@@ -16,9 +13,6 @@ from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig
 from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
 from textmover.types import ErrorSpan
-
-WORDS = ["the", "dog", "small", "old", "she", "book", "tea", "warm", "water", "house", "street", "red"]
-WRONG = ["seven", "blue"]
 
 
 @pytest.fixture
@@ -65,27 +59,6 @@ def test_the_threshold_is_that_of_the_largest_correlation(counts):
 
 def test_all_right_leaves_the_odds_alone():
     assert fit_odds(torch.stack([torch.zeros(BINS), torch.zeros(BINS)]).double()) == (1.0, 0.0)
-
-
-def write_tags(path, n: int, seed: int = 0):
-    """Texts in which one of two words is always wrong, and a word of the reference is lost now and then."""
-    draw = random.Random(seed)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t")
-        writer.writerow(["hypothesis", "reference", "hypothesis_tokens", "tags"])
-        for _ in range(n):
-            reference = draw.sample(WORDS, 6)
-            hypothesis, tags = list(reference), ["OK"] * 13
-            if draw.random() < 0.7:
-                place = draw.randrange(6)
-                hypothesis[place], tags[2 * place + 1] = draw.choice(WRONG), "BAD"
-            if draw.random() < 0.5:
-                place = draw.randrange(1, 5)
-                if tags[2 * place + 1] == "OK":
-                    del hypothesis[place], tags[2 * place + 1 : 2 * place + 3]
-                    tags[2 * place] = "BAD"
-            writer.writerow([" ".join(hypothesis), " ".join(reference), " ".join(hypothesis), " ".join(tags)])
-    return path
 
 
 @pytest.fixture(scope="module")

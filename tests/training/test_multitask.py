@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import fit, losses_and_gradients, write_pairs, write_paraphrases, write_sentences
+from labelled_runs import fit, losses_and_gradients, write_pairs, write_paraphrases, write_sentences, write_tags
 
 from runs import recipe, write_ratings, write_recipe
 from textmover import Scorer
@@ -14,6 +14,7 @@ from textmover.data import (
     Columns,
     LabelColumns,
     LabelsDataModule,
+    MarkedDataModule,
     MixtureDataModule,
     ParaphrasesDataModule,
     RatingsDataModule,
@@ -51,6 +52,7 @@ def all_kinds(folder: Path, n: int = 40) -> MixtureDataModule:
             ),
             "same": paraphrases(write_paraphrases(folder / "same.tsv", n), negatives=1),
             "more": RatingsDataModule([str(ratings)], held_back=0.25, batch_size=8),
+            "errors": MarkedDataModule([str(write_tags(folder / "tags.tsv", n))], held_back=0.3, batch_size=8),
         }
     )
 
@@ -86,7 +88,7 @@ def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tin
     data = all_kinds(tmp_path)
     fit(trained, data, epochs=1)
     assert not missing
-    assert set(trained.validation) == {f"{name}/held-back" for name in ("nli", "people", "same", "more")}
+    assert set(trained.validation) == {f"{name}/held-back" for name in ("nli", "people", "same", "more", "errors")}
     assert trained.tasks["people"].head is None, "it sets the scale"
     assert trained.tasks["more"].head is not None
     assert trained.tasks["nli"].head.config.encoding == "separate"
@@ -94,11 +96,12 @@ def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tin
     trained.finish()
     report = judge(trained, data, samples=10)
     assert [part.name for part in report.parts] == ["people/held-back", "more/held-back"]
-    assert len(report.tables()) == 3
+    assert len(report.tables()) == 4
     card = report.card("")
-    for words in ("Agreement with the ratings", "Classes told", "Partners found"):
+    for words in ("Agreement with the ratings", "Classes told", "Partners found", "Errors marked"):
         assert words in card
     assert trained.metric.config.calibrate
+    assert trained.metric.config.mark_errors
     ratings = [one.score for one in data.sources["people"].items]
     part = data.sources["people"].parts["held-back"]
     scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torchmetrics import Metric
@@ -21,8 +24,8 @@ REACH = 12.0
 BINS = 480
 """Bins of log-odds, from which probabilities are calibrated and thresholds chosen."""
 
-NEWTON_STEPS = 50
-"""Most steps of the fit of scale and offset."""
+START = np.array([1.0, 0.0])
+"""Scale and offset that leave log-odds alone."""
 
 KINDS = ("words", "gaps")
 """Rows of counts, scales and thresholds."""
@@ -136,25 +139,21 @@ def odds_of_bins() -> Tensor:
 def fit_odds(counts: Tensor) -> tuple[float, float]:
     r"""Scale and offset of log-odds by maximum likelihood, from counts of right and wrong ones ``[2, BINS]``.
 
-    Newton's method on :math:`\sum_i \log(1 + e^{-y_i(\alpha x_i + \beta)})` with a weak pull to 1 and 0, which stands
-    alone where all are right or all are wrong.
+    The loss :math:`\sum_i \log(1 + e^{-y_i(\alpha x_i + \beta)})` has a weak pull to 1 and 0, which stands alone where
+    all are right or all are wrong. A scale that would turn the order around is not taken.
 
     Reference: Platt 1999.
     """
-    odds, total = odds_of_bins(), counts.sum(dim=0)
-    design = torch.stack([odds, torch.ones_like(odds)], dim=1)
-    start = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    found = start.clone()
-    for _ in range(NEWTON_STEPS):
-        chance = (design @ found).sigmoid()
-        gradient = design.T @ (total * chance - counts[1]) + (found - start)
-        curvature = (design * (total * chance * (1 - chance))[:, None]).T @ design + torch.eye(2, dtype=torch.float64)
-        step = torch.linalg.solve(curvature, gradient)
-        found = found - step
-        if float(step.abs().max()) < 1e-9:
-            break
-    scale, offset = found.tolist()
-    return (scale, offset) if scale > 0 and math.isfinite(scale + offset) else (1.0, 0.0)
+    odds, (right, wrong) = odds_of_bins().numpy(), counts.numpy()
+
+    def loss(given: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        values, pull = given[0] * odds + given[1], given - START
+        slopes = (right + wrong) * expit(values) - wrong
+        total = (right * np.logaddexp(0, values) + wrong * np.logaddexp(0, -values)).sum() + 0.5 * pull @ pull
+        return float(total), np.array([slopes @ odds, slopes.sum()]) + pull
+
+    scale, offset = minimize(loss, START, jac=True, method="L-BFGS-B").x.tolist()
+    return (scale, offset) if scale > 0 else (1.0, 0.0)
 
 
 def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, float]:
@@ -169,4 +168,4 @@ def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, 
     best = int(values.argmax())
     step = 2 * REACH / (BINS - 1)
     edge = float(odds_of_bins()[best]) - step / 2
-    return 1 / (1 + math.exp(-(scale * edge + offset))), float(values[best])
+    return float(expit(scale * edge + offset)), float(values[best])
