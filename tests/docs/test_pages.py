@@ -71,8 +71,23 @@ def test_no_sentence_has_to_be_read_twice():
     found = [
         f"{path.relative_to(ROOT)}: {turn[0]}"
         for path in texts
-        if path.suffix in (".py", ".md", ".txt", ".yaml")
+        if path.suffix in (".py", ".md", ".txt", ".yaml", ".js", ".html", ".j2")
         for turn in TURNS.finditer(" ".join(path.read_text(encoding="utf-8").split()))
+    ]
+    assert found == []
+
+
+OPENINGS = re.compile(r"(?:^|(?<=[.!:;] )|(?<=[*-] ))(?:What|Of) [a-z][^.?|]*[.|]", re.MULTILINE)
+"""Statements that begin with their object."""
+
+
+def test_no_statement_of_a_page_begins_with_what_or_of():
+    texts = [*(one for place in ("docs", "checkpoints") for one in (ROOT / place).rglob("*.md")), *ROOT.glob("*.md")]
+    texts += (ROOT / "configs").rglob("*.yaml")
+    found = [
+        f"{path.relative_to(ROOT)}: {one[0]}"
+        for path in texts
+        for one in OPENINGS.finditer(re.sub(r"(?<!\n)\n *(?![\n*|#-])", " ", path.read_text(encoding="utf-8")))
     ]
     assert found == []
 

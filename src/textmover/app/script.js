@@ -212,7 +212,7 @@
       const answer = await fetch("/alive", { cache: "no-store" });
       if (!answer.ok) throw new Error(String(answer.status));
       const found = (await answer.json()).run;
-      if (run !== null && found !== run) again(); // started anew: show what is saved
+      if (run !== null && found !== run) again(); // restarted: show what is saved
       run = found;
       lost(false);
       // The server is there, and its answer got lost: show what is saved.

@@ -78,7 +78,7 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
     )
     lines = [
         "## Made from",
-        f"What follows is from the card of {whose}. Correlations are those of what this metric was made from, not its "
+        f"The following is from the card of {whose}. Correlations are those of what this metric was made from, not its "
         "own.",
         *notices,
         *(_one_lower(text).strip() for text in kept),

@@ -161,7 +161,7 @@ BY_KIND: Mapping[str, tuple[str, str]] = {
     "Drop, in each metric's own unit": ("drop", "Not comparable across metrics."),
     "Share of versions that score below their text": (
         "below",
-        "Of a kind that keeps the meaning, it says only that the metric sees the change.",
+        "For a kind that keeps the meaning, it only says that the metric sees the change.",
     ),
     "Share of pairs in which a harmed version scores below one of the same text that keeps the meaning": (
         "below_keeping",

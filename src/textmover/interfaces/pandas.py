@@ -32,8 +32,8 @@ def score_frame(
     Args:
         frame: A data frame; it is not changed.
         hypothesis: Column of the texts to judge.
-        reference: Column of the references, or several; a cell may hold a text or a list of texts. Of several columns
-            those without a text are left out, as long as one remains.
+        reference: Column of the references, or several; a cell may hold a text or a list of texts. Empty
+            cells of several columns are left out, as long as one remains.
         model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric. Give a scorer where
             several frames are scored, so that the metric is loaded once.
         source: Column of the texts that were translated, for a metric that reads them; ``reference=[]`` reads them

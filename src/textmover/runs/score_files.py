@@ -172,7 +172,7 @@ def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
             raise
         if isinstance(error, KeyboardInterrupt):
             raise type(error)(f"interrupted: {said}") from None
-        said = f"What was scored before is not lost: {said}."
+        said = f"Earlier scores are kept: {said}."
         if isinstance(error, InputError):
             raise InputError(f"{error} {said}") from error
         logger.warning("%s", said)  # above the traceback of a defect

@@ -88,7 +88,7 @@ LEXICAL: Mapping[str, LexicalMetric] = {
 }
 """By name: sentence BLEU, chrF, chrF++ and TER of sacrebleu, in percent, and F1 of ROUGE in [0, 1].
 
-Of several references BLEU counts all n-grams together, chrF, TER and ROUGE take the best one.
+With several references BLEU counts all n-grams together; chrF, TER and ROUGE take the best one.
 """
 
 

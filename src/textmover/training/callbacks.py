@@ -158,7 +158,7 @@ class WeightAverage(WeightAveraging):
             self._average_model, self._latest_update_step = None, 0
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Make room for the average, unless that of a resumed run is there."""
+        """Allocate the average, unless that of a resumed run is there."""
         if self._average_model is None:
             self._copy(trainer, pl_module)
 

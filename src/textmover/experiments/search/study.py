@@ -164,7 +164,7 @@ class Search:
             study.tell(trial, state=states.FAIL)
             raise
         except (ValueError, RuntimeError, ArithmeticError, OSError, MemoryError) as error:
-            # One setting that cannot be run, such as a batch that the device has no room for, must not end the others.
+            # One setting that cannot be run, such as a batch that exceeds the device's memory, must not end the others.
             reason, state = " ".join(f"{error}".split()) or type(error).__name__, states.FAIL
             trial.set_user_attr("reason", reason)
         trial.set_user_attr("seconds", round(time.monotonic() - start, 1))
