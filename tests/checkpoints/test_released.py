@@ -13,7 +13,7 @@ import yaml
 
 from textmover import Scorer, TextMoverScore, score
 from textmover.checkpoints.adapter import adapter_report
-from textmover.checkpoints.hub import DEFAULT_METRIC, released_folder, released_metrics
+from textmover.checkpoints.hub import DEFAULT_METRIC, check_known, released_folder, released_metrics
 from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
 from textmover.modules.encoder.token_table import TokenTable
@@ -138,6 +138,19 @@ def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, ca
     files = [str(tmp_path / name) for name in "hr"]
     assert main(["score", "-i", *files, "--encoder", str(tiny_encoder), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["signature"] == str(wanted.signature)
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("textmover-genral", "Did you mean 'textmover-general'"),
+        ("textmover-multilingal", "Did you mean 'textmover-multilingual'"),
+        ("textmover-large", "Released metrics that are here: .* give the path"),
+    ],
+)
+def test_a_misspelt_released_metric_is_suggested(name, way_out):
+    with pytest.raises(InputError, match=way_out):
+        check_known(name)
 
 
 def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch):
