@@ -149,7 +149,7 @@ def test_a_dtype_is_taken_as_it_is_asked_for(tiny_metric, tmp_path):
     "change", [{"encoder": "x"}, {"layer": 1}, {"revision": "v1"}, {"kind": "transport"}, {"temperature": 0.5}], ids=str
 )
 def test_what_the_weights_decide_cannot_be_overridden(saved, change):
-    with pytest.raises(InputError, match=rf"leave a checkpoint's weights as they are, but got `{next(iter(change))}`"):
+    with pytest.raises(InputError, match=rf"of its training, but got `{next(iter(change))}`"):
         load_checkpoint(saved, **change)
 
 

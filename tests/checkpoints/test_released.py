@@ -196,5 +196,6 @@ def test_training_starts_from_one(embedded):
 def test_the_signature_of_a_released_metric_names_it_unless_a_field_is_changed(embedded):
     name = "textmover-general"
     assert Scorer.from_pretrained(name).signature.entries["release"] == name
+    assert Scorer.from_pretrained(name, rescale=True, layer=None).signature.entries["release"] == name  # as it is
     assert "release" not in Scorer.from_pretrained(name, multi_reference="mean").signature.entries
     assert "release" not in Scorer.from_pretrained("twmd").signature.entries

@@ -119,7 +119,7 @@ def test_a_dimension_of_equal_ratings_leaves_the_others_and_is_named(lacking, da
     told, err = lacking(data(hotels=(CLEAR, SAME)), EXPERIMENT + FIGURE, options=("--output", "page.md"))
     warning, written, error = err.splitlines()
     assert written == "Written: page.scores/Hotels.tsv, page.scores/Trees_old.tsv, page.md"
-    reason = "Expected segments whose agreement can be computed, but got none (its ratings are all equal)"
+    reason = "Expected segments whose agreement can be computed, but got none (all ratings are equal)"
     assert warning.startswith(f"Hotels, fluent, Pearson's r: {reason}")  # before the work
     assert error == (
         f"textmover: Expected everything that {tmp_path / 'small.yaml'} asks for to have a value, but got none for "

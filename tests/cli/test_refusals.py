@@ -66,10 +66,10 @@ CASES = {
         --cache states --no-cache | Expected `--cache` or `--no-cache`, but got both
         --model twdm | 'twdm' … Did you mean 'twmd'? `textmover list` shows
         --model ./twmd-checkpoint | no such folder
-        --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … embedded … the hub answered
-        --temperature -1 | `temperature`
+        --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … the hub … embedded
+        --temperature -1 | `--temperature`
         --matching softmax | 'softmax'
-        --encoder encoder --layer 9 | `layer` to be between 0 and 3
+        --encoder encoder --layer 9 | `--layer` to be between 0 and 3 (or from -1, the last, to -4)
         --encoder encoder --batch-tokens 0 | Expected --batch-tokens to be at least 1, but got 0
         --encoder encoder --device gpu | `device`
         --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
@@ -89,7 +89,7 @@ CASES = {
         --signature html | but got html
         --model twmdd --cite | Did you mean 'twmd'""",
     "list": "twmdd | Did you mean 'twmd'",
-    "cache": "nowhere | Expected nowhere to be a folder that was given as --cache, but there is none: correct it.",
+    "cache": "nowhere | Expected a folder of cached texts at nowhere, but it does not exist",
     "compare": """
          | give --hypotheses, --data or --scores
         --hypotheses h.txt --references r.txt | Expected two systems to compare
@@ -104,7 +104,7 @@ CASES = {
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
-        --output new.txt | .json, .tex or .html, or --format to name one
+        --output new.txt | .json, .tex or .html, but got new.txt: rename it
         --split x | together with --data
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
@@ -133,7 +133,7 @@ CASES = {
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
-        --scores wide.csv --output x.txt | .json, .tex, .csv or .html, or --format to name one
+        --scores wide.csv --output x.txt | .json, .tex, .csv or .html, but got x.txt: rename it
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
         --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
@@ -175,9 +175,9 @@ CASES = {
         c --encoder encoder --model twmd --multi-reference all | one reference to explain""",
     "explain -i h.txt r.txt": """
         --line 0 | lines are counted from 1
-        --line 3 | Expected `--line` to be at most 2, the last, but got 3.
+        --line 3 | Expected `--line` to be at most 2, the number of lines, but got 3.
         --lines 1-3 | Expected `--lines` to be at most 2
-        --lines 3- | at most 2, the last, but got 3
+        --lines 3- | at most 2, the number of lines, but got 3
         --lines 0-1 | lines are counted from 1
         --lines 2-1 | write 1-2
         --lines all | like 3, 1-20 or 5-, but got 'all'
@@ -295,7 +295,7 @@ CASES = {
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
     "sweep --data ratings.tsv --model checkpoint": """
-        --field layer=1,2 | leave a checkpoint's weights as they are, but got `layer`""",
+        --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `layer`""",
     "perturb": """
          | Expected `--input FILE` with texts
         -i none.txt | Expected a file at none.txt

@@ -304,7 +304,7 @@ class TestLeftOut:
         result = evaluate(dataclasses.replace(judgements, groups=tuple(groups)), metrics, samples=10, permutations=10)
         assert result.excluded == (
             ("short", "fewer than 3 segments", 2),
-            ("same", "its ratings are all equal", 4),
+            ("same", "all ratings are equal", 4),
             ("flat", "b: its scores are all equal", 4),
         )
         assert list(result.groups) == ["group 0", "group 1"] or list(result.groups) == ["group 1", "group 0"]
@@ -347,7 +347,7 @@ class TestLeftOut:
         assert result.metric("a").undefined == (names[0],)
         assert (result.metric("a").undefined_segments, result.metric("b").undefined_segments) == (4, 0)
         assert (result.metric("a").units, result.metric("b").units) == (18, 19)
-        assert result.excluded == ((names[1], "its ratings are all equal", 4),)
+        assert result.excluded == ((names[1], "all ratings are equal", 4),)
 
     def test_pairs_of_systems_are_named(self):
         judgements, metrics = judged()

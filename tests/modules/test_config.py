@@ -317,7 +317,7 @@ def test_an_override_without_effect_is_warned_of(change, why, caplog):
 
 @pytest.mark.parametrize("layer", [-5, 4, 99])
 def test_a_layer_that_the_encoder_lacks_is_refused(tiny_metric, layer):
-    with pytest.raises(InputError, match=rf"`layer` to be between 0 and 3 .* but got {layer}\."):
+    with pytest.raises(InputError, match=rf"`layer` to be between 0 and 3 .* but got {layer}: choose"):
         tiny_metric(layer=layer)
 
 

@@ -211,7 +211,11 @@ HEADER = {"csv": "hypothesis,reference\n", "tsv": "hypothesis\treference\n", "js
 BAD = [
     ("csv", b"one,two,three\n", "2 fields as in the header, but got 3 in line {line} of {path}"),
     ("csv", b'a,"b" c\n', "got '.*' in the record that starts in line {line}"),
-    ("csv", b'"a stray quote,b\n', "got '.*' in the record that starts in line {line}"),
+    (
+        "csv",
+        b'"a stray quote,b\n',
+        "got a quotation mark that is never closed in the record that starts in line {line}",
+    ),
     ("csv", b"\xff,b\n", "the byte 0xff in line {line}"),
     ("tsv", b"one\n", "2 fields as in the header, but got 1 in line {line} of {path}"),
     ("tsv", b"a\t\xc3\n", "the byte 0xc3 in line {line}"),

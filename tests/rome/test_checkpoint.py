@@ -37,7 +37,7 @@ def test_overrides_of_a_checkpoint(fields, tmp_path):
     folder = save_checkpoint(metric, tmp_path / "rome", card="")
     assert load_checkpoint(folder, delta=0.9).config.delta == 0.9
     assert load_checkpoint(folder, calibrate=True).calibration is not None
-    with pytest.raises(InputError, match="leave a checkpoint's scorer as it is, but got `features`"):
+    with pytest.raises(InputError, match="keep the features of its training, but got `features`"):
         load_checkpoint(folder, features=("semantic",))
     with pytest.raises(InputError, match="did you mean `delta`"):
         load_checkpoint(folder, detla=0.9)

@@ -7,6 +7,7 @@ all of them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,14 @@ def load_metric(
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric
+
+
+def changes(folder: Path, overrides: Mapping[str, Any]) -> bool:
+    """Return whether overrides differ from the configuration of a checkpoint."""
+    entries = check_checkpoint(folder)
+    kind: Any = KINDS[entries["kind"]]
+    saved = kind.config_class.from_dict(entries["metric"])
+    return bool(saved.override(**overrides) != saved)
 
 
 def metric_named(name: object) -> str | None:

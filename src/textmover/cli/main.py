@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from textmover._version import __version__
 from textmover.cli.console import guarded, open_streams, set_up_logging
 from textmover.cli.options.declaration import SingleOption, add_options
+from textmover.cli.usage_errors import forgotten_input, missing_command, reworded
 from textmover.runs.termination import heeding_termination
 
 COMMANDS = {
@@ -67,7 +68,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.called: argparse.ArgumentParser | None = None
+        self.called: Parser | None = None
+        self.given: Sequence[str] = ()
         for action in (None, "store"):
             self.register("action", action, SingleOption)
 
@@ -83,9 +85,10 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(word, known, 1, 0.7)
             message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
         else:
-            from textmover.readers.column_flags import reworded  # imports NumPy, which help can do without
-
             message = reworded(message)
+            if message == "Expected COMMAND, but got none":
+                message = missing_command(self.given, [*COMMANDS, *self._option_string_actions]) or message
+        message = forgotten_input(message, self.given[1:], (self.called or self)._option_string_actions)
         self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
 
 
@@ -108,6 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if command == "train" and asked[:1] not in (["-h"], ["--help"]):
             return _train(["fit", "--help"] if asked else arguments[1:])
         parser = _parser(command, rare=asked[:1] == ["--help-all"], fields=not asked)
+        parser.given = arguments
+        if parser.called is not None:
+            parser.called.given = arguments
         options = parser.parse_args(arguments[:1] + asked[:1] if command == "train" else arguments)
         options.command_line = arguments  # for those who write down what was asked for
         set_up_logging(quiet=True)

@@ -54,10 +54,13 @@ UNUSABLE = (
 """Problems of rows that training cannot use, by the error that it would raise."""
 
 FLAGGED = {
-    "unknown": ("over a tenth of the tokens are unknown", "their scores mean little: set `encoder` for this script"),
-    "script": ("another script than the metric's", "set `encoder`, such as multilingual"),
-    "language": ("not English, it seems, which the metric is for", "set `encoder`, such as multilingual"),
-    "truncated": ("longer than the encoder reads", "the end is not read: `long_texts: window` reads it"),
+    "unknown": (
+        "over a tenth of the tokens are unknown",
+        "kept, though scores mean little: set `encoder` for this script",
+    ),
+    "script": ("script that the metric does not read", "kept: set `encoder`, such as multilingual"),
+    "language": ("text that does not look English", "kept: set `encoder`, such as multilingual"),
+    "truncated": ("longer than the encoder reads", "the end is cut; `long_texts: window` reads it"),
     "repetition": ("one phrase repeated", "kept"),
 }
 """Flags of texts: the problem, and what training does."""
@@ -95,10 +98,12 @@ class CheckedTable(Shown):
     findings: list[Finding]
     recipe: str | None  # YAML; ``None`` where it cannot be trained on
     refusal: str = ""  # why there is no recipe, and the way out
+    columns: str = ""  # those that are read, by role
 
     def view(self) -> View:
         """Show the problems."""
         headline = f"{self.name}: {plural(self.rows, 'row')}, {len(self.segments):,} to train on; {self.scale}"
+        headline += f"\nColumns: {self.columns}" if self.columns else ""
         return View(headline, ("problem", "rows", "first", "training"), self.findings)
 
 
@@ -128,7 +133,7 @@ def check_table(
 
     def done(kept: list[Segment], told: str, recipe: str | None, refusal: str = "") -> CheckedTable:
         placed = [one._replace(first=one.first.replace(PLACE, unit)) for one in findings]
-        return CheckedTable(str(path), len(rows), kept, told, placed, recipe, refusal)
+        return CheckedTable(str(path), len(rows), kept, told, placed, recipe, refusal, _told_columns(columns))
 
     read = [(number, one) for number, one in rows if isinstance(one, Segment)]
     findings = list(_unusable(rows))
@@ -141,7 +146,7 @@ def check_table(
         if beyond:
             places = [number for number, one in read if not bounds[0] <= (one.score or 0) <= bounds[1]]
             problem = f"rating beyond {bounds[0]:g} to {bounds[1]:g}"
-            findings.append(Finding(problem, len(beyond), _first(places, beyond[0].score), "left out: `rating_range`"))
+            findings.append(Finding(problem, len(beyond), _first(places, beyond[0].score), "the row is left out"))
             data["rating_range"] = list(bounds)
     if findings:
         data["unusable"] = "leave-out"
@@ -164,7 +169,9 @@ def check_table(
     told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     told += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
-        findings.append(Finding("few ratings", count, "", f"gains little below {FEW_RATINGS}: use a ready metric"))
+        findings.append(
+            Finding("few ratings", count, "", f"gains little below {FEW_RATINGS} ratings: use a released metric")
+        )
     if share is None:
         finding, refusal = _no_split(segments, by, path)
         findings.append(finding)
@@ -224,6 +231,17 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     return columns, annotator, table.unit
 
 
+def _told_columns(columns: Columns) -> str:
+    roles = {
+        "hypothesis": columns.hypothesis,
+        "reference": ", ".join(columns.reference_columns),
+        "rating": columns.score,
+        "source": columns.source,
+        "groups": ", ".join(columns.groups),
+    }
+    return "; ".join(f"{role} = {name}" for role, name in roles.items() if name)
+
+
 def _keys(row: Any) -> Sequence[str]:
     return () if isinstance(row, InputError) else list(row)
 
@@ -250,7 +268,7 @@ def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Find
             places.setdefault(problem, []).append(number)
     for problem, _ in UNUSABLE:
         if problem in places:
-            yield Finding(problem, len(places[problem]), _first(places[problem]), "left out: `unusable`")
+            yield Finding(problem, len(places[problem]), _first(places[problem]), "the row is left out")
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
@@ -266,11 +284,11 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
         seen.add(key)
         rated.setdefault((one.hypothesis, one.references), set()).add(one.score)
     if again:
-        yield Finding("the same row again", len(again), _first(again), "counts double: remove it")
+        yield Finding("the same row again", len(again), _first(again), "the row counts twice: remove one")
     if annotator is None:
         several = [number for number, one in read if len(rated[one.hypothesis, one.references]) > 1]
         if several:
-            way_out = "counts each: name the column of the annotator to average them"
+            way_out = "each rating counts: name the annotator's column to average them"
             yield Finding("the same text with several ratings", len(several), _first(several), way_out)
     for problem, places, training in (
         ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
@@ -293,10 +311,12 @@ def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding]
     how = "standardised" if constant or strict else "mean"
     texts = len({(one.hypothesis, one.references) for one in segments})
     first = f"{plural(len(by), 'annotator')}, {plural(texts, 'text')}"
-    found = [Finding("several annotators", len(segments), first, f"averages them ({how})")]
+    found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
     if constant:
         rows = sum(len(by[name]) for name in constant)
-        found.append(Finding("annotators who give one rating", rows, str(constant[0]), "they count as the mean"))
+        found.append(
+            Finding("annotators who give one rating", rows, str(constant[0]), "their ratings count as the mean")
+        )
     return found, how
 
 
@@ -322,7 +342,9 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
         for one in apart:
             count, _, what = one.partition(" share ")
             still = any(other.endswith(what) for other in left)
-            way_out = "warns: agreement looks too good" if still else f"holds back by {' and '.join(by)}"
+            way_out = (
+                "training warns: agreement looks too good" if still else f"rows are held back by {' and '.join(by)}"
+            )
             findings.append(
                 Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} held back", way_out)
             )
@@ -334,8 +356,8 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: str | MemoryTabl
     size, ratings, what = len(segments), {one.score for one in segments}, " and ".join(by)
     if len(ratings) == 1:
         refusal = f"Expected ratings that differ in {path}, but all are {ratings.pop():g}: set `score` to their column."
-        return Finding("all ratings are equal", size, "", "refuses them"), refusal
+        return Finding("all ratings are equal", size, "", "not possible"), refusal
     alike = share_to_hold_back(segments) is None
     way_out = "rate texts with other references" if alike else "set `groups` to another column"
-    refusal = f"Expected rows to train on and to hold back by {what} in {path}, but too few differ: {way_out}."
-    return Finding("too few references to hold some back", size, "", f"cannot split by {what}"), refusal
+    refusal = f"Expected several values of {what} in {path}, to hold some back, but got too few: {way_out}."
+    return Finding("too few references to hold some back", size, "", f"not possible: no split by {what}"), refusal

@@ -153,10 +153,10 @@ INTERVAL = "95 % interval"  # header of the intervals
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 BY_KIND: Mapping[str, tuple[str, str]] = {
-    "Drop, as a share of the way to an unrelated text": (
+    "Drop, relative to the drop of an unrelated text": (
         "share",
-        "Mean of score(text) - score(version), over all degrees, divided by that of unrelated texts put in the place "
-        "of the same texts: 0 costs nothing, 1 as much as another text altogether.",
+        "Mean of score(text) - score(version) over all degrees, divided by the mean drop when an unrelated text takes "
+        "its place: at 0 the change costs nothing, at 1 as much as an unrelated text.",
     ),
     "Drop, in each metric's own unit": ("drop", "Not comparable across metrics."),
     "Share of versions that score below their text": (
@@ -173,19 +173,19 @@ BY_KIND: Mapping[str, tuple[str, str]] = {
     ),
     "Spearman's ρ of the scores with the generated severity": (
         "spearman",
-        "Over the versions of all degrees, signed so that 1 is agreement; none where all versions are as severe. "
-        "Kendall's τ-b is in CSV and JSON.",
+        "Over the versions of all degrees, signed so that 1 is agreement; missing if all versions have the same "
+        "severity. Kendall's τ-b is in CSV and JSON.",
     ),
 }
 """The tables by kind: title, the field of the results that they show, and how to read it."""
 
 SUMMARY = (
-    "harmful, kept: mean over kinds of the drop as a share of the way to an unrelated text; a robust metric has the "
-    "first high and the second low.",
+    "harmful, kept: drop relative to that of an unrelated text, averaged over the kinds that harm the meaning and over "
+    "those that keep it; a robust metric has a high first and a low second value.",
     "AUC: chance that a harmed version drops more than one that keeps the meaning; pairs: share of pairs of versions "
     "of one text in that order; means over the harmful kinds, versions of the mildest degree.",
     "ρ, τ: Spearman's and Kendall's correlation of the scores with the generated severity over all versions.",
-    f"unit: mean drop of an unrelated text, by which drops are divided; {YARDSTICK} itself is in no mean over kinds.",
+    f"unit: mean drop of an unrelated text; drops are divided by it. The kind {YARDSTICK} is in no mean.",
 )
 
 
@@ -196,7 +196,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     tables = [_summary(found)]
     headers = ("kind", "meaning", "n", *(metric.name for metric in found.metrics))
     for title, (shown, remark) in BY_KIND.items():
-        rows = tuple(_row(name, found.metrics, shown) for name in kinds)
+        rows = tuple(_row(name, found.metrics, shown) for name in kinds if name in counts)
         if any(cell != "-" for row in rows for cell in row[3:]):
             tables.append(block(title, headers if len(found.metrics) > 1 else (*headers, INTERVAL), rows, (remark,)))
     remarks = [*tables[1].remarks, f"Intervals: bootstrap, {plural(found.samples, 'draw')} of whole texts."]
@@ -204,7 +204,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
         remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
     if few:
         remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
-        remarks[-1] += " A mean over kinds has no interval where one of them is of one text."
+        remarks[-1] += " If a kind has one text only, means over kinds have no interval."
     absent = [name for name in kinds if name not in counts]
     if absent:
         remarks.append(f"No text allows {', '.join(absent)}.")
@@ -213,16 +213,16 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
 
 
 SUBSTITUTE = (
-    "No person rated these versions, and the ratings behind RoMe's table 7 are not public. The handwritten severity of "
-    "each kind of change stands in their place (docs/perturbations.md): do not compare its correlation with that table."
+    "The severity of a change is not rated by people: it comes from a table by kind (docs/perturbations.md). "
+    "Correlations with it cannot be compared with RoMe's table 7, whose ratings are not public."
 )
 NOT_RATED = (
-    "The ratings of the texts ({rated}) are not used, for people gave them to the unchanged texts. Judge rated "
+    "The ratings of the texts ({rated}) are not used: they belong to the unchanged texts. Judge rated "
     "versions with `textmover evaluate --statistic spearman --group KIND`."
 )
 OWN = (
-    "Each text is its own reference and has the best possible score, so all versions score below it. Give references "
-    "of people with --reference-column or --set where there are some."
+    "Each text is its own reference and has the best possible score, so all versions score below it. If you have "
+    "human references, name them with --reference-column or --set."
 )
 
 
@@ -237,7 +237,7 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
         yield few
     kept = [name for name in kinds if name in KEEPING]
     if kept:
-        yield f"Meant to keep the meaning: {', '.join(kept)}. Rules make them, so a few do not keep it."
+        yield f"Changes that should keep the meaning: {', '.join(kept)}. Rules make them, so a few versions do not."
     yield SUBSTITUTE
     if subjects.rated:
         yield NOT_RATED.format(rated=", ".join(subjects.rated))

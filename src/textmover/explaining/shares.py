@@ -63,7 +63,7 @@ def transport_shares(
     if metric.baseline is not None:
         base = float(metric.baseline.values[("recall", "precision", "f").index(_column(metric))])
         factor /= 1 - base
-        offsets.append(Step("baseline", -base / (1 - base), "what unrelated texts get, taken off"))
+        offsets.append(Step("baseline", -base / (1 - base), "score of unrelated texts, subtracted"))
     if metric.calibration is not None:
         scale = float(metric.calibration.scale)
         factor *= scale
@@ -101,7 +101,7 @@ def _of_cost(metric: MetricModel, match: ExplainedMatch, own: Sequence[float] | 
     """Pairs of words and remainders of a cost, in the form in which it is reported."""
     rest = [Step(name, value, "beside the plan") for name, value in match.extras.items()]
     if metric.matching.debiased and own is not None:
-        rest.append(Step("self-transport", -sum(own) / 2, "mean cost of each text with itself, taken off"))
+        rest.append(Step("self-transport", -sum(own) / 2, "mean cost of each text with itself, subtracted"))
     output = metric.config.output
     if output == "distance":
         return match.contributions, rest

@@ -220,7 +220,7 @@ def _steps(
 def _sum(match: ExplainedMatch) -> str:
     of = {"recall": "of each word of the reference", "precision": "of each word of the hypothesis"}.get(match.name, "")
     beside = "".join(f", and {name}" for name in match.extras)
-    return f"sum of flow times {match.measure} {of}".rstrip() + beside
+    return f"sum of matched mass times {match.measure} {of}".rstrip() + beside
 
 
 def _f_formula(alpha: float) -> str:

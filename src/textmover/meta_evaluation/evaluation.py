@@ -18,7 +18,7 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.groups import EVERYTHING, select_rows, split_groups
 from textmover.meta_evaluation.agreement.protocol import Protocol
-from textmover.meta_evaluation.agreement.segments import CorrelationAgreement, PairwiseAgreement
+from textmover.meta_evaluation.agreement.segments import EQUAL, CorrelationAgreement, PairwiseAgreement
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
@@ -148,7 +148,8 @@ def _choose(
     excluded = [Exclusion(part.group.name, part.reason or "", len(part.group)) for part in parts if part.reason]
     if not possible:
         listed = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5]).removeprefix(f"{EVERYTHING}: ")
-        raise InputError(f"Expected segments whose agreement can be computed, but got none ({listed}): give more data.")
+        way_out = "name the column of the ratings" if listed == EQUAL else "give more data"
+        raise InputError(f"Expected segments whose agreement can be computed, but got none ({listed}): {way_out}.")
     active = np.array([any(not np.isnan(part.values[metric]) for part in possible) for metric in range(len(names))])
     excluded += [
         Exclusion(names[metric], possible[0].reasons.get(metric, "it has no value in any group"), rows)

@@ -233,8 +233,8 @@ def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
         top = config.layer
     if not -depth - 1 <= top <= depth:
         raise InputError(
-            f"Expected `layer` to be between 0 and {depth} (or negative, from the end) for {config.encoder}, "
-            f"but got {top}."
+            f"Expected `layer` to be between 0 and {depth} (or from -1, the last, to {-depth - 1}) for "
+            f"{config.encoder}, but got {top}: choose one of these."
         )
     top = top + depth + 1 if top < 0 else top
     if config.aggregation == "single":
@@ -242,7 +242,8 @@ def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
     if config.layers is not None:
         if max(config.layers) > depth:
             raise InputError(
-                f"Expected `layers` to be between 0 and {depth} for {config.encoder}, but got {max(config.layers)}."
+                f"Expected `layers` to be between 0 and {depth} for {config.encoder}, but got {max(config.layers)}: "
+                "choose lower ones."
             )
         return config.layers
     if config.last_layers > top + 1:

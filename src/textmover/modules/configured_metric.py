@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
@@ -138,9 +139,9 @@ class ConfiguredMetric(nn.Module):
         """Refuse sources unless the metric compares with them."""
         if not self.reads_sources:
             raise InputError(
-                "Expected a metric on an encoder of many languages to compare texts with their sources, but got one on "
-                f"{getattr(self, 'encoder_identity', None)}: take the preset twmd with intfloat/multilingual-e5-small "
-                "as `encoder` (--encoder multilingual)."
+                "Expected a metric that reads sources, but got one with the encoder "
+                f"{re.split('[+@]', str(getattr(self, 'encoder_identity', None)))[0]}: take textmover-multilingual "
+                "(--model textmover-multilingual), or another encoder of many languages."
             )
         if self.combination is None:
             raise InputError(

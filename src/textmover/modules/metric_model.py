@@ -319,11 +319,11 @@ class MetricModel(ConfiguredMetric):
         saved = MetricConfig.from_dict(entries["metric"])
         learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
         representation = ("encoder", "revision", "layer", "aggregation", "layers", "last_layers")
-        fixed = [name for name in ("kind", *representation, *learned) if name in overrides]
-        if fixed:
+        names = [name for name in ("kind", *representation, *learned) if name in overrides]
+        if fixed := [name for name in names if name == "kind" or overrides[name] != getattr(saved, name)]:
             raise InputError(
-                f"Expected overrides that leave a checkpoint's weights as they are, but got `{fixed[0]}`: "
-                f"change it in a preset, as `--model twmd --{fixed[0].replace('_', '-')}` does."
+                f"Expected a trained metric to keep the {fixed[0].replace('_', ' ')} of its training, but got "
+                f"`{fixed[0]}`: leave it out, or take a preset, such as `twmd`."
             )
         config = saved.override(**overrides)
         return cls(config, reassemble(config, folder, entries["encoder"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -173,6 +174,10 @@ class GivenTexts(_Reading):
             raise InputError(
                 f"Expected a hypothesis and a reference, but got {len(self.texts) or 'no'} "
                 f"text{'' if len(self.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
+            )
+        if all(map(os.path.isfile, self.texts)):
+            raise InputError(
+                f"Expected texts, but got the names of files ({', '.join(self.texts)}): write -i before the names."
             )
 
     def __iter__(self) -> Generator[Row, None, None]:

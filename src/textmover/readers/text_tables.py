@@ -38,6 +38,9 @@ LONGEST_RECORD = 1 << 20
 
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bounded where they are read
 
+_CSV_PROBLEMS = {"unexpected end of data": "a quotation mark that is never closed"}
+"""Errors of Python's reader in plain words."""
+
 _CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
 _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
 
@@ -111,9 +114,9 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
                 start,
                 problem
                 or InputError(
-                    f"Expected {name} to be CSV, but got '{error}' in the record that starts in line {start}: "
-                    'put such a text in quotation marks and double those inside it ("" for "), or save the file as '
-                    "JSON Lines."
+                    f"Expected {name} to be CSV, but got {_CSV_PROBLEMS.get(str(error), repr(str(error)))} in the "
+                    f"record that starts in line {start}: put such a text in quotation marks and double those inside it "
+                    '("" for "), or save the file as JSON Lines.'
                 ),
             )
         else:

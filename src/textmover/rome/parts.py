@@ -38,8 +38,8 @@ def check_overrides(overrides: Mapping[str, Any]) -> None:
     fixed = [name for name in ("kind", "features", "scorer") if name in overrides]
     if fixed:
         raise InputError(
-            f"Expected overrides that leave a checkpoint's scorer as it is, but got `{fixed[0]}`: take the preset "
-            "rome to change it."
+            f"Expected a trained metric to keep the {fixed[0]} of its training, but got `{fixed[0]}`: leave it out, or "
+            "take the preset `rome`."
         )
 
 

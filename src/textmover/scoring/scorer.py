@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.hub import default_metric, released_folder
-from textmover.checkpoints.loading import checkpoint_folder, load_metric
+from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, resolve_device
 from textmover.modules.tokens.given_texts import (
@@ -145,7 +145,8 @@ class Scorer(ScorerStatistics):
                 metric = run_with(metric)  # it left when its weights were cast, and came back with others
         scorer = cls(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes, progress=progress)
         scorer._waits_for_fit = run_with if waits else None
-        if not overrides and not Path(name).is_dir() and released_folder(str(name)):
+        released = None if Path(name).is_dir() else released_folder(str(name))
+        if released and not (overrides and changes(released, overrides)):
             scorer._release = {"release": str(name)}
         return scorer
 

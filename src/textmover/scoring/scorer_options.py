@@ -20,7 +20,7 @@ from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statis
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.readers import column_flags
 from textmover.readers.segments import read_lines
-from textmover.scoring.field_flags import FIELD, given_fields
+from textmover.scoring.field_flags import FIELD, field_flag, given_fields
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -79,19 +79,21 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
 
     overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
-    return Scorer.from_pretrained(
-        options.model,
-        precision=options.precision,
-        backend=options.backend,
-        device=options.device,
-        batch_tokens=options.batch_tokens,
-        cache=not options.no_cache,
-        progress=not options.quiet,
-        revision=options.revision,
-        statistics=options.statistics or (),
-        memory=memory,
-        **{**overrides, **changes},
-    )
+    presets = {name: f"--model {name}" for name in ("twmd", "rome")}
+    with column_flags.flags_named({**{name: field_flag(name) for name in overrides}, **presets}):
+        return Scorer.from_pretrained(
+            options.model,
+            precision=options.precision,
+            backend=options.backend,
+            device=options.device,
+            batch_tokens=options.batch_tokens,
+            cache=not options.no_cache,
+            progress=not options.quiet,
+            revision=options.revision,
+            statistics=options.statistics or (),
+            memory=memory,
+            **{**overrides, **changes},
+        )
 
 
 def load_scorer(

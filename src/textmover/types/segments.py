@@ -76,7 +76,7 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
         missing = [name for name in wanted if name not in there]
         if missing and not (fallback and there):
             what = "reference or a source" if fallback else missing[0]
-            other = ", or set `fallback` to true to take what is there" if there else ""
+            other = f", or set `fallback` to true to use the {next(iter(there))} instead" if there else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
         taken = there if missing else wanted
         found.append(

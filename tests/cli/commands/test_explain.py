@@ -25,7 +25,7 @@ def test_a_pair_is_explained(run, metric):
     lines = ended.out.splitlines()
     assert lines[:2] == ["hypothesis  the cat sat, slowly", "reference   a cat sat"]
     assert any(line.startswith("score       0.") for line in lines)
-    assert any(line.startswith("recall") and "flow times similarity" in line for line in lines)
+    assert any(line.startswith("recall") and "matched mass times similarity" in line for line in lines)
     assert any(line.split()[:2] == ["cat", "cat"] for line in lines)
     assert any(line.startswith("Without a counterpart in the reference: ") for line in lines)
     assert ended.err.startswith("Signature: textmover:")

@@ -92,8 +92,8 @@ def test_groups_people_and_means(run, long):
     printed = run(*given).out
     assert "mean over 2 groups" in printed
     assert "Means are over 2 groups, of all 3 systems." in printed
-    assert printed.count("Agreement with people on 3 systems: Pearson") == 2
-    assert "Mean agreement with people over 2 groups: Pearson" in printed
+    assert printed.count("Agreement with human scores on 3 systems: Pearson") == 2
+    assert "Mean agreement with human scores over 2 groups: Pearson" in printed
 
 
 def test_all_formats_say_the_same(run, long, tmp_path):

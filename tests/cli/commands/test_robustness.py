@@ -155,8 +155,8 @@ def test_page_table_figure_and_scores(run, texts, model, tmp_path):
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["found.csv", "found.md", "found.png"]
     page = (tmp_path / "out" / "found.md").read_text(encoding="utf-8")
     assert page.startswith("# Robustness to changes of the text\n")
-    assert "![Drop, as a share of the way to an unrelated text](found.png)" in page
-    assert "No person rated these versions" in page
+    assert "![Drop, relative to the drop of an unrelated text](found.png)" in page
+    assert "The severity of a change is not rated by people" in page
     assert "Intervals are unreliable: there are only " in page
     assert "textmover robustness -i texts.txt --kinds drop,shuffle" in page
     assert str(tmp_path) not in page.split("Signatures")[0].replace(str(model[3]), "")
@@ -187,7 +187,7 @@ def test_formats_and_what_is_left_out(run, texts, write):
         assert run("robustness", "-i", texts, "--kinds", "drop", *FEW, "--format", form).out.startswith(start)
     path = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."])
     ended = run("robustness", "-i", path, "--kinds", "drop", "number", *FEW[:2], "ter", *FEW[2:]).ok()
-    assert cells(ended.out, "number") == ["number", "changed", "0", "-", "-"]
+    assert "\nnumber " not in ended.out  # which has no versions
     assert "No text allows number." in ended.out
     ended = run("robustness", "-i", texts, "--degrees", 1, *FEW).ok()
     assert "Left out: passive and active (give --perturbation-parser NAME)." in ended.out

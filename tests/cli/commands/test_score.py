@@ -150,7 +150,7 @@ def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encode
     assert told["scores"][::2] == [0, 0]
     assert told["counts"] == {"empty": 2}
     said = [
-        "2 segments had an empty or unreadable hypothesis or reference and got the score of an unrelated text.",
+        "2 segments got the score of an unrelated text, since a hypothesis or reference is empty or unreadable.",
         "Flagged: 2 empty (of 3 segments)",
     ]
     assert ended.err.splitlines() == said
@@ -215,7 +215,10 @@ def test_kept_columns_stand_before_the_scores_and_belong_to_the_run(run, write, 
         write("r.csv", ["id,hypothesis,reference,note", *rows])
     for more, message in {
         ("--keep-columns", "note", "--format", "tsv"): "without tabs and line breaks in TSV, but got 'two\\nlines'",
-        ("--keep-columns", "id"): "`--keep-columns` together with csv, tsv, jsonl, parquet, but got text",
+        (
+            "--keep-columns",
+            "id",
+        ): "a table format for `--keep-columns`, but got text: set --format to csv, tsv, jsonl or parquet",
         ("--keep-columns", "score", "--format", "csv"): "`--keep-columns` without score, a column of the output",
         ("--keep-columns", "ids", "--format", "csv"): "did you mean 'id'? Otherwise set `--keep-columns`",
     }.items():

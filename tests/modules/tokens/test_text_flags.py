@@ -21,7 +21,7 @@ from textmover.modules.tokens.text_flags import (
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.wording import FLAGS, flag_notes
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pairs import WARNINGS, unusual
+from textmover.scoring.engine.pairs import READERS, WARNINGS, unusual
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"
 TEXTS = {
@@ -125,7 +125,26 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
     assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"
     for kind in (UNKNOWN, SCRIPT):  # there is no better metric to name
         assert unusual(kind, 1, (), read).endswith(": such scores mean little")
-        assert "--encoder multilingual" in unusual(kind, 1, (), ("en",))
+        assert "--model textmover-multilingual" in unusual(kind, 1, (), ("en",))
+
+
+SYMBOLS, LETTERS = READERS["symbols"], READERS["letters"]
+
+
+@pytest.mark.parametrize(
+    ("example", "ways_out"),
+    [
+        ("早上好", [LETTERS]),
+        ("שלום", [LETTERS]),
+        ("ᏣᎳᎩ", []),  # which textmover-multilingual does not read
+        ("😀", [SYMBOLS]),
+        ("∮", [SYMBOLS]),
+    ],
+)
+def test_the_way_out_reads_the_examples(example, ways_out):
+    said = unusual(UNKNOWN, 1, [repr(example)], ("en",))
+    assert [one for one in (LETTERS, SYMBOLS) if one in said] == ways_out
+    assert (LETTERS in unusual(UNKNOWN, 1, [repr(example)], languages_of("multilingual-e5-small"))) is False
 
 
 def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():
@@ -203,7 +222,7 @@ def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric
         ("same output", "'yes'"),
     ):
         assert f", such as {example}" in told[kind][0] or example in told[kind][0]
-    assert sum("`--model twmd --encoder multilingual`" in told[kind][0] for kind in (UNKNOWN, SCRIPT)) == 1
+    assert [sum(way in told[kind][0] for kind in (UNKNOWN, SCRIPT)) for way in (LETTERS, SYMBOLS)] == [1, 1]
 
 
 def test_an_explanation_shows_them(metric):

@@ -206,7 +206,7 @@ def test_a_warning_names_some_and_the_way_out_once(build, caplog):
     (told,) = [record.message for record in caplog.records if "unknown" in record.message]
     start = "1 segment had a text with more than a tenth of its tokens unknown to the encoder, such as '✅', '❌': "
     assert told.startswith(start)
-    assert "--encoder multilingual" in told
+    assert "for symbols use `--model twmd --encoder roberta-base`" in told
 
 
 @pytest.mark.parametrize("idf", [False, True])

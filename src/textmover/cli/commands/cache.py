@@ -21,7 +21,9 @@ def run(options: argparse.Namespace) -> None:
     """Print what a folder holds, and remove it if asked to."""
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
-        raise InputError(f"Expected {folder} to be a folder that was given as --cache, but there is none: correct it.")
+        raise InputError(
+            f"Expected a folder of cached texts at {folder}, but it does not exist: give the folder that --cache named."
+        )
     if options.clear:
         sys.stdout.write(f"Removed {remove(folder) / 1e6:.1f} MB from {folder}\n")
         return

@@ -139,7 +139,9 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
                 break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
     asked = first if last is None else last
     if asked > count:
-        raise InputError(f"Expected `--line{'s' * (first != last)}` to be at most {count}, the last, but got {asked}.")
+        raise InputError(
+            f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {asked}."
+        )
     cut = last is None and len(rows) < count
     return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
 

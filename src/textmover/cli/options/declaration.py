@@ -153,6 +153,7 @@ def _values(words: Sequence[str], *, positional: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {"metavar": shown[0] if len(shown) == 1 else shown}
     if several or missing:
         settings["nargs"] = "*" if several and missing else "+" if several else "?"
+        settings |= {"default": []} if positional and settings["nargs"] == "*" else {}  # not required then
     if shown[0] in TYPES:
         settings["type"] = TYPES[shown[0]]
     if "|" in shown[0]:

@@ -48,8 +48,8 @@ def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> t
     if form == "text":
         *others, last = (suffix for suffix in suffixes if suffix != ".htm")
         raise InputError(
-            f"Expected `--output` to end in {', '.join(others)} or {last}, or --format to name one, but got "
-            f"{options.output}: text is printed only."
+            f"Expected `--output` to end in {', '.join(others)} or {last}, but got {options.output}: rename it, set "
+            "--format, or leave --output out to print text."
         )
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
     files += [] if options.sources is None else [options.sources]
@@ -141,7 +141,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
         if len(columns) < 2:
             raise InputError(
                 f"Expected two systems to compare, but got {len(columns) or 'no'} --hypothesis-column: name one for "
-                "each system."
+                f"each system{', or the column of their names with --system-column' * hasattr(options, 'group')}."
             )
         split = options.split or "train"
         texts = (options.data, columns, references_of(options))

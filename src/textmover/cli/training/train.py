@@ -27,9 +27,9 @@ from textmover.checkpoints.folder import check_replaceable
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.cli.console import causes, guarded, set_up_logging
 from textmover.cli.options.declaration import given_twice
+from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
-from textmover.readers.column_flags import reworded
 from textmover.reading import NotYamlError, load_yaml
 from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.termination import Terminated

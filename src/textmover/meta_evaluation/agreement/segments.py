@@ -22,6 +22,9 @@ from textmover.meta_evaluation.statistics.scores import Positions, Vector, chunk
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
 
+EQUAL = "all ratings are equal"
+"""Reason for which a group has no correlation."""
+
 
 class _UnitAgreement(Agreement):
     """Mean over units of something that segments have within each; the only unit may be the group."""
@@ -141,7 +144,7 @@ def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positi
         if len(members) < MIN_SEGMENTS:
             reason = f"fewer than {MIN_SEGMENTS} segments"
         elif human.min() == human.max():
-            reason = "its ratings are all equal"
+            reason = EQUAL
         else:
             kept[name] = members
             continue
@@ -152,4 +155,4 @@ def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positi
 def _why_none(group: Group, units: int, single: bool) -> str:
     if not single:
         return f"none of {units} units has {MIN_SEGMENTS} segments of different ratings"
-    return f"fewer than {MIN_SEGMENTS} segments" if len(group) < MIN_SEGMENTS else "its ratings are all equal"
+    return f"fewer than {MIN_SEGMENTS} segments" if len(group) < MIN_SEGMENTS else EQUAL

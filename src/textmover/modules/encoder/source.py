@@ -44,7 +44,7 @@ WEIGHT_FILES = (
 )
 HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
-WAY_OUT = 'Give a folder, or install textmover with the extra "embedded" (the default encoder) or "multilingual".'
+WAY_OUT = 'Correct the name, give a folder, or install the extra "embedded" (the default encoder) or "multilingual".'
 
 _said: set[Path] = set()  # folders that the log has named, which need no second line
 
@@ -71,8 +71,8 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
             return found
         tried.append(found)
     raise InputError(
-        f"Expected `encoder` to be a folder or the name of an encoder, but found {name!r} nowhere: "
-        f"{'; '.join(tried)}. {way_out}"
+        f"Expected `encoder` to be a folder or the name of an encoder, but {name!r} was not found ("
+        f"{'; '.join(one for one in tried if one)}). {way_out}"
     )
 
 
@@ -112,7 +112,7 @@ def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
 def from_package(name: str, revision: str | None) -> EncoderSource | str:
     """Find an encoder in the package of an extra, or say why not."""
     if name not in (*EMBEDDED_NAMES, MULTILINGUAL):
-        return f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}"
+        return ""  # which needs no word
     if revision not in (None, "main"):
         return f"the embedded package holds no revision {revision}"
     if name == MULTILINGUAL:
@@ -158,6 +158,8 @@ def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
         if _weights(folder) is None:  # only models without safetensors cost a second look
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
     except Exception as error:
+        if type(error).__name__ == "LocalEntryNotFoundError":
+            return "the hub cannot be reached"
         lines = (line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
         return f"the hub answered {type(error).__name__}: {next(lines, 'no reason given')}"
     weights = _weights(folder)

@@ -126,7 +126,7 @@ def _print_words(found: Explanation) -> None:
             )
             for one in found.pairs
         ]
-        headers = ("word", "aligned with", "cosine", "penalty", "flow", "   adds")
+        headers = ("word", "aligned with", "cosine", "penalty", "mass", "   adds")
         print_table(headers, rows, numbers=headers[2:5])
     elif found.pairs:
         drawn = found.matches[-1].plan.sum(axis=0)

@@ -105,8 +105,8 @@ def _too_sure(pair: SystemPair) -> str:
     """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
     only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
     return (
-        f"Between {pair.first} and {pair.second} only {only}: the exact p is at least {pair.least:.2g}. Smaller "
-        "p-values, as sacrebleu counts them, mean nothing."
+        f"Between {pair.first} and {pair.second} only {only}, so p cannot be below {pair.least:.2g}. Ignore smaller "
+        "p-values: they come from the way in which sacrebleu counts."
     )
 
 

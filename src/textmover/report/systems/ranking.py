@@ -105,7 +105,7 @@ def _table(ranking: Ranking, place: int) -> Table:
         people = [f"{one['people']['mean']:.3f}", one["people"]["rank"]] if ranking.people else []
         row = [one["name"], one["rank"], f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
         rows.append(list(map(str, row)))
-    return Table([*headers, *(("people", "people's rank") if ranking.people else ())], rows, best={(0, 2)})
+    return Table([*headers, *(("human mean", "human rank") if ranking.people else ())], rows, best={(0, 2)})
 
 
 def _mean_table(ranking: Ranking) -> Table | None:
@@ -117,7 +117,7 @@ def _mean_table(ranking: Ranking) -> Table | None:
         human = people.get(one.system)
         further = () if human is None else (f"{human.mean:.3f}", f"{human.rank:.2f}")
         rows.append((one.system, f"{one.rank:.2f}", f"{one.mean:.4f}", *further))
-    headers = ("system", "mean rank", "mean", *(("people", "people's rank") if people else ()))
+    headers = ("system", "mean rank", "mean", *(("human mean", "human rank") if people else ()))
     return Table(headers, rows) if rows else None
 
 
@@ -143,9 +143,9 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
     if tested and min(tested) < FEW:
         found.append(f"Tests of fewer than {FEW} segments say little.")
     if ranking.agreement:
-        few = " (of two systems alone there is no correlation)" if len(table.systems) < 3 else ""
+        few = " (a correlation needs three systems)" if len(table.systems) < 3 else ""
         found.append(
-            f"Agreement with people on {plural(len(table.systems), 'system')}: "
+            f"Agreement with human scores on {plural(len(table.systems), 'system')}: "
             f"{_listed(ranking.agreement[place])}{few}."
         )
     return found
@@ -162,7 +162,7 @@ def _mean_remarks(ranking: Ranking) -> list[str]:
             of = f"all {systems} systems" if common == systems else f"the {common} of {systems} systems that are in all"
             found = [f"Means are over {count} groups, of {of}."]
         if ranking.agreement:
-            found.append(f"Mean agreement with people over {count} groups: {_listed(_mean_agreement(ranking))}.")
+            found.append(f"Mean agreement with human scores over {count} groups: {_listed(_mean_agreement(ranking))}.")
     if ranking.lone:
         found.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
     return found

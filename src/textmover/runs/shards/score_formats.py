@@ -60,7 +60,8 @@ class Layout:
             raise InputError(f"Expected the format to be {', '.join(FORMATS)}, but got {self.format!r}: choose one.")
         if self.keep and self.format not in TABLES:
             raise InputError(
-                f"Expected `--keep-columns` together with {', '.join(TABLES)}, but got {self.format}: set --format tsv."
+                f"Expected a table format for `--keep-columns`, but got {self.format}: set --format to "
+                f"{', '.join(TABLES[:-1])} or {TABLES[-1]}."
             )
         taken = (*self.systems, *VALUES) if self.several else VALUES
         clash = next((name for name in self.keep if name in taken), None)
@@ -176,6 +177,16 @@ def format_of(path: Path, formats: Collection[str] = FORMATS) -> str:
             f"Expected `--output` to end in {', '.join(endings)}, but got {path}: rename it, or give --format."
         )
     return endings.get(plain.suffix.lower(), "text")
+
+
+def check_ending(path: Path, format: str) -> None:
+    """Refuse a file whose ending is that of another format than the one to write; text may have any ending."""
+    of_ending = SUFFIXES.get((path.with_suffix("") if is_compressed(path) else path).suffix.lower(), format)
+    if of_ending not in ("text", format) and format != "text":
+        raise InputError(
+            f"Expected `--output` to end in .{FORMATS[format]} with --format {format}, but got {path}: rename it, or "
+            "leave --format out."
+        )
 
 
 def check_compression(path: Path) -> None:

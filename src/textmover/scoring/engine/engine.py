@@ -17,7 +17,7 @@ from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, same_outputs
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
-from textmover.scoring.engine.pairs import READS, PairTable, Progress, check_finite, pair_flags, unusual
+from textmover.scoring.engine.pairs import READERS, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
@@ -393,6 +393,7 @@ class Engine(TextWork):
                 self._warned.add(name)
                 examples, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
                 told = unusual(name, number, examples, languages)
-                told = told.partition(f"; {READS}")[0] if READS in self._warned else told  # the way out once
-                self._warned.update({READS} if READS in told else ())
+                for way in READERS.values():  # each once
+                    told = told.replace(f"; {way}", "") if way in self._warned else told
+                self._warned.update(way for way in READERS.values() if way in told)
                 logger.warning("%s.", told)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.tokens.text_flags import FALLBACK, MANY, PLENTY
+from textmover.modules.encoder.known_encoders import languages_of
+from textmover.modules.tokens.text_flags import FALLBACK, MANY, PLENTY, other_script
 from textmover.types import InputError, PairScores, plural
 
 VALUES = ("score", "precision", "recall", "f")
@@ -62,7 +63,7 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "had an empty or unreadable hypothesis or reference and got the score of an unrelated text",
+    "empty": "got the score of an unrelated text, since a hypothesis or reference is empty or unreadable",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
@@ -78,11 +79,17 @@ WARNINGS = {
 }
 
 
-READS = "use `--model auto`, or `--model twmd --encoder multilingual` (in Python `encoder=`)"
+MULTILINGUAL = languages_of("multilingual-e5-small")
+"""Languages that `textmover-multilingual` reads."""
+
+READERS = {
+    "letters": "use `--model textmover-multilingual` (in Python the metric of this name)",
+    "symbols": "for symbols use `--model twmd --encoder roberta-base` (in Python `encoder=`)",
+}
+"""Metrics that read what another does not."""
+
 WAYS_OUT = {
-    "unknown": f"such scores mean little; {READS}, for symbols roberta-base",
-    "script": f"such scores mean little; {READS}",
-    "language": f"such scores mean little; {READS}",
+    **dict.fromkeys(("unknown", "script", "language"), "such scores mean little"),
     "repetition": "look at what made them, for such loops can score high",
     "same output": "look at what made them",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
@@ -96,7 +103,7 @@ def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np
 
 
 def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Sequence[str] = ()) -> str:
-    """Number of flagged segments by flag, and what to do; metrics of many languages have no better one beside them.
+    """Number of flagged segments by flag, and what to do: the metric that reads the examples, where there is one.
 
     Example:
         >>> unusual("truncated", 2)
@@ -104,9 +111,14 @@ def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Seq
     """
     found = f"{plural(number, 'segment')} {WARNINGS.get(kind, kind)}"
     shown = f", such as {', '.join(examples)}" if examples else ""
-    way_out = WAYS_OUT.get(kind, "")
-    way_out = way_out.partition(";")[0] if READS in way_out and len(languages) > 1 else way_out
-    return f"{found}{shown}{': ' if way_out else ''}{way_out}"
+    ways_out = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
+    if kind in ("unknown", "script", "language"):
+        lettered = [one for one in examples if any(map(str.isalpha, one))]
+        if len(languages) < 2 and (not examples or any(not other_script(one, MULTILINGUAL) for one in lettered)):
+            ways_out.append(READERS["letters"])
+        if len(lettered) < len(examples):
+            ways_out.append(READERS["symbols"])
+    return f"{found}{shown}{': ' if ways_out else ''}{'; '.join(ways_out)}"
 
 
 class Progress:

@@ -204,6 +204,10 @@ class TextWork:
                 script = f" ({other_script(batch.texts[row], languages)})" if name == "script" else ""
                 for one in words or (batch.texts[row],):
                     self._remember(name, one, script)
+        if batch.unknown is not None:
+            known = (batch.mask & (batch.special == 0) & (batch.unknown == 0)).any(dim=1).numpy()
+            for row in np.flatnonzero(flags["unknown"] & ~known)[:EXAMPLES]:
+                self._remember("empty", batch.texts[row])
         return flags
 
     def _remember(self, kind: str, text: str, more: str = "") -> None:

@@ -1,0 +1,61 @@
+"""Messages of argparse in the words of all other errors, with the way out of common mistakes."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Collection, Sequence
+
+ARGPARSE = {
+    r"the following arguments are required: (.*)": "Expected {0}, but got none",
+    r"one of the arguments (.*) is required": "Expected one of {0}, but got none",
+    r"argument (\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)": "Expected {0} to be one of {2}, but got {1}",
+    r"argument (\S+): invalid int value: '(.*)'": "Expected {0} to be a whole number, but got {1}",
+    r"argument (\S+): invalid float value: '(.*)'": "Expected {0} to be a number, but got {1}",
+    r"argument (\S+): expected (?:one|at least one) argument": "Expected a value after {0}, but got none",
+    r"argument (\S+): expected (\d+) arguments": "Expected {1} values after {0}, but got another number of them",
+    r"argument (\S+): expected (.*)": "Expected {0} to be {1}",
+    r"argument (\S+): not allowed with argument (\S+)": "Expected {1} or {0}, but got both: leave one out",
+    r"argument (\S+): ignored explicit argument '(.*)'": "Expected {0} without a value, but got {1}",
+    r'expected "subcommand" to be one of .*': "Expected a recipe, as in `textmover train --config FILE`, but got none",
+    r"unrecognized arguments: ([^-].*)": "Expected a recipe after --config, but got {0} without it",
+    r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
+    r"ambiguous option: (\S+) could match (.*)": "Expected the whole name of an option, but got {0}: it may be {1}",
+}
+"""Sentences by what argparse says instead."""
+
+
+def reworded(message: str) -> str:
+    """Say what argparse says as the other errors do.
+
+    Example:
+        >>> reworded("argument --samples: invalid int value: 'many'")
+        'Expected --samples to be a whole number, but got many'
+        >>> reworded("argument ACTION: invalid choice: 'gett' (choose from 'list', 'get')")
+        'Expected ACTION to be one of list, get, but got gett: did you mean get?'
+    """
+    for pattern, sentence in ARGPARSE.items():
+        if found := re.fullmatch(pattern, message):
+            listed = (one.replace("'", "") if "choose from" in pattern else one for one in found.groups())
+            words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in listed]
+            near = difflib.get_close_matches(words[1].lower(), words[2].split(", "), 1) if len(words) == 3 else []
+            return sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
+    return message
+
+
+def missing_command(given: Sequence[str], known: Sequence[str]) -> str | None:
+    """Say what stands where a command should, such as a misspelt option; ``None`` where nothing does."""
+    if not given:
+        return None
+    near = difflib.get_close_matches(given[0], known, 1, 0.7)
+    return f"Expected a command, but got {given[0]}{f': did you mean {near[0]}?' if near else ''}"
+
+
+def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) -> str:
+    """Add the way out where files are named without the option -i."""
+    file = next((one for one in given if not one.startswith("-") and os.path.isfile(one)), None)
+    forgotten = file is not None and "-i" in known and "-i" not in given
+    if not forgotten or not message.startswith(("Expected one of", "Expected nothing")):
+        return message
+    return f"Expected -i before the names of files, but got {file} without it: write -i {file}"
