@@ -115,8 +115,8 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
                 problem
                 or InputError(
                     f"Expected {name} to be CSV, but got {_CSV_PROBLEMS.get(str(error), repr(str(error)))} in the "
-                    f"record that starts in line {start}: put such a text in quotation marks and double those inside it "
-                    '("" for "), or save the file as JSON Lines.'
+                    f"record that starts in line {start}: put such a text in quotation marks and double those inside "
+                    'it ("" for "), or save the file as JSON Lines.'
                 ),
             )
         else:
