@@ -18,6 +18,7 @@ from textmover.cli.options.perturbations import (
     left_out_types,
     load_neighbour_search,
     load_parses,
+    warn_of_other_languages,
 )
 from textmover.files import atomic_file, check_output
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
     with flags_named(PERTURBATION_FLAGS):
         types, left_out = chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
+        warn_of_other_languages(texts)
         if form == "tsv":
             _check_one_line(texts)
         parses, neighbours = load_parses(options), load_neighbour_search(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.perturbations.words import Neighbours
+
+logger = logging.getLogger(__name__)
 
 PERTURBATION_FLAGS: Mapping[str, str] = {
     "column": "--column",
@@ -25,6 +28,14 @@ PERTURBATION_FLAGS: Mapping[str, str] = {
 
 NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
 """The flag that gives what a kind of change needs."""
+
+
+def warn_of_other_languages(texts: Sequence[str]) -> None:
+    """Warn where texts are not English, for which the rules of changes are written."""
+    from textmover.modules.tokens.text_flags import is_english  # which brings torch along
+
+    if not is_english(texts):
+        logger.warning("Some texts do not look English: changes by rules may harm them otherwise than their type says.")
 
 
 def chosen_types(
