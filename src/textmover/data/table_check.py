@@ -169,9 +169,8 @@ def check_table(
     told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     told += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
-        findings.append(
-            Finding("few ratings", count, "", f"gains little below {FEW_RATINGS} ratings: use a released metric")
-        )
+        way_out = f"gains little below {FEW_RATINGS} ratings: use a released metric"
+        findings.append(Finding("few ratings", count, "", way_out))
     if share is None:
         finding, refusal = _no_split(segments, by, path)
         findings.append(finding)
