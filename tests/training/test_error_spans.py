@@ -10,7 +10,7 @@ from textmover import Scorer
 from textmover.data.error_spans import MarkedDataModule
 from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
-from textmover.training import MultiTaskModule, OptimizerConfig
+from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
 from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
 from textmover.types import ErrorSpan
 
@@ -99,3 +99,12 @@ def test_probabilities_are_shares(trained):
     expected = sum(one.word_probabilities.sum() for one in found)
     happened = sum(isinstance(error, ErrorSpan) and not error.missing for one in items for error in one.errors)
     assert expected == pytest.approx(happened, rel=0.15)
+
+
+def test_a_head_that_nothing_teaches_is_left_out(trained, tmp_path, caplog):
+    """The encoder changes under it: its marks would be wrong without a word."""
+    save_checkpoint(trained.metric, tmp_path / "metric", card="")
+    module = RatingsModule(metric=str(tmp_path / "metric"), bfloat16="no")
+    assert module.metric.error_head is None
+    assert not module.metric.config.mark_errors
+    assert "The head that marks errors is left out" in caplog.text

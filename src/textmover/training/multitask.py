@@ -16,7 +16,7 @@ from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
-from textmover.modules.metric_model import MetricModel
+from textmover.training.heads import with_heads
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
@@ -131,17 +131,17 @@ class MultiTaskModule(StageModule):
                 f"Expected `tasks` to give options for the sources {', '.join(sources)}, but got {unknown[0]!r}: name "
                 "one of them."
             )
-        self._add_heads(
-            calibrate=any(isinstance(source, RatedSource) for source in sources.values()),
-            mark_errors=any(isinstance(source, MarkedSource) for source in sources.values()),
-        )
+        kinds = {type(source) for source in sources.values()}
+        rated = RatedSource in kinds or getattr(self.metric.config, "calibrate", False)
+        self.metric = with_heads(self.metric, calibrate=rated, mark_errors=MarkedSource in kinds)
         super().setup(stage)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another metric; outside of a trainer, take its calibration head without the data."""
         if self._trainer is None:
             config = metric_entry(checkpoint, "the checkpoint")["config"]
-            self._add_heads(**{name: bool(config.get(name)) for name in ("calibrate", "mark_errors")})
+            heads = {name: bool(config.get(name)) for name in ("calibrate", "mark_errors")}
+            self.metric = with_heads(self.metric, **heads)
         super().on_load_checkpoint(checkpoint)
 
     def options_of(self, source: Source[Any]) -> TaskOptions:
@@ -200,21 +200,6 @@ class MultiTaskModule(StageModule):
                 beside = folder.with_name(f"{folder.name}-{name}")
                 classifier = task.classifier(self.metric)
                 save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
-
-    def _add_heads(self, **wanted: bool) -> None:
-        """Give the metric the heads that are wanted and not there; all else is shared with the metric without them."""
-        metric = self.metric
-        missing = {name: True for name, one in wanted.items() if one and not getattr(metric.config, name, False)}
-        if not missing:
-            return
-        if not isinstance(metric, MetricModel):
-            raise InputError(
-                "Expected a transport metric to learn ratings or marked errors with, but got "
-                f"{type(metric).__name__}: choose a preset of `textmover list`."
-            )
-        widened = MetricModel(metric.config.override(**missing), metric.parts)
-        widened.load_state_dict(metric.state_dict(), strict=False)
-        self.metric = widened.to(self.device).train()
 
     def _refit(self) -> None:
         """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""

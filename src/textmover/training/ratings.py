@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from textmover.data.sources import RatedSource, Source
+from textmover.training.heads import with_heads
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import Bfloat16, StageModule
@@ -51,6 +52,7 @@ class RatingsModule(StageModule):
     ) -> None:
         check_weights(losses, signals or {})  # now, not at the first batch
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
+        self.metric = with_heads(self.metric, mark_errors=False)
         self.losses, self.signals = dict(losses), dict(signals or {})
         self.masks = checked_masks(mask_references, mask_sources)
 
