@@ -141,6 +141,20 @@ def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[T
     return rows
 
 
+def by_source(
+    gold: Sequence[MarkedSegment], names: Sequence[str], pairs: Sequence[str], headers: Sequence[str]
+) -> None:
+    """Print how well the errors are marked with the source alone."""
+    marked = marked_by(with_rules(names, mode="source"), gold, source=True)
+    print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
+    harness.print_table(headers, by_pair(gold, marked))
+    print("\n## F1-mult of all tags, the source alone\n")
+    own = {name: judge_errors(gold, errors, "lp", samples=0).by_group for name, errors in marked.items()}
+    table = {name: {pair: one[pair]["f1_mult_tags"] for pair in one} for name, one in own.items()} | PUBLISHED
+    rows = [[name, *(f"{one[pair]:.3f}" if pair in one else "" for pair in pairs)] for name, one in table.items()]
+    harness.print_table(["metric", *pairs], rows)
+
+
 def main() -> None:
     options = harness.parser(
         __doc__,
@@ -168,15 +182,8 @@ def main() -> None:
         if kind == "given":
             print("\n## MLQE-PE dev, Pearson of the negative MQM cost of the errors with direct assessments\n")
             harness.print_table(["metric", *own, "mean"], costs_and_people(kept, found))
-    print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
-    readers = with_rules(options.source_metrics, mode="source")
-    marked = marked_by(readers, gold, source=True)
-    harness.print_table(headers, by_pair(gold, marked))
-    print("\n## F1-mult of all tags, the source alone\n")
-    own = {name: judge_errors(gold, errors, "lp", samples=0).by_group for name, errors in marked.items()}
-    table = {name: {pair: one[pair]["f1_mult_tags"] for pair in one} for name, one in own.items()} | PUBLISHED
-    rows = [[name, *(f"{one[pair]:.3f}" if pair in one else "" for pair in pairs)] for name, one in table.items()]
-    harness.print_table(["metric", *pairs], rows)
+    if options.source_metrics:
+        by_source(gold, options.source_metrics, pairs, headers)
     texts = list(dict.fromkeys(one.references[0] for one in gold if one.groups["lp"] in ENGLISH))
     order = np.random.default_rng(0).permutation(len(texts))[: options.sentences]
     for share in options.paraphrased:

@@ -57,7 +57,7 @@ def add_options(made: argparse.ArgumentParser, **options: Any) -> None:
         elif isinstance(default, tuple):
             made.add_argument(flag, choices=default, default=default[0])
         elif isinstance(default, list):
-            made.add_argument(flag, nargs="+", type=type(default[0]) if default else str, default=default)
+            made.add_argument(flag, nargs="*", type=type(default[0]) if default else str, default=default)
         else:
             made.add_argument(flag, type=type(default), default=default)
 

@@ -21,6 +21,7 @@ import numpy as np
 import yaml
 from ladder import Judged, Ladder, averaged, to_fit_on
 from numpy.typing import NDArray
+from release_head import put_head
 
 from textmover import Scorer, __version__
 from textmover.checkpoints.adapter import AdapterConfig
@@ -58,6 +59,8 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
         refit(metric, texts=ladder.texts)
     adapter = AdapterConfig(spec["rank"]) if "rank" in spec else None
     save_checkpoint(metric, folder, card="", overwrite=True, adapter=adapter)
+    if "head" in spec:
+        put_head(Path(spec["head"]), folder)
 
 
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:
@@ -165,6 +168,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
         f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`"
     )
+    usage += f"\n\n## Errors that it marks\n\n{spec['errors'].strip()}" if "errors" in spec else ""
     return cards.card(
         spec,
         "text-generation-metric",

@@ -64,3 +64,18 @@ def test_a_card_tells_each_seed_also_where_nobody_judged_it_before(scripts, tiny
     of_metric = re.search(r"xx-en (-?\d\.\d{3});", told[0]).group(1)
     assert told[1] == f"As trained, seeds 1, 2: {of_metric}, {of_metric}."
     assert (tmp_path / "runs" / "one" / "seed2" / "agreement.json").is_file()
+
+
+def test_a_head_is_put_into_a_metric_whose_scores_stay(load_script, tiny_encoder, tmp_path):
+    put_head = load_script("benchmarks/release_head.py").put_head
+    plain = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
+    save_checkpoint(plain, tmp_path / "released", card="")
+    headed = build_metric(preset_config("twmd", encoder=str(tiny_encoder), mark_errors=True))
+    headed.error_head.take_calibration(0, 1.0, 0.0, 0.0)  # every word is marked
+    save_checkpoint(headed, tmp_path / "trained", card="")
+    texts = ["the old dog", "a red bird"], ["the young dog", "a red cat"]
+    before = Scorer.from_pretrained(tmp_path / "released").score(*texts).scores.tolist()
+    put_head(tmp_path / "trained", tmp_path / "released")
+    after = Scorer.from_pretrained(tmp_path / "released")
+    assert after.score(*texts).scores.tolist() == before
+    assert [one.spans[0].end for one in after.errors(*texts) if one] == [11, 10]
