@@ -111,3 +111,26 @@ def test_a_head_that_learned_nothing_is_refused(tiny_encoder):
     fresh = Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder), mark_errors=True)).eval())
     with pytest.raises(InputError, match="a head that learned to mark errors, but got a new one"):
         fresh.errors(["a"], ["b"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
+    """By the head of the default metric, on news and everyday sentences."""
+    pairs = [
+        ("He paid 40 euros for the ticket.", "He paid 45 euros for the ticket."),
+        ("The minister resigned on Monday after the vote.", "The minister resigned on Tuesday after the vote."),
+        ("Anna met Peter in Rome.", "Peter met Anna in Rome."),
+        ("They did not sign the treaty.", "They signed the treaty."),
+        ("The film was long.", "The film was long, but nobody left."),
+        ("It is raining again today in Berlin.", "It is raining again today in Berlin."),
+    ]
+    texts = [one for one, _ in pairs], [other for _, other in pairs]
+    wanted, found = (
+        Scorer.from_pretrained("textmover-general", backend=one).errors(*texts) for one in ("torch", backend)
+    )
+    places = [[(span.start, span.end, span.severity) for span in one] for one in wanted]
+    assert [[(span.start, span.end, span.severity) for span in one] for one in found] == places
+    assert [len(one) > 0 for one in places] == [True, True, True, True, True, False]
+    for one, other in zip(wanted, found, strict=True):
+        assert one.word_probabilities == pytest.approx(other.word_probabilities, abs=1e-3)
