@@ -19,8 +19,8 @@ import yaml
 from jsonargparse import ArgumentParser
 from ladder import read_set
 
-from textmover.cli.console import guarded
 from textmover.data.overlap import normalised_pair
+from textmover.runs.console import guarded
 from textmover.types import Segment
 
 Pair = frozenset[str]

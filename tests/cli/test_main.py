@@ -11,9 +11,10 @@ import pytest
 
 from textmover import __version__
 from textmover.cli import main as main_module
-from textmover.cli.console import guarded
 from textmover.cli.options.declaration import SingleOption, examples, given_twice
+from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
+from textmover.runs.console import guarded
 from textmover.types import BOUNDS, InputError
 
 HELP_OF_ALL = """
@@ -142,7 +143,7 @@ def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
 def test_libraries_that_print_their_messages_print_them_once():
     code = (
         "import logging, sys\n"
-        "from textmover.cli.console import set_up_logging\n"
+        "from textmover.runs.console import set_up_logging\n"
         "set_up_logging()\n"
         "logging.getLogger('hub').addHandler(logging.StreamHandler())\n"
         "logging.getLogger('hub.http').warning('again')\n"
@@ -150,6 +151,32 @@ def test_libraries_that_print_their_messages_print_them_once():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stderr == "again\nas it is\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "arguments", "said"),
+    [
+        ("cuda:0", [], ["twmd computes on cuda:0."]),
+        ("mps", [], ["twmd computes on mps."]),
+        ("cuda:0", ["--quiet"], []),
+        ("cpu", [], []),
+    ],
+)
+@pytest.mark.parametrize("command", ["score", "evaluate"])
+def test_another_device_than_the_processor_is_said_once(
+    run, texts, write, tiny_encoder, monkeypatch, device, arguments, said, command
+):
+    from textmover.scoring import scorer
+
+    def twice(name: str, _: object) -> None:
+        for _ in range(2):
+            log_device(name, device)
+
+    monkeypatch.setattr(scorer, "log_device", twice)
+    write("t.tsv", ["hypothesis\treference\tscore", *(f"a {n}\ta dog\t{n}" for n in range(4))])
+    given = {"score": ["-i", *texts], "evaluate": ["--data", "t.tsv", "--samples", 9]}[command]
+    ended = run(command, *given, "--model", "twmd", "--encoder", tiny_encoder, *arguments).ok()
+    assert [line for line in ended.err.splitlines() if "computes on" in line] == said
 
 
 def test_an_interruption_is_130(run, monkeypatch):

@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
-from textmover.cli.console import guarded, open_streams, set_up_logging
 from textmover.cli.options.declaration import SingleOption, add_options
 from textmover.cli.usage_errors import forgotten_input, missing_command, reworded
+from textmover.runs.console import guarded, open_streams, set_up_logging
 from textmover.runs.termination import heeding_termination
 
 COMMANDS = {
@@ -116,8 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.called.given = arguments
         options = parser.parse_args(arguments[:1] + asked[:1] if command == "train" else arguments)
         options.command_line = arguments  # for those who write down what was asked for
-        set_up_logging(quiet=True)
-        if getattr(options, "quiet", False):
+        quiet = getattr(options, "quiet", False)
+        set_up_logging(quiet=True, devices=not quiet)
+        if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
         with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 from textmover.files import take_written  # imports NumPy, which help can do without
 
                 written = take_written()
-                if written and not getattr(options, "quiet", False):
+                if written and not quiet:
                     sys.stderr.write(f"Written: {', '.join(written)}\n")
     return outcome.code
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import logging
 import os
 import platform
 import threading
@@ -19,6 +20,8 @@ import torch
 from torch import nn
 
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
 
 _LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
 _OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -166,6 +169,11 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
             f"{has}{way_out}."
         ) from error
     return resolved
+
+
+def log_device(name: str, device: str | torch.device) -> None:
+    """Log where a metric computes; commands show it unless it is the processor."""
+    logger.info("%s computes on %s.", name, device)
 
 
 def machine_of(device: torch.device) -> str:

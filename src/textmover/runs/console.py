@@ -8,11 +8,14 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from textmover.runs.termination import Terminated
+
+DEVICES = "textmover.modules.devices"
+"""Logger of the devices that metrics compute on."""
 
 LONGEST_SENTENCE = 4_000
 """Characters of an error at most; its middle is left out beyond them."""
@@ -25,14 +28,34 @@ class Outcome:
     code: int = 0
 
 
-def set_up_logging(*, quiet: bool = False) -> None:
-    """Log to standard error: messages of this project (only its warnings where ``quiet``), and warnings of others."""
+def set_up_logging(*, quiet: bool = False, devices: bool = False) -> None:
+    """Log warnings to standard error.
+
+    Args:
+        quiet: Whether to leave out messages of this project that are no warnings.
+        devices: Whether to log, all the same, which metric computes on another device than the processor.
+    """
     handler = _StandardError()
+    handler.addFilter(_first_of_devices())
     handler.addFilter(lambda record: not logging.getLogger(record.name.partition(".")[0]).handlers)  # prints it itself
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("textmover").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger(DEVICES).setLevel(logging.INFO if devices else logging.NOTSET)
+
+
+def _first_of_devices() -> Callable[[logging.LogRecord], bool]:
+    """A filter that takes each message on a device once, and none on the processor."""
+    said = set[str]()
+
+    def wanted(record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        repeated = record.name == DEVICES and (message in said or message.endswith(" on cpu."))
+        said.update([message] if record.name == DEVICES else [])
+        return not repeated
+
+    return wanted
 
 
 def open_streams() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,7 +15,7 @@ from torch import nn
 from textmover.checkpoints.hub import default_metric, released_folder
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
-from textmover.modules.devices import lasting, resolve_device
+from textmover.modules.devices import lasting, log_device, resolve_device
 from textmover.modules.tokens.given_texts import (
     References,
     Sources,
@@ -35,8 +34,6 @@ from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScore
 if TYPE_CHECKING:
     from textmover.report.explanation.values import Explanation
     from textmover.scoring.mbr import MbrResult
-
-logger = logging.getLogger(__name__)
 
 
 class Scorer(ScorerStatistics):
@@ -127,7 +124,7 @@ class Scorer(ScorerStatistics):
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
-        logger.info("%s computes on %s.", name, target)
+        log_device(name, target)
         if memory is not None:
             if precision == "auto":
                 raise InputError(

@@ -18,7 +18,6 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
-from textmover.cli.console import causes
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
 from textmover.experiments.search.space import check_keys, judged_print
 from textmover.experiments.search.study import (
@@ -30,6 +29,7 @@ from textmover.experiments.search.study import (
     with_values,
     write_recipe,
 )
+from textmover.runs.console import causes
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError, needs_extra
 
