@@ -8,11 +8,13 @@ from itertools import product
 
 import pytest
 
-from textmover.annotation import Scale, export_ratings, open_project, parse_criteria
+from textmover.annotation import ErrorMark, Scale, export_ratings, open_project, parse_criteria
 from textmover.app.annotation_session import Desk
 from textmover.app.html import notice, shown, text_block
 from textmover.app.review import agreement_view, export_view
-from textmover.types import InputError
+from textmover.app.suggestions import Suggestions
+from textmover.scoring import Scorer
+from textmover.types import ErrorSpan, InputError
 
 FILE = "items.json"
 HOSTILE = [
@@ -261,3 +263,129 @@ def test_export_says_what_trains_on_it(folder):
     assert export_ratings(project).command in text(found)
     assert "fewer than 100 rated texts" in text(found)
     assert "rate some first" in export_view(open_project(folder, criteria=parse_criteria(["x"])), standardise=True)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+class Suggesting(Suggestions):
+    """Suggests the same errors in each text, without a metric."""
+
+    def __init__(self, *spans):
+        super().__init__("a metric")
+        self.spans = spans
+
+    def of(self, item):
+        return self.spans
+
+
+def marks(*errors, done=True, **others):
+    named = [dict(zip(("start", "end", "severity", "suggested"), one, strict=False)) for one in errors]
+    return json.dumps({"errors": named, "rejected": [], "done": done, **others})
+
+
+def drawn(card):
+    """What marks.js is given, and the words and gaps."""
+    from html import unescape
+
+    given = json.loads(unescape(re.search(r'data-marks="([^"]*)"', card)[1]))
+    units = re.findall(r'class="tm-[wg]" data-from="(\d+)" data-to="(\d+)">([^<]*)<', card)
+    return given, [(int(start), int(end), unescape(words)) for start, end, words in units]
+
+
+def test_errors_are_saved_and_shown_again(folder):
+    desk = Desk(folder, criteria=(), errors=True)
+    assert drawn(desk.start(FILE, "Ada").card)[0] == {
+        "errors": [], "rejected": [], "done": False, "metric": "", "suggested": [],
+    }  # fmt: skip
+    found = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), (0, 0, "critical"), done=False))
+    assert ("2 errors; 1 to go" in text(found.status), found.refused) == (True, False)
+    assert "all rated" in text(desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), (0, 0, "critical"))).status)
+    again = Desk(folder).start(FILE, "Ada", "i0")
+    given, _ = drawn(again.card)
+    assert [(one["start"], one["severity"]) for one in given["errors"]] == [(0, "critical"), (4, "minor")]
+    assert given["done"]
+    assert "1 of 10 rated" in text(again.bar)
+
+
+def test_marks_that_are_refused_are_taken_back(folder):
+    desk = Desk(folder, errors=True)
+    seen = desk.start(FILE, "Ada").seen
+    desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), "w:1", seen)
+    for wrong in (marks((4, 7, "minor"), (6, 9, "minor")), marks((7, 4, "minor")), marks((4, 99, "minor")), "{", None):
+        found = desk.mark(FILE, "Ada", "i0", wrong, seen=seen)
+        assert found.refused
+        assert "Not saved. Expected" in text(found.status)
+        assert [one["start"] for one in drawn(found.card)[0]["errors"]] == [4]
+    assert desk.mark(FILE, "Ada", "i0", marks(), "w:1", seen) is not None
+    assert desk.mark(FILE, "Ada", "i0", marks(), "w:0", seen) is None, "sent first and arrived last"
+    rows = json.loads((folder / FILE).read_text())
+    rows[0]["hypothesis"] = "Something else."
+    (folder / FILE).write_text(json.dumps(rows))
+    found = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), seen=seen)
+    assert "changed since" in text(found.status)
+    assert drawn(found.card)[0]["errors"] == []
+    assert "asks for errors" in text(Desk(folder, errors=False).mark(FILE, "Ada", "i0", marks()).status)
+
+
+def test_suggestions_are_no_judgements(folder):
+    desk = Desk(folder, errors=True, suggestions=Suggesting(ErrorSpan(4, 7, "minor", 0.7), ErrorSpan(9, 9)))
+    given, _ = drawn(desk.start(FILE, "Ada").card)
+    assert [(one["start"], one["label"]) for one in given["suggested"]] == [(4, "minor 0.70"), (9, "major 1.00")]
+    project = open_project(folder, errors=True)
+    assert project.said("Ada") == {}
+    found = desk.mark(FILE, "Ada", "i0", marks())
+    assert "2 suggestions are still open: decide first" in text(found.status)
+    first = {"start": 4, "end": 7, "severity": "minor"}
+    moved = (4, 12, "critical", first)
+    assert "1 suggestion is still open" in text(desk.mark(FILE, "Ada", "i0", marks(moved)).status)
+    rejected = [{"start": 9, "end": 9, "severity": "major"}]
+    assert not desk.mark(FILE, "Ada", "i0", marks(moved, rejected=rejected)).refused
+    saved = project.said("Ada")["i0"].marks
+    assert saved.errors == (ErrorMark(ErrorSpan(4, 12, "critical"), ErrorSpan(4, 7, "minor")),)
+    assert (saved.rejected, saved.metric) == ((ErrorSpan(9, 9),), "a metric")
+
+
+def test_a_metric_suggests_errors_or_the_page_says_why_not(folder, checkpoint):
+    suggestions = Suggestions(str(checkpoint))
+    suggestions.load()
+    desk = Desk(folder, errors=True, suggestions=suggestions)
+    card = desk.start(FILE, "Ada").card
+    item = open_project(folder).items[0]
+    wanted = Scorer.from_pretrained(checkpoint).errors([item.hypothesis], [item.references])[0]
+    assert [(one["start"], one["end"]) for one in drawn(card)[0]["suggested"]] == [
+        (one.start, one.end) for one in wanted
+    ]
+    assert wanted.spans
+    (folder / FILE).write_text('[{"id": "i0", "hypothesis": "alone"}, {"id": "i1", "hypothesis": ""}]')
+    assert "No suggestions. Expected" in text(desk.start(FILE, "Ada").card)
+    assert drawn(desk.move(FILE, "Ada", "i0", 1).card)[1] == [(0, 0, "")]
+
+
+@pytest.mark.parametrize("hostile", [*HOSTILE, "😀 e\u0301t 我爱", "\x00 {{x}}\n\n b"])
+def test_words_and_gaps_show_a_text_as_it_is(folder, hostile):
+    (folder / FILE).write_text(json.dumps([{"hypothesis": hostile, "reference": "b"}]))
+    card = Desk(folder, errors=True).start(FILE, "Ada").card
+    assert not re.search(r"<(?!/?(section|article|p|h3|div|span|i|button)\b)", card)
+    assert not re.search(r"[{}$`]", card)
+    _, units = drawn(card)
+    assert "".join(words for _, _, words in units) == hostile.replace("\x00", "␀")
+    assert [hostile[start:end].replace("\x00", "␀") for start, end, _ in units] == [words for _, _, words in units]
+
+
+def test_agreement_on_errors_and_their_export(folder):
+    desk = Desk(folder, errors=True, criteria=())
+    assert "Nobody has rated" in agreement_view(desk.project(FILE))
+    for number, name in product(range(10), ("Ada", "Bob")):
+        desk.mark(FILE, name, f"i{number}", marks((4, 7 + 7 * (name == "Bob"), "minor")))
+    found = text(agreement_view(desk.project(FILE)))
+    # Characters: 2 · 3 / (3 + 10). Words: "cat" of both, "number" of Bob alone, and five others.
+    assert re.search(r"Ada – Bob\s+10\s+0\.46\s+0\.65", found)
+    assert "rated by two annotators yet" not in found
+    written = text(export_view(desk.project(FILE), standardise=False))
+    assert "Written: 20 errors in 20 marked texts, to" in written
+    assert "textmover train --config" in written
+    desk = Desk(folder, errors=True, criteria=parse_criteria(["fluency"]))
+    both = text(export_view(desk.project(FILE), standardise=False))
+    assert "rate some first" in both
+    assert "20 errors" in both

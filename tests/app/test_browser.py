@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("selenium", reason="needs chromium")
 
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -276,6 +277,89 @@ def test_agreement_and_export_are_of_the_file_that_is_rated(folder, serve, visit
     page.one("#tm-start")
     page.tab("agreement")
     page.until_text("#tm-agreement", "Nobody has rated anything of another.json")
+
+
+def test_errors_are_marked_by_taps_mouse_and_keys(folder, serve, visit, checkpoint):
+    rows = [
+        {"id": f"i{number}", "hypothesis": "A 😀 cat sat there.", "reference": "The dog sat."} for number in range(3)
+    ]
+    (folder / "items.json").write_text(json.dumps(rows))
+    server = serve(folder, "--errors", "also", "--criteria", "fluency")
+    page = visit(server, width=390, height=844)
+    page.begin("Ada")
+    words = ["A", "😀", "cat", "sat", "there", "."]
+
+    def saved(key="i0"):
+        marks = open_project(folder).said("Ada")[key].marks
+        return [(one.start, one.end, one.severity) for one in marks.spans], marks.done
+
+    def tap(*names):
+        for name in names:
+            page.all(".tm-w")[words.index(name)].click()
+
+    def act(name, said):
+        page.one(f"[data-act={name}], [data-severity={name}]").click()
+        page.until_text("#tm-status", said)
+        page.wait(lambda: "Saving" not in page.text("#tm-status"))
+
+    tap("sat", "cat")  # the last word first
+    page.until_text("#tm-status", "Saved")
+    assert saved() == ([(4, 11, "major")], False)
+    act("critical", "1 error")
+    act("before-less", "1 error")
+    act("after-more", "1 error")
+    page.wait(lambda: saved() == ([(8, 17, "critical")], False))
+    page.all(".tm-g")[1].click()  # between "A" and the emoji
+    page.until_text("#tm-status", "2 errors")
+    act("later", "2 errors")
+    act("minor", "2 errors")
+    page.wait(lambda: saved() == ([(3, 3, "minor"), (8, 17, "critical")], False))
+    tap("😀", "there")
+    page.until_text(".tm-hint", "part of another error")
+    assert len(page.all(".tm-w.tm-sure")) == 2
+    tap("sat")
+    act("delete", "1 error;")
+    act("done", "1 error; 1 to go")
+    page.rate("2")
+    assert page.window.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    page.window.refresh()
+    page.until_text(".tm-number", "Text 2 of 3")
+    page.go(Keys.ARROW_LEFT)
+    page.until_text(".tm-done", "Done: 1 error")
+    assert len(page.all(".tm-g.tm-missing.tm-minor")) == 1
+
+    page.go(Keys.ARROW_RIGHT)
+    page.press("e" + Keys.ARROW_RIGHT + Keys.ARROW_RIGHT)  # from the first word to the second
+    page.window.switch_to.active_element.send_keys(Keys.ENTER + Keys.ENTER + "3" + Keys.SHIFT + Keys.ARROW_RIGHT)
+    page.wait(lambda: saved("i1") == ([(2, 7, "critical")], False))
+    page.window.switch_to.active_element.send_keys("d" + Keys.ESCAPE)
+    page.wait(lambda: saved("i1") == ([(2, 7, "critical")], True))
+    page.rate("3")
+    page.go(Keys.ARROW_RIGHT)
+    drawn = ActionChains(page.window).click_and_hold(page.all(".tm-w")[0]).move_to_element(page.all(".tm-w")[2])
+    drawn.release().perform()
+    page.until_text("#tm-status", "1 error")
+    assert saved("i2") == ([(0, 7, "major")], False)
+    assert page.complaints() == []
+    assert server.end() == 0
+
+    # Another annotator decides on the suggestions of a metric.
+    page = visit(serve(folder, "--suggest", str(checkpoint)))
+    page.begin("Bob")
+    count = len({one.get_attribute("data-from") for one in page.all(".tm-dashed")})
+    assert count
+    assert not page.one(".tm-done").is_enabled()
+    page.all(".tm-dashed")[0].click()
+    page.one("[data-act=accept]").click()
+    page.until_text("#tm-status", "1 error")
+    while not page.one(".tm-done").is_enabled():
+        page.all(".tm-dashed")[0].click()
+        page.one("[data-act=reject]").click()
+    page.one(".tm-done").click()
+    page.wait(lambda: open_project(folder).said("Bob")["i0"].marks.done)
+    (mark,) = open_project(folder).said("Bob")["i0"].marks.errors
+    assert mark.suggested == mark.span
+    assert page.complaints() == []
 
 
 def test_texts_that_change_or_vanish_while_they_are_shown(folder, serve, visit):

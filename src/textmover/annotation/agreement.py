@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,9 @@ from textmover.meta_evaluation.agreement.annotators import (
     krippendorff_alpha,
     pairwise_agreement,
 )
+from textmover.meta_evaluation.error_spans.segment_sums import figures, segment_sums
+from textmover.readers.error_spans.text_words import text_words
+from textmover.types import MarkedSegment, TextErrors
 
 
 class Pair(NamedTuple):
@@ -67,4 +71,53 @@ def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
             if shared[one, other] > 0
         )
         found.append(CriterionAgreement(criterion.name, annotator_agreement(ratings), pairs))
+    return tuple(found)
+
+
+class ErrorPair(NamedTuple):
+    """Agreement of two annotators on errors.
+
+    Attributes:
+        first: Name of the one.
+        second: Name of the other.
+        items: Texts that both are done with.
+        span_f1: F1 of the marked characters, half a point for another severity; NaN where neither marked any.
+        mcc_words: Matthews correlation of the words that they marked; NaN where both gave one tag alone.
+    """
+
+    first: str
+    second: str
+    items: int
+    span_f1: float
+    mcc_words: float
+
+
+def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
+    """Agreement on errors of every two annotators who are done with a common text.
+
+    Both figures are the same in both directions, see
+    :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`.
+    """
+    said = {name: project.said(name) for name in project.annotators()}
+    found = []
+    for first, second in itertools.combinations(said, 2):
+        sums = []
+        for item in project.items:
+            marks = [rated.marks for name in (first, second) if (rated := said[name].get(item.key)) is not None]
+            both = [one.spans for one in marks if one is not None and one.done]
+            if len(both) == 2:
+                words = text_words(item.hypothesis)
+                sums.append(
+                    [
+                        segment_sums(
+                            MarkedSegment(item.hypothesis, gold, words=words, graded=True),
+                            TextErrors(item.hypothesis, other),
+                        )
+                        for gold, other in (both, both[::-1])
+                    ]
+                )
+        if sums:  # a direction is NaN where the one whose marks count as gold marked nothing
+            values = figures(np.sum(sums, axis=0))
+            both_ways = [float(np.fmax(*values[name])) for name in ("span_f1", "mcc_words")]
+            found.append(ErrorPair(first, second, len(sums), *both_ways))
     return tuple(found)

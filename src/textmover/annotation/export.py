@@ -120,12 +120,12 @@ def _write(
 ) -> list[str]:
     """Write the table; returns its columns of references."""
     items = [project.items[number] for number in kept]
-    references = ["reference", *(f"reference_{number}" for number in range(2, 1 + _most(items)))]
-    references = references[: _most(items)]
+    references = ["reference", *(f"reference_{number}" for number in range(2, 1 + most_references(items)))]
+    references = references[: most_references(items)]
     criteria = [one.column for one in project.criteria]
     taken = {*RESERVED, *references, *criteria}
     names = dict.fromkeys(name for item in items for name in (*item.sources, *item.others))
-    given = {name: _free(name, taken) for name in names}
+    given = {name: free_name(name, taken) for name in names}
     header = ["id", "hypothesis", *references, "score", *criteria, "annotators", *given.values()]
     with atomic_file(table) as stream:
         writer = CsvWriter(stream)
@@ -155,11 +155,12 @@ def _write_single(project: Project) -> Path:
     return path
 
 
-def _most(items: Sequence[Item]) -> int:
+def most_references(items: Sequence[Item]) -> int:
+    """Largest number of references."""
     return max(len(item.references) for item in items)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """A name that the table does not have yet."""
     while name in taken:
         name = f"given_{name}"

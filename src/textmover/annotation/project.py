@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.annotation.items import SUFFIXES, Item, ItemColumns, read_items
+from textmover.annotation.marks import Marks
 from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import AnnotatorFile, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
@@ -24,7 +25,7 @@ class Progress(NamedTuple):
     """Progress of an annotator.
 
     Attributes:
-        complete: Items that are rated for every criterion.
+        complete: Items that are rated for every criterion and whose errors are marked, as far as asked for.
         begun: Items that are rated for some.
         items: All items.
     """
@@ -32,6 +33,35 @@ class Progress(NamedTuple):
     complete: int
     begun: int
     items: int
+
+
+class Questions(NamedTuple):
+    """What annotators are asked of each text.
+
+    Attributes:
+        criteria: What they rate.
+        errors: Whether they mark errors.
+    """
+
+    criteria: tuple[Criterion, ...]
+    errors: bool = False
+
+    @classmethod
+    def asked(cls, known: Questions | None, criteria: Sequence[Criterion] | None, errors: bool | None) -> Questions:
+        """Return the given questions; what is not given is as known, else the default.
+
+        Example:
+            >>> Questions.asked(None, (), True)
+            Questions(criteria=(), errors=True)
+        """
+        if criteria is None and known is not None and (known.criteria or errors is None):
+            criteria = known.criteria
+        if errors is None:
+            errors = known is not None and known.errors
+        return cls(CRITERIA if criteria is None or not (criteria or errors) else tuple(criteria), errors)
+
+    def __str__(self) -> str:
+        return ", ".join([*(one.name for one in self.criteria), *["errors"] * self.errors])
 
 
 def item_files(folder: Path) -> list[str]:
@@ -55,6 +85,7 @@ def open_project(
     criteria: Sequence[Criterion] | None = None,
     scale: Scale | None = None,
     columns: ItemColumns | None = None,
+    errors: bool | None = None,
 ) -> Project:
     r"""Open the project of a file of items.
 
@@ -62,9 +93,10 @@ def open_project(
         folder: Nothing outside of it is read or written.
         items: The file, as a path in the folder; the only one there if ``None``.
         criteria: What is rated; what was rated last if ``None``, and :data:`~textmover.annotation.CRITERIA` where
-            nothing has been.
+            nothing has been. None at all where errors alone are asked for.
         scale: How; that of the ratings that are there if ``None``, and 1-3 where there are none.
         columns: What the columns of the file are called.
+        errors: Whether annotators mark errors; as last if ``None``.
 
     Returns:
         The project.
@@ -95,8 +127,8 @@ def open_project(
             f"Expected the scale {known}, on which {name} has been rated, but got {scale}: leave it out, or move "
             f"{place} away to begin again."
         )
-    criteria = criteria or known_criteria(folder, name) or CRITERIA
-    return Project(folder, name, found, tuple(criteria), scale or known or Scale(), place)
+    criteria, errors = Questions.asked(known_questions(folder, name), criteria, errors)
+    return Project(folder, name, found, criteria, scale or known or Scale(), place, errors)
 
 
 @dataclass(frozen=True)
@@ -110,6 +142,7 @@ class Project:
         criteria: For what.
         scale: How.
         place: Folder of the ratings.
+        errors: Whether annotators mark errors.
     """
 
     folder: Path
@@ -118,6 +151,7 @@ class Project:
     criteria: tuple[Criterion, ...]
     scale: Scale
     place: Path
+    errors: bool = False
 
     def find(self, key: object) -> int:
         """Number of an item, from 0.
@@ -178,6 +212,18 @@ class Project:
         item = self._seen(key, seen)
         return self._file(annotator).change(item.key, item.fingerprint, _now(), comment=text)
 
+    def mark(self, annotator: str, key: str, marks: Marks, *, seen: str = "") -> Rated:
+        """Save the errors of a text in place of those that the annotator marked before; see :meth:`rate`.
+
+        Raises:
+            InputError: Also if this project does not ask for errors, one lies outside of the text, or two overlap.
+        """
+        if not self.errors:
+            raise InputError("Expected a project that asks for errors, but this one does not: load the page again.")
+        item = self._seen(key, seen)
+        checked = marks.check(item.hypothesis)
+        return self._file(annotator).change(item.key, item.fingerprint, _now(), marks=checked)
+
     def _seen(self, key: str, seen: str) -> Item:
         """An item, which has to be the one that somebody saw."""
         item = self.items[self.find(key)]
@@ -186,18 +232,26 @@ class Project:
         return item
 
     def complete(self, rated: Rated | None) -> bool:
-        """Return whether an item is rated for every criterion."""
-        return rated is not None and all(one.name in rated.ratings for one in self.criteria)
+        """Return whether an item is rated for every criterion, and its errors are marked, as far as asked for."""
+        return rated is not None and not self.left(rated)
+
+    def left(self, rated: Rated) -> list[str]:
+        """Return what an item is not rated for yet; ``"errors"`` where they are not marked."""
+        done = not self.errors or (rated.marks is not None and rated.marks.done)
+        return [one.name for one in self.criteria if one.name not in rated.ratings] + ["errors"] * (not done)
 
     def progress(self, annotator: str) -> Progress:
         """Progress of an annotator."""
         said = self.said(annotator)
         complete = sum(map(self.complete, said.values()))
-        begun = sum(any(one.name in rated.ratings for one in self.criteria) for rated in said.values())
+        begun = sum(
+            (self.errors and one.marks is not None) or any(criterion.name in one.ratings for criterion in self.criteria)
+            for one in said.values()
+        )
         return Progress(complete, begun - complete, len(self.items))
 
     def next_unrated(self, annotator: str, after: int = -1) -> int | None:
-        """Number of the next item that is not rated for every criterion, from the beginning again behind the last.
+        """Number of the next item that is not complete, from the beginning again behind the last.
 
         Args:
             annotator: Who rates.
@@ -224,7 +278,8 @@ class Project:
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
         path = self.place / f"{annotator_key(name)}.jsonl"
-        return AnnotatorFile(self.folder, path, name, str(self.scale), tuple(map(str, self.criteria)))
+        criteria = tuple(map(str, self.criteria))
+        return AnnotatorFile(self.folder, path, name, str(self.scale), criteria, errors=self.errors)
 
     def _valid(self, ratings: Ratings) -> dict[str, Rated]:
         now = {item.key: item.fingerprint for item in self.items}
@@ -299,10 +354,20 @@ def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ..
     Raises:
         InputError: If the file lies outside of the folder.
     """
+    known = known_questions(folder, items)
+    return () if known is None else known.criteria
+
+
+def known_questions(folder: str | Path, items: str | Path) -> Questions | None:
+    """Return what annotators were last asked about a file's items; ``None`` if nobody has answered.
+
+    Raises:
+        InputError: If the file lies outside of the folder.
+    """
     folder = Path(folder)
     said = _all_ratings(folder, _place(folder, inside(folder, folder / items)))[0]
-    last = max((one for one in said if one.criteria), key=lambda one: one.last, default=None)
-    return () if last is None else parse_criteria(last.criteria)
+    last = max((one for one in said if one.criteria or one.errors), key=lambda one: one.last, default=None)
+    return None if last is None else Questions(parse_criteria(last.criteria) if last.criteria else (), last.errors)
 
 
 def _now() -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from textmover.annotation.marks import Marks, as_entry, parse_marks
 from textmover.files import atomic_file
 from textmover.reading import load_json, unreadable
 from textmover.types import InputError
@@ -44,6 +45,7 @@ class Rated:
         ratings: Rating by criterion, as far as they have been given.
         comment: Free text; may be empty.
         time: When it was last changed, ISO 8601 in UTC.
+        marks: Errors that were marked; ``None`` where nobody has begun to.
     """
 
     key: str
@@ -51,6 +53,7 @@ class Rated:
     ratings: Mapping[str, float] = field(default_factory=dict)
     comment: str = ""
     time: str = ""
+    marks: Marks | None = None
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,14 @@ class Ratings:
         scale: That of the ratings, as it is written.
         criteria: What was rated last, each as it is written; none in files of before these were kept.
         rated: By key of the item, in the order in which they were first rated.
+        errors: Whether errors were asked for last.
     """
 
     annotator: str
     scale: str
     criteria: tuple[str, ...] = ()
     rated: Mapping[str, Rated] = field(default_factory=dict)
+    errors: bool = False
 
     @property
     def last(self) -> str:
@@ -121,10 +126,17 @@ class AnnotatorFile:
     """The file of one annotator in the folder of a project; name and scale are those of a file that is new."""
 
     def __init__(
-        self, folder: Path, path: Path, annotator: str = "", scale: str = "", criteria: Sequence[str] = ()
+        self,
+        folder: Path,
+        path: Path,
+        annotator: str = "",
+        scale: str = "",
+        criteria: Sequence[str] = (),
+        *,
+        errors: bool = False,
     ) -> None:
         self.folder, self.path = folder, path
-        self._new = Ratings(annotator, scale, tuple(criteria))
+        self._new = Ratings(annotator, scale, tuple(criteria), errors=errors)
 
     def read(self) -> Ratings:
         """Read the saved ratings."""
@@ -141,7 +153,9 @@ class AnnotatorFile:
                 raise ValueError("another version")
             rated = [_rated(load_json(line, self.path.name)) for line in lines[1:]]
             criteria = tuple(map(str, head.get("criteria", ())))
-            return Ratings(str(head["annotator"]), str(head["scale"]), criteria, {one.key: one for one in rated})
+            by_key = {one.key: one for one in rated}
+            asked = bool(head.get("errors", False))
+            return Ratings(str(head["annotator"]), str(head["scale"]), criteria, by_key, asked)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"Expected ratings that this program saved in {self.path.name}, but it holds something else: move the "
@@ -156,6 +170,7 @@ class AnnotatorFile:
         *,
         ratings: Mapping[str, float] | None = None,
         comment: str | None = None,
+        marks: Marks | None = None,
     ) -> Rated:
         """Change what is said of an item, and save it before this returns; what was said of other texts is dropped."""
         if comment is not None and len(comment) > LONGEST_COMMENT:
@@ -172,14 +187,17 @@ class AnnotatorFile:
                 ratings={**before.ratings, **(ratings or {})},
                 comment=before.comment if comment is None else comment,
                 time=time,
+                marks=marks or before.marks,
             )
-            criteria = self._new.criteria or saved.criteria
-            self._write(replace(saved, criteria=criteria, rated={**saved.rated, key: after}))
+            new = self._new if self._new.criteria or self._new.errors else saved
+            rated = {**saved.rated, key: after}
+            self._write(replace(saved, criteria=new.criteria, errors=new.errors, rated=rated))
         return after
 
     def _write(self, ratings: Ratings) -> None:
         head = {"textmover_ratings": VERSION, "annotator": ratings.annotator, "scale": ratings.scale}
-        entries = [{**head, "criteria": list(ratings.criteria)}, *map(_entry, ratings.rated.values())]
+        asked = {"criteria": list(ratings.criteria), **({"errors": True} if ratings.errors else {})}
+        entries = [{**head, **asked}, *map(_entry, ratings.rated.values())]
         with atomic_file(self.path) as stream:
             stream.writelines(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
 
@@ -212,6 +230,7 @@ def _entry(rated: Rated) -> dict[str, Any]:
         "ratings": dict(rated.ratings),
         "comment": rated.comment,
         "time": rated.time,
+        **({} if rated.marks is None else {"marks": as_entry(rated.marks)}),
     }
 
 
@@ -219,6 +238,6 @@ def _rated(entry: Mapping[str, Any]) -> Rated:
     ratings = {str(name): float(value) for name, value in entry["ratings"].items()}
     if not all(map(math.isfinite, ratings.values())):
         raise ValueError("a rating that is not a number")
-    return Rated(
-        str(entry["item"]), str(entry["texts"]), ratings, str(entry.get("comment", "")), str(entry.get("time", ""))
-    )
+    marks = None if entry.get("marks") is None else parse_marks(entry["marks"])
+    comment, time = str(entry.get("comment", "")), str(entry.get("time", ""))
+    return Rated(str(entry["item"]), str(entry["texts"]), ratings, comment, time, marks)

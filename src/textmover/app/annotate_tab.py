@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,12 @@ SENT = """(file, who, key, seen, order, given, value) =>
 """Sends a rating with its place in all that is sent, since two that are sent at once may arrive in either order; and as
 text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
 
+MARKED = """(file, who, key, seen, order, given) => {
+  const marks = window.textmoverMarks();
+  return [file, who, key, seen, window.textmoverOrder(key, "marks", marks), marks];
+}"""
+"""Sends the marks of a text, likewise."""
+
 
 class AnnotateTab:
     """The components of the tab, laid out where this is called.
@@ -55,7 +61,7 @@ class AnnotateTab:
             with gr.Row(elem_id="tm-desk", equal_height=False):
                 with gr.Column(scale=5, min_width=320):
                     self.card = gr.HTML(elem_id="tm-card")
-                    gr.HTML(_keys(slider=desk.scale.slider, points=desk.scale.points))
+                    gr.HTML(_keys(slider=desk.scale.slider, points=desk.scale.points, errors=desk.errors))
                 with gr.Column(scale=4, min_width=320):
                     self._lay_out_ratings()
         with gr.Column(elem_id="tm-held"):
@@ -64,6 +70,7 @@ class AnnotateTab:
             self.file = gr.Textbox(elem_id="tm-items")
             self.seen = gr.Textbox()
             self.order, self.given = gr.Textbox(), gr.Textbox()
+            self.mark = gr.Button("Mark", elem_id="tm-mark")  # pressed by marks.js
 
     def _lay_out_begin(self) -> None:
         gr.HTML('<p class="tm-lead">Rate texts. Each rating is saved at once; stop and go on whenever you like.</p>')
@@ -140,6 +147,7 @@ class AnnotateTab:
             save = self._safely(partial(_rated, self.desk, number))
             sent = SENT.replace("IDLE", idle).replace("NUMBER", str(number))
             component.input(save, [*told, component], everything, js=sent, **QUICK)
+        self.mark.click(self._safely(partial(_marked, self.desk)), told, everything, js=MARKED, **QUICK)
         save, told = self._safely(self.desk.comment), [*place, self.comment, self.seen]
         gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
 
@@ -204,7 +212,11 @@ def _rated(
     return desk.rate(file, who, key, number, value, order, seen)
 
 
-def _keys(*, slider: bool, points: tuple[int, ...]) -> str:
+def _marked(desk: Desk, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any) -> Shown | None:
+    return desk.mark(file, who, key, given, order, seen)
+
+
+def _keys(*, slider: bool, points: tuple[int, ...], errors: bool) -> str:
     rate = "digits, then Enter" if slider else f"{points[0]} – {points[-1]}"
     keys = [
         (rate, "rate what is marked"),
@@ -212,5 +224,14 @@ def _keys(*, slider: bool, points: tuple[int, ...]) -> str:
         ("← →", "previous, next"),
         ("u", "next unrated"),
     ]
+    within = [
+        ("e", "go into the text, and there:"), ("← →", "word or gap"), ("Enter", "first, last word"),
+        ("1 2 3", "severity"), ("Shift ← →", "shorter, longer"), ("a r", "accept, reject"),
+        ("Delete", "delete"), ("d", "done"), ("Esc", "leave"),
+    ]  # fmt: skip
+    return _listed(keys) + (_listed(within) if errors else "")
+
+
+def _listed(keys: Sequence[tuple[str, str]]) -> str:
     listed = "".join(f"<span><kbd>{shown(key)}</kbd> {shown(what)}</span>" for key, what in keys)
     return f'<p class="tm-keys">{listed}</p>'

@@ -10,22 +10,26 @@ from pathlib import Path
 from typing import TypeVar
 
 from textmover.annotation import (
-    CRITERIA,
     Criterion,
     Item,
     ItemColumns,
     Progress,
     Project,
+    Questions,
     Rated,
     Scale,
     clean_name,
     item_files,
-    known_criteria,
+    known_questions,
     known_scale,
     open_project,
+    parse_marks,
 )
 from textmover.app.html import notice, shown, text_block
-from textmover.types import InputError
+from textmover.app.marking import marking_block
+from textmover.app.suggestions import Suggestions
+from textmover.reading import load_json
+from textmover.types import ErrorSpan, InputError, plural
 
 MOST_SENT = 10_000
 """Ratings of which it is remembered when they were sent."""
@@ -61,24 +65,28 @@ class Desk:
         criteria: Sequence[Criterion] | None = None,
         scale: Scale | None = None,
         columns: ItemColumns | None = None,
+        errors: bool | None = None,
+        suggestions: Suggestions | None = None,
     ) -> None:
         self.folder, self._items, self._columns = folder, items, columns
+        self.suggestions = suggestions or Suggestions()
         self.scale = scale or self._known("the scale", known_scale) or Scale()
-        self.criteria = tuple(criteria or self._known("the criteria", known_criteria) or CRITERIA)
+        known = self._known("the criteria", known_questions)
+        self.criteria, self.errors = Questions.asked(known, criteria, errors)
         self._open: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, str, int], int] = {}
         self._told = 0
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
-        """Scale and criteria of the existing ratings, the same for all files."""
+        """Scale and questions of the existing ratings, the same for all files."""
         known = {name: found for name in self.files() if (found := find(self.folder, name))}
         for name, found in known.items():
             first, other = next(iter(known.items()))
             if found != other:
                 raise InputError(
-                    f"Expected the files in {self.folder} to have been rated alike, but got {what} {_told(other)} for "
-                    f"{first} and {_told(found)} for {name}: choose one with --items."
+                    f"Expected the files in {self.folder} to have been rated alike, but got {what} {other} for "
+                    f"{first} and {found} for {name}: choose one with --items."
                 )
         return next(iter(known.values()), None)
 
@@ -100,7 +108,12 @@ class Desk:
             stamp = (found.st_mtime_ns, found.st_size)
             if name not in self._open or self._open[name][0] != stamp:
                 project = open_project(
-                    self.folder, name, criteria=self.criteria, scale=self.scale, columns=self._columns
+                    self.folder,
+                    name,
+                    criteria=self.criteria,
+                    scale=self.scale,
+                    columns=self._columns,
+                    errors=self.errors,
                 )
                 self._open[name] = (stamp, project)
             return self._open[name][1]
@@ -183,6 +196,36 @@ class Desk:
 
         return self._saved(name, annotator, key, save, tried=str(text or ""))
 
+    def mark(
+        self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
+    ) -> Shown | None:
+        """Save the errors of a text, as JSON, and show the same item with what is saved of it."""
+        newer = self._newer(str(order), str(key), -1)
+        if newer < 0:
+            return None
+
+        def save(project: Project, who: str) -> tuple[Rated, str]:
+            found = parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
+            suggested, _ = self._suggested(project.items[project.find(key)])
+            left = found.open(suggested) if found.done else ()
+            if left:
+                raise InputError(
+                    f"Expected each suggestion to be accepted or rejected, but {plural(len(left), 'suggestion')} "
+                    f"{'is' if len(left) == 1 else 'are'} still open: decide first."
+                )
+            rated = project.mark(who, str(key), found, seen=str(seen))
+            return rated, plural(len(found.errors), "error")
+
+        found = self._saved(name, annotator, key, save)
+        return found if newer else replace(found, refused=False)
+
+    def _suggested(self, item: Item) -> tuple[tuple[ErrorSpan, ...], str]:
+        """Suggestions for an item, or why there are none."""
+        try:
+            return self.suggestions.of(item), ""
+        except InputError as error:
+            return (), str(error)
+
     def _saved(
         self,
         name: object,
@@ -198,7 +241,7 @@ class Desk:
         except InputError as error:
             shown_now = self._show(project, who, number, notice(f"Not saved. {error}"))
             return replace(shown_now, comment=tried or shown_now.comment, refused=True)  # what was typed is not lost
-        left = [one.name for one in project.criteria if one.name not in rated.ratings]
+        left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
         return self._show(project, who, number, notice(f"Saved {clock}: {what}; {rest}.", "good"))
@@ -234,21 +277,23 @@ class Desk:
             key=item.key,
             seen=item.fingerprint,
             bar=_bar(project, who, project.progress(who), at),
-            card=_card(item, number, len(project.items), about),
+            card=_card(item, number, len(project.items), about, self._judged(project, item, rated)),
             status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
             comment="" if rated is None else rated.comment,
             ratings=tuple(given.get(one.name) for one in project.criteria),
         )
+
+    def _judged(self, project: Project, item: Item, rated: Rated | None) -> str:
+        """The text to rate, or to mark."""
+        if not project.errors:
+            return text_block("Text to rate", item.hypothesis, "tm-judged")
+        return marking_block(item, None if rated is None else rated.marks, *self._suggested(item))
 
     def _now(self) -> int:
         """Time stamp by which the page redraws its parts and keeps the newest, also if a clock is set back."""
         with self._lock:
             self._told = max(time.time_ns(), self._told + 1)
             return self._told
-
-
-def _told(known: object) -> str:
-    return ", ".join(one.name for one in known) if isinstance(known, tuple) else str(known)
 
 
 def _bar(project: Project, who: str, progress: Progress, at: int) -> str:
@@ -265,10 +310,10 @@ def _bar(project: Project, who: str, progress: Progress, at: int) -> str:
     )
 
 
-def _card(item: Item, number: int, items: int, about: str) -> str:
+def _card(item: Item, number: int, items: int, about: str, judged: str) -> str:
     """The texts alone: other columns, such as the name of a system, would sway who rates."""
     names = ["Reference"] if len(item.references) < 2 else [f"Reference {n + 1}" for n in range(len(item.references))]
-    blocks = [text_block("Text to rate", item.hypothesis, "tm-judged")]
+    blocks = [judged]
     blocks += [text_block(name, text) for name, text in zip(names, item.references, strict=False)]
     for name, text in item.sources.items():
         blocks.append(text_block(SOURCE_NAMES.get(name, name).replace("_", " ").capitalize(), text, "tm-source"))

@@ -46,7 +46,7 @@ def build_page(desk: Desk, explorer: Explorer, annotator: str = "") -> gr.Blocks
 
 def page_options() -> dict[str, Any]:
     """Theme, style and script of the page, with nothing that comes from elsewhere."""
-    script = (FILES / "script.js").read_text(encoding="utf-8")
+    script = "".join((FILES / name).read_text(encoding="utf-8") for name in ("marks.js", "script.js"))
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=MONO)
     theme.set(
         button_large_text_weight="550",

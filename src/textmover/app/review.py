@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from textmover.annotation import CriterionAgreement, Exported, Project, criterion_agreement, export_ratings
+from textmover.annotation import (
+    CriterionAgreement,
+    Exported,
+    ExportedErrors,
+    Project,
+    criterion_agreement,
+    error_agreement,
+    export_errors,
+    export_ratings,
+)
 from textmover.app.html import notice, shown
 from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError, plural
@@ -32,8 +41,10 @@ def agreement_view(project: Project) -> str:
             parts.append(notice(f"With {plural(fewest, 'common text')}, these numbers are rough.", "plain"))
         if len(names) > 2:
             parts += ["<h3>Each two of them</h3>", _pairs(found)]
-    else:
+    elif project.criteria:
         parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
+    if project.errors:
+        parts += ["<h3>Agreement on errors</h3>", _errors(project)]
     outdated = project.outdated()
     if outdated:
         parts.append(notice(f"Left out: {plural(outdated, 'rating')} of texts that changed or left the file.", "plain"))
@@ -42,12 +53,21 @@ def agreement_view(project: Project) -> str:
 
 def export_view(project: Project, *, standardise: bool) -> str:
     """Write the export, and say where it lies and what trains on it."""
+    parts = []
     try:
-        found = export_ratings(project, standardise=standardise)
+        if project.criteria:
+            found = export_ratings(project, standardise=standardise)
+            parts += [notice(_written(found), "good"), _training(found.command, found.reason, found.rows)]
     except InputError as error:
-        return notice(str(error))
-    lost = "".join(notice(damaged(one)) for one in found.damaged)
-    return f'<div class="tm-review">{notice(_written(found), "good")}{lost}{_training(found)}</div>'
+        parts.append(notice(str(error)))
+    try:
+        if project.errors:
+            marked = export_errors(project)
+            parts += [notice(_written_errors(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
+    except InputError as error:
+        parts.append(notice(str(error)))
+    lost = "".join(notice(damaged(one)) for one in project.damaged())
+    return f'<div class="tm-review">{lost}{"".join(parts)}</div>'
 
 
 def damaged(name: str) -> str:
@@ -69,19 +89,26 @@ def _written(found: Exported) -> str:
     return " ".join(said)
 
 
-def _training(found: Exported) -> str:
-    if not found.command:
-        return notice(f"Training has nothing to start from: {found.reason}.", "plain")
+def _written_errors(found: ExportedErrors) -> str:
+    accepted = f", {found.suggested} of them accepted suggestions" if found.suggested else ""
+    left = f" {plural(found.unfinished, 'text')} left out that nobody is done with." if found.unfinished else ""
+    marked = f"{plural(found.errors, 'error')} in {plural(found.rows, 'marked text')}"
+    return f"Written: {marked}{accepted}, to {found.table}.{left}"
+
+
+def _training(command: str, reason: str, rows: int) -> str:
+    if not command:
+        return notice(f"Training has nothing to start from: {reason}.", "plain")
     few = (
         notice(
             f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little.", "plain"
         )
-        if found.rows < FEW_RATINGS
+        if rows < FEW_RATINGS
         else ""
     )
     return (
         '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
-        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(found.command)}</code>'
+        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(command)}</code>'
         f"</pre>{few}"
     )
 
@@ -112,6 +139,18 @@ def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
         note += "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
     note += "A dash: not defined, as where all ratings are the same."
     return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
+
+
+def _errors(project: Project) -> str:
+    found = error_agreement(project)
+    if not found:
+        return notice("No text has been marked to the end by two annotators yet.", "plain")
+    head = ["annotators", "common texts", "F1 of characters", "MCC of words"]
+    rows = [
+        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in found
+    ]
+    note = "1 is perfect agreement. A character that both marked with other severities counts half."
+    return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
 
 
 def _pairs(found: Sequence[CriterionAgreement]) -> str:

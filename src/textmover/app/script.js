@@ -189,6 +189,8 @@
     if (event.isTrusted && event.target.closest?.(".tm-criterion, #tm-comment")) saving();
   }, true);
 
+  window.textmoverSaving = saving;
+
   const lost = (gone) => {
     const banner = find("#tm-lost");
     if (!banner || banner.hidden === !gone) return;

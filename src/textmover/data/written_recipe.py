@@ -14,6 +14,9 @@ from textmover.types import Segment
 TEMPLATE = Path(__file__).with_name("recipe.yaml")
 """The recipe of ``examples/own_ratings``, for weights instead of low-rank updates, which need an extra."""
 
+MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")
+"""The recipe for texts whose errors people marked."""
+
 FEWEST = 3
 """Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
 
@@ -30,8 +33,8 @@ def share_to_hold_back(segments: Sequence[Segment], by: Sequence[str] = BY_REFER
     return None
 
 
-def filled_recipe(data: Mapping[str, Any], runs: str, metric: str) -> str:
+def filled_recipe(data: Mapping[str, Any], runs: str, metric: str, template: Path = TEMPLATE) -> str:
     """The recipe as YAML, with arguments of the data module and the folders that a run writes."""
     lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
     filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric)}
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(filled)
+    return Template(template.read_text(encoding="utf-8")).substitute(filled)

@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> None:
     from textmover.app.interface import build_page, page_options
     from textmover.app.server import listen, make_application, private_temporary_folder, serve, url_of
 
+    desk.suggestions.load()
     explorer = Explorer(options.model, options.device)
     with listen(options.host, options.port) as listening, private_temporary_folder():
         explorer.load()  # says what is wrong before the browser opens
@@ -50,7 +51,11 @@ def _desk(options: argparse.Namespace) -> Desk:
     """Open the annotation session, after the texts have been checked."""
     from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
     from textmover.app.annotation_session import Desk
+    from textmover.app.suggestions import Suggestions
 
+    if options.errors == "only" and options.criteria:
+        raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
+    criteria = None if options.criteria is None else parse_criteria(options.criteria)
     folder = Path(options.folder)
     if not folder.is_dir():
         raise InputError(f"Expected a folder, but got {folder}: make it, and put the texts to rate into it.")
@@ -59,10 +64,14 @@ def _desk(options: argparse.Namespace) -> Desk:
     desk = Desk(
         folder,
         None if options.items is None else _within(folder, options.items),
-        criteria=None if options.criteria is None else parse_criteria(options.criteria),
+        criteria=() if options.errors == "only" else criteria,
         scale=None if options.scale is None else Scale.parse(options.scale),
         columns=ItemColumns(options.hypothesis_column or "hypothesis", tuple(options.reference_column or ())),
+        errors=True if options.errors else None,
+        suggestions=Suggestions(options.suggest, options.device),
     )
+    if options.suggest and not desk.errors:
+        raise InputError("Expected `--errors also` or `--errors only` with `--suggest`, but got neither: add one.")
     if len(desk.files()) == 1:
         desk.project(desk.files()[0])  # says what is wrong before the browser opens
     return desk

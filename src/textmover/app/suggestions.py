@@ -1,0 +1,48 @@
+"""Errors that a metric suggests to annotators."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from textmover.annotation import Item
+from textmover.types import ErrorSpan, SourcedReferences
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+
+class Suggestions:
+    """Errors that a metric marks in texts, each text once.
+
+    Args:
+        model: Name of the metric; errors are suggested by none if ``None``.
+        device: Where it computes.
+    """
+
+    def __init__(self, model: str | None = None, device: str | None = None) -> None:
+        self.model, self._device = model or "", device
+        self._scorer: Scorer | None = None
+        self._found: dict[str, tuple[ErrorSpan, ...]] = {}
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """Load the metric now."""
+        from textmover.scoring.scorer import Scorer
+
+        if self.model:
+            self._scorer = Scorer.from_pretrained(self.model, device=self._device)
+
+    def of(self, item: Item) -> tuple[ErrorSpan, ...]:
+        """Return the errors of a text by place.
+
+        Raises:
+            InputError: If the metric cannot mark errors, such as in a text without a reference.
+        """
+        with self._lock:
+            if self._scorer is None or not item.hypothesis.strip():
+                return ()
+            if item.fingerprint not in self._found:
+                given = SourcedReferences(item.references, item.sources.get("source"))
+                self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+            return self._found[item.fingerprint]
