@@ -335,10 +335,10 @@ def test_suggestions_are_no_judgements(folder):
     project = open_project(folder, errors=True)
     assert project.said("Ada") == {}
     found = desk.mark(FILE, "Ada", "i0", marks())
-    assert "2 suggestions are still open: decide first" in text(found.status)
+    assert "got 2 undecided: decide first" in text(found.status)
     first = {"start": 4, "end": 7, "severity": "minor"}
     moved = (4, 12, "critical", first)
-    assert "1 suggestion is still open" in text(desk.mark(FILE, "Ada", "i0", marks(moved)).status)
+    assert "got 1 undecided" in text(desk.mark(FILE, "Ada", "i0", marks(moved)).status)
     rejected = [{"start": 9, "end": 9, "severity": "major"}]
     assert not desk.mark(FILE, "Ada", "i0", marks(moved, rejected=rejected)).refused
     saved = project.said("Ada")["i0"].marks

@@ -3,21 +3,12 @@
 Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a browser.
 """
 
-from textmover.annotation.agreement import CriterionAgreement, ErrorPair, Pair, criterion_agreement, error_agreement
+from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement, error_agreement
 from textmover.annotation.export import Exported, export_ratings
 from textmover.annotation.export_errors import ExportedErrors, export_errors
 from textmover.annotation.items import Item, ItemColumns, read_items
-from textmover.annotation.marks import ErrorMark, Marks, as_entry, parse_marks, words_and_gaps
-from textmover.annotation.project import (
-    Progress,
-    Project,
-    Questions,
-    item_files,
-    known_criteria,
-    known_questions,
-    known_scale,
-    open_project,
-)
+from textmover.annotation.marks import ErrorMark, Marks, parse_marks
+from textmover.annotation.project import Progress, Project, item_files, known_criteria, known_scale, open_project
 from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import Rated, Ratings, clean_name
 
@@ -26,7 +17,6 @@ __all__ = [
     "Criterion",
     "CriterionAgreement",
     "ErrorMark",
-    "ErrorPair",
     "Exported",
     "ExportedErrors",
     "Item",
@@ -35,11 +25,9 @@ __all__ = [
     "Pair",
     "Progress",
     "Project",
-    "Questions",
     "Rated",
     "Ratings",
     "Scale",
-    "as_entry",
     "clean_name",
     "criterion_agreement",
     "error_agreement",
@@ -47,11 +35,9 @@ __all__ = [
     "export_ratings",
     "item_files",
     "known_criteria",
-    "known_questions",
     "known_scale",
     "open_project",
     "parse_criteria",
     "parse_marks",
     "read_items",
-    "words_and_gaps",
 ]

@@ -98,24 +98,21 @@ def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
     Both figures are the same in both directions, see
     :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`.
     """
-    said = {name: project.said(name) for name in project.annotators()}
+    done = {
+        name: {
+            key: one.marks.spans for key, one in project.said(name).items() if one.marks is not None and one.marks.done
+        }
+        for name in project.annotators()
+    }
     found = []
-    for first, second in itertools.combinations(said, 2):
+    for first, second in itertools.combinations(done, 2):
         sums = []
         for item in project.items:
-            marks = [rated.marks for name in (first, second) if (rated := said[name].get(item.key)) is not None]
-            both = [one.spans for one in marks if one is not None and one.done]
+            both = [done[name][item.key] for name in (first, second) if item.key in done[name]]
             if len(both) == 2:
-                words = text_words(item.hypothesis)
-                sums.append(
-                    [
-                        segment_sums(
-                            MarkedSegment(item.hypothesis, gold, words=words, graded=True),
-                            TextErrors(item.hypothesis, other),
-                        )
-                        for gold, other in (both, both[::-1])
-                    ]
-                )
+                text, words = item.hypothesis, text_words(item.hypothesis)
+                golds = [MarkedSegment(text, spans, words=words, graded=True) for spans in both]
+                sums.append([segment_sums(golds[one], TextErrors(text, both[1 - one])) for one in (0, 1)])
         if sums:  # a direction is NaN where the one whose marks count as gold marked nothing
             values = figures(np.sum(sums, axis=0))
             both_ways = [float(np.fmax(*values[name])) for name in ("span_f1", "mcc_words")]

@@ -119,23 +119,18 @@ def _write(
     table: Path, project: Project, kept: Sequence[int], means: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> list[str]:
     """Write the table; returns its columns of references."""
-    items = [project.items[number] for number in kept]
-    references = ["reference", *(f"reference_{number}" for number in range(2, 1 + most_references(items)))]
-    references = references[: most_references(items)]
     criteria = [one.column for one in project.criteria]
-    taken = {*RESERVED, *references, *criteria}
-    names = dict.fromkeys(name for item in items for name in (*item.sources, *item.others))
-    given = {name: free_name(name, taken) for name in names}
-    header = ["id", "hypothesis", *references, "score", *criteria, "annotators", *given.values()]
+    texts = TextColumns([project.items[number] for number in kept], {*RESERVED, *criteria})
+    header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
     with atomic_file(table) as stream:
         writer = CsvWriter(stream)
         writer.writerow(header)
-        for number, item in zip(kept, items, strict=True):
-            texts = [*item.references, *[""] * (len(references) - len(item.references))]
+        for number in kept:
+            item = project.items[number]
             numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
-            others = {**item.sources, **item.others}
-            writer.writerow([item.key, item.hypothesis, *texts, *numbers, *(others.get(name, "") for name in given)])
-    return references
+            references, others = texts.cells(item)
+            writer.writerow([item.key, item.hypothesis, *references, *numbers, *others])
+    return texts.references
 
 
 def _write_single(project: Project) -> Path:
@@ -155,12 +150,24 @@ def _write_single(project: Project) -> Path:
     return path
 
 
-def most_references(items: Sequence[Item]) -> int:
-    """Largest number of references."""
-    return max(len(item.references) for item in items)
+class TextColumns:
+    """Columns of a table for what items have beside their hypothesis; ``taken`` are names of other columns."""
+
+    def __init__(self, items: Sequence[Item], taken: set[str]) -> None:
+        count = max(len(item.references) for item in items)
+        self.references = ["reference", *(f"reference_{number}" for number in range(2, 1 + count))][:count]
+        names = dict.fromkeys(name for item in items for name in (*item.sources, *item.others))
+        taken = {*taken, *self.references}
+        self.others = {name: _free(name, taken) for name in names}
+
+    def cells(self, item: Item) -> tuple[list[str], list[str]]:
+        """Return the references of an item and its other cells."""
+        given = {**item.sources, **item.others}
+        blank = [""] * (len(self.references) - len(item.references))
+        return [*item.references, *blank], [given.get(name, "") for name in self.others]
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def _free(name: str, taken: set[str]) -> str:
     """A name that the table does not have yet."""
     while name in taken:
         name = f"given_{name}"

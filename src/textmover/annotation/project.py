@@ -36,24 +36,14 @@ class Progress(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """What annotators are asked of each text.
-
-    Attributes:
-        criteria: What they rate.
-        errors: Whether they mark errors.
-    """
+    """Criteria that annotators rate, and whether they mark errors."""
 
     criteria: tuple[Criterion, ...]
     errors: bool = False
 
     @classmethod
     def asked(cls, known: Questions | None, criteria: Sequence[Criterion] | None, errors: bool | None) -> Questions:
-        """Return the given questions; what is not given is as known, else the default.
-
-        Example:
-            >>> Questions.asked(None, (), True)
-            Questions(criteria=(), errors=True)
-        """
+        """Return the given questions; what is not given is as known, else the default."""
         if criteria is None and known is not None and (known.criteria or errors is None):
             criteria = known.criteria
         if errors is None:
@@ -359,11 +349,7 @@ def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ..
 
 
 def known_questions(folder: str | Path, items: str | Path) -> Questions | None:
-    """Return what annotators were last asked about a file's items; ``None`` if nobody has answered.
-
-    Raises:
-        InputError: If the file lies outside of the folder.
-    """
+    """Return what annotators were last asked about a file's items; ``None`` if nobody has answered."""
     folder = Path(folder)
     said = _all_ratings(folder, _place(folder, inside(folder, folder / items)))[0]
     last = max((one for one in said if one.criteria or one.errors), key=lambda one: one.last, default=None)

@@ -15,16 +15,15 @@ from textmover.annotation import (
     ItemColumns,
     Progress,
     Project,
-    Questions,
     Rated,
     Scale,
     clean_name,
     item_files,
-    known_questions,
     known_scale,
     open_project,
     parse_marks,
 )
+from textmover.annotation.project import Questions, known_questions
 from textmover.app.html import notice, shown, text_block
 from textmover.app.marking import marking_block
 from textmover.app.suggestions import Suggestions
@@ -207,14 +206,12 @@ class Desk:
         def save(project: Project, who: str) -> tuple[Rated, str]:
             found = parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
             suggested, _ = self._suggested(project.items[project.find(key)])
-            left = found.open(suggested) if found.done else ()
-            if left:
+            left = found.undecided(suggested)
+            if found.done and left:
                 raise InputError(
-                    f"Expected each suggestion to be accepted or rejected, but {plural(len(left), 'suggestion')} "
-                    f"{'is' if len(left) == 1 else 'are'} still open: decide first."
+                    f"Expected each suggestion to be accepted or rejected, but got {left} undecided: decide first."
                 )
-            rated = project.mark(who, str(key), found, seen=str(seen))
-            return rated, plural(len(found.errors), "error")
+            return project.mark(who, str(key), found, seen=str(seen)), plural(len(found.errors), "error")
 
         found = self._saved(name, annotator, key, save)
         return found if newer else replace(found, refused=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from textmover.annotation import Item, Marks, as_entry, words_and_gaps
+from textmover.annotation import Item, Marks
+from textmover.annotation.marks import as_entry, words_and_gaps
 from textmover.app.html import notice, shown
 from textmover.types import SEVERITIES, ErrorSpan
 

@@ -9,7 +9,6 @@
   let chosen = null; // a mark or a suggestion
   let cursor = 1;
   let pressed = null;
-  let severity = "major"; // as it was last chosen
   let said = "";
   let drawn = null;
 
@@ -91,12 +90,12 @@
       const last = isWord(number) ? number : number > first ? number - 1 : number + 1; // a gap beside the word that was meant
       const [low, high] = [Math.min(first, last), Math.max(first, last)];
       first = null;
-      return put({ start: units[low].from, end: units[high].to, severity });
+      return put({ start: units[low].from, end: units[high].to, severity: "major" });
     }
     const mark = at(number);
     if (mark) chosen = mark === chosen ? null : mark;
     else if (isWord(number)) [first, chosen] = [number, null];
-    else if (units.length > 1) return put({ start: place(number), end: place(number), severity });
+    else if (units.length > 1) return put({ start: place(number), end: place(number), severity: "major" });
     draw();
   };
 
@@ -144,10 +143,8 @@
   };
 
   const grade = (wanted) => {
-    severity = wanted;
-    if (!chosen) return;
-    if (suggested(chosen)) accept(wanted);
-    else put({ ...chosen, severity: wanted }, chosen);
+    if (chosen && suggested(chosen)) accept(wanted);
+    else if (chosen) put({ ...chosen, severity: wanted }, chosen);
   };
 
   const numberOf = (node) => units.findIndex((one) => one.node === node?.closest?.(".tm-w, .tm-g"));

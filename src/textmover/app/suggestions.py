@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from textmover.annotation import Item
@@ -13,18 +12,12 @@ if TYPE_CHECKING:
 
 
 class Suggestions:
-    """Errors that a metric marks in texts, each text once.
-
-    Args:
-        model: Name of the metric; errors are suggested by none if ``None``.
-        device: Where it computes.
-    """
+    """Errors that a metric marks in texts, each text once; none without a metric."""
 
     def __init__(self, model: str | None = None, device: str | None = None) -> None:
         self.model, self._device = model or "", device
         self._scorer: Scorer | None = None
         self._found: dict[str, tuple[ErrorSpan, ...]] = {}
-        self._lock = threading.Lock()
 
     def load(self) -> None:
         """Load the metric now."""
@@ -34,15 +27,10 @@ class Suggestions:
             self._scorer = Scorer.from_pretrained(self.model, device=self._device)
 
     def of(self, item: Item) -> tuple[ErrorSpan, ...]:
-        """Return the errors of a text by place.
-
-        Raises:
-            InputError: If the metric cannot mark errors, such as in a text without a reference.
-        """
-        with self._lock:
-            if self._scorer is None or not item.hypothesis.strip():
-                return ()
-            if item.fingerprint not in self._found:
-                given = SourcedReferences(item.references, item.sources.get("source"))
-                self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
-            return self._found[item.fingerprint]
+        """Return the errors of a text by place; refuse one that the metric has nothing to compare with."""
+        if self._scorer is None or not item.hypothesis.strip():
+            return ()
+        if item.fingerprint not in self._found:
+            given = SourcedReferences(item.references, item.sources.get("source"))
+            self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+        return self._found[item.fingerprint]
