@@ -61,7 +61,7 @@ class AnnotateTab:
             with gr.Row(elem_id="tm-desk", equal_height=False):
                 with gr.Column(scale=5, min_width=320):
                     self.card = gr.HTML(elem_id="tm-card")
-                    gr.HTML(_keys(slider=desk.scale.slider, points=desk.scale.points, errors=desk.errors))
+                    gr.HTML(_keys(desk))
                 with gr.Column(scale=4, min_width=320):
                     self._lay_out_ratings()
         with gr.Column(elem_id="tm-held"):
@@ -216,20 +216,16 @@ def _marked(desk: Desk, file: Any, who: Any, key: Any, seen: Any, order: Any, gi
     return desk.mark(file, who, key, given, order, seen)
 
 
-def _keys(*, slider: bool, points: tuple[int, ...], errors: bool) -> str:
-    rate = "digits, then Enter" if slider else f"{points[0]} – {points[-1]}"
-    keys = [
-        (rate, "rate what is marked"),
-        ("↑ ↓", "mark another criterion"),
-        ("← →", "previous, next"),
-        ("u", "next unrated"),
-    ]
+def _keys(desk: Desk) -> str:
+    digits = "digits, then Enter" if desk.scale.slider else f"{desk.scale.low} – {desk.scale.high}"
+    rate = [(digits, "rate what is marked"), ("↑ ↓", "mark another criterion")]
+    keys = [*(rate if desk.criteria else ()), ("← →", "previous, next"), ("u", "next unrated")]
     within = [
         ("e", "go into the text, and there:"), ("← →", "word or gap"), ("Enter", "first, last word"),
         ("1 2 3", "severity"), ("Shift ← →", "shorter, longer"), ("a r", "accept, reject"),
         ("Delete", "delete"), ("d", "done"), ("Esc", "leave"),
     ]  # fmt: skip
-    return _listed(keys) + (_listed(within) if errors else "")
+    return _listed(keys) + (_listed(within) if desk.errors else "")
 
 
 def _listed(keys: Sequence[tuple[str, str]]) -> str:

@@ -74,12 +74,13 @@ def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
     with gr.Column(elem_classes="tm-page"):
         tables = gr.HTML(elem_id="tm-agreement")
         refresh = gr.Button("Refresh", elem_id="tm-refresh", size="md")
-        gr.HTML('<h3 class="tm-title">Export</h3><p class="tm-note">A table of mean ratings, and a recipe to train on '
-                "it, are written into the folder of the ratings.</p>")  # fmt: skip
+        gr.HTML('<h3 class="tm-title">Export</h3><p class="tm-note">A table, and a recipe to train on it, are '
+                "written into the folder of the ratings.</p>")  # fmt: skip
         standardise = gr.Checkbox(
             label="Standardise each annotator’s ratings first",
             info="Mean 0 and deviation 1, where some rate more strictly than others",
             elem_id="tm-standardise",
+            visible=bool(desk.criteria),
         )
         export = gr.Button("Export", variant="primary", elem_id="tm-export")
         written = gr.HTML(elem_id="tm-written")

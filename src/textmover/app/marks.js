@@ -42,7 +42,7 @@
     });
     const section = text.closest(".tm-text");
     const missing = chosen && chosen.start === chosen.end;
-    const words = chosen && (missing ? "Words missing" : `“${units.filter((_, n) => covers(chosen, n)).map((one) => one.node.textContent).join("")}”`);
+    const words = chosen && (missing ? "words missing" : `“${units.filter((_, n) => covers(chosen, n)).map((one) => one.node.textContent).join("")}”`);
     section.querySelector(".tm-hint").textContent = said || (chosen
       ? `${suggested(chosen) ? `Suggested ${chosen.label}` : chosen.severity}: ${words}`
       : first !== null ? "Now the last word; the same word again marks it alone."

@@ -145,11 +145,11 @@ def _errors(project: Project) -> str:
     found = error_agreement(project)
     if not found:
         return notice("No text has been marked to the end by two annotators yet.", "plain")
-    head = ["annotators", "common texts", "F1 of characters", "MCC of words"]
+    head = ["annotators", "texts", "F1", "MCC"]
     rows = [
         [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in found
     ]
-    note = "1 is perfect agreement. A character that both marked with other severities counts half."
+    note = "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
     return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
 
 
