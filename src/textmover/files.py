@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +40,7 @@ LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escap
 KNOWN_ENDINGS = (
     ".txt", ".tsv", ".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".html", ".htm", ".xls", ".xlsx", ".ods",
     ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".arrow", ".feather", ".db", ".sqlite",
+    ".tex", ".png", ".svg", ".jpg", ".jpeg", ".gz", ".zst", ".bz2", ".xz", ".zip",
 )  # fmt: skip
 """Endings that stand for a format; any other is part of a name."""
 
@@ -312,6 +313,43 @@ def write_output(text: str, path: Path) -> None:
     except InputError as error:
         sys.stdout.write(text)  # the work behind it is not lost
         raise InputError(f"{error} The text of the file is on standard output.") from error
+
+
+def output_format(
+    path: Path,
+    given: str | None,
+    formats: Mapping[str, str],
+    *,
+    default: str | None = None,
+    compressions: Collection[str] = (),
+) -> str:
+    """Return the format of an output, and refuse a name whose ending is known as that of another.
+
+    Args:
+        path: The output.
+        given: Value of ``--format``; ``None`` chooses by the ending.
+        formats: Format that each ending stands for.
+        default: Format of a name without a known ending; ``None`` refuses it unless a format is ``given``.
+        compressions: Endings that may follow that of the format.
+
+    Example:
+        >>> output_format(Path("scores.csv.gz"), None, {".csv": "csv"}, compressions=(".gz",))
+        'csv'
+
+    Raises:
+        InputError: If the ending is that of another format, or says nothing where a format is needed.
+    """
+    plain = path.with_suffix("") if path.suffix.lower() in compressions else path
+    suffix = plain.suffix.lower()
+    if given is None and suffix in formats:
+        return formats[suffix]
+    own = [ending for ending, format in formats.items() if given in (None, format)]
+    found = given or default
+    if found is None or names_another_format(plain, own):
+        asked, way_out = ("", "give --format") if given is None else (f" with --format {given}", "leave --format out")
+        wanted = f"{', '.join(own)}{asked}"
+        raise InputError(f"Expected `--output` to end in {wanted}, but got {path}: rename it, or {way_out}.")
+    return found
 
 
 def names_another_format(path: str | Path, own: Collection[str]) -> bool:

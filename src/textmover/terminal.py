@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -37,6 +38,7 @@ def print_table(
     narrow: Collection[str | int] = (),
     longest: int | None = None,
     stream: Console | None = None,
+    fold: bool = False,
 ) -> None:
     """Print aligned columns: with a rule below the header on a terminal, without one in a pipe.
 
@@ -47,8 +49,11 @@ def print_table(
         narrow: Names or positions of the columns that never wrap, so that the others do where the terminal is narrow.
         longest: Width of the first column on a terminal, at most; then cells fold rather than lines wrap.
         stream: Where to print; standard output if ``None``.
+        fold: Whether cells fold in a pipe too, where ``COLUMNS`` gives its width.
     """
     stream = stream or console()
+    if fold and not stream.is_terminal and os.environ.get("COLUMNS", "").isdecimal():
+        stream.width = int(os.environ["COLUMNS"])
     table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=False)
     for place, header in enumerate(headers):
         justify: Literal["left", "right"] = "right" if {header, place} & set(numbers) else "left"
@@ -64,9 +69,10 @@ def print_table(
     if stream.is_terminal and fits:
         stream.print(table)
         return
+    width = stream.width if fits else UNWRAPPED
     # Too narrow for that: the terminal wraps whole lines, and no name or number is cut.
     table.box = None
-    whole = Console(highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
+    whole = Console(highlight=False, markup=False, emoji=False, width=width, color_system=None)
     with whole.capture() as captured:
         whole.print(table)
     stream.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

@@ -1,4 +1,8 @@
 import json
+import re
+from collections import Counter
+
+import pytest
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
@@ -6,7 +10,9 @@ from textmover.presets import PRESETS
 
 def test_every_preset_is_listed_with_what_there_is_to_know(run):
     ended = run("list").silent()
-    header, *rows = ended.out.splitlines()
+    table, _, notes = ended.out.partition("\n\n")
+    header, *rows = table.splitlines()
+    assert "--format json" in notes
     assert header.split("  ")[0] == "name"
     released = list(released_metrics())
     assert [row.split()[0] for row in rows] == [*released, *PRESETS]
@@ -16,9 +22,20 @@ def test_every_preset_is_listed_with_what_there_is_to_know(run):
         assert preset.formula in row
         assert row.endswith(preset.source)  # neither cut nor padded
         assert ("  lower  " if "lazy-emd" in row or "divergence" in row else "  higher  ") in row
-        assert "  yes  " in row
-        assert ("  en or --encoder multilingual  " if preset.config.kind == "transport" else "  en  ") in row
     assert "\x1b" not in ended.out
+
+
+@pytest.mark.parametrize("command", [["list"], ["data", "list"]])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_tables_fit_80_columns_and_keep_every_word(run, monkeypatch, command, terminal):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = run(*command).silent().out
+    monkeypatch.setenv("COLUMNS", "80")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    folded = re.sub(r"\x1b\[[0-9;]*m", "", run(*command).silent().out)
+    assert max(map(len, folded.splitlines())) <= 80 < max(map(len, whole.splitlines()))
+    assert Counter(re.sub(r"[\s─]", "", whole)) == Counter(re.sub(r"[\s─]", "", folded))
 
 
 def test_json_holds_the_whole_configuration(run):

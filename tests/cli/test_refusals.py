@@ -104,7 +104,8 @@ CASES = {
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
-        --output new.txt | .json, .tex or .html, but got new.txt: rename it
+        --output new.txt | .json, .tex, .html, .htm, but got new.txt: rename it
+        --output new.html --format text | `--format text` without --output
         --split x | together with --data
         --lower-is-better | together with --scores
         --score-columns a | together with --scores""",
@@ -133,7 +134,7 @@ CASES = {
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
-        --scores wide.csv --output x.txt | .json, .tex, .csv or .html, but got x.txt: rename it
+        --scores wide.csv --output x.txt | .json, .tex, .csv, .html, .htm, but got x.txt: rename it
         --scores wide.csv --score-columns a | those of a alone
         --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
         --hypotheses h.txt three.txt --references r.txt | the same number of lines""",
@@ -164,8 +165,7 @@ CASES = {
         --line 2 | `--line` together with -i
         --lines 1-2 | `--lines` together with -i
         --output a.bmp | .png, .svg, .pdf, .txt
-        --output plan | another name or --format
-        --output a.png --format html | a name for html
+        --output plan | rename it, or give --format
         --output . | got the folder
         --encoder encoder --output /dev/full --format html | No space left
         --model nope | a preset, but got 'nope'
@@ -202,7 +202,6 @@ CASES = {
         --least-confidence 2 | `--least-confidence` to be from 0 to 1, but got 2
         --least-confidence nan | --least-confidence to be a finite number
         --output a.csv | .txt, .jsonl, .ndjson, .tsv, .html
-        --output a.html --format tsv | a name for tsv
         --output . | got the folder
         --encoder encoder --output /dev/full --format html | No space left
         --encoder encoder --model twmd --sources c | sources
@@ -336,6 +335,8 @@ CASES = {
         --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
         --keep texts.txt | but got the input texts.txt
         --keep s.csv | Expected `--keep` to end in .tsv
+        --output x.html | to name a folder or table and figure, but got x.html: leave the ending out
+        --output x.json --format json | but got x.json: leave the ending out
         --perturbation-parser none | Expected a parser, but got none: train one.
         --reference-column ref --set sfhotel | from --set or from --column""",
     "analyse-layers": """
@@ -390,7 +391,23 @@ CASES = {
 }
 """The beginning of a command, and the ends that it is refused with; ``…`` separates parts of the sentence."""
 
+OTHER_FORMATS = {
+    "score -i h.txt r.txt": "x.csv json; x.html jsonl; x.json text; x.csv.gz tsv",
+    "mbr -i samples.txt --num-candidates 4": "x.csv jsonl; x.tsv text; x.json.gz jsonl; x.jsonl tsv",
+    "compare --scores wide.csv": "x.csv json; x.html latex; x.txt html; x.json.gz json",
+    "rank --scores wide.csv": "x.csv json; x.png html; x.json csv; x.md latex",
+    "perturb -i texts.txt": "x.csv tsv; x.json jsonl; x.jsonl tsv",
+    "explain a b": "x.csv json; x.png html; x.json text; x.pdf jsonl",
+    "errors a b": "x.csv jsonl; x.html tsv; x.tsv text; x.json jsonl",
+}
+"""Outputs whose ending is that of another format than the one beside them."""
+
 LINES = [(f"{begin} {line}").strip() for begin, lines in CASES.items() for line in lines.strip("\n ").splitlines()]
+LINES += [
+    f"{begin} --output {name} --format {form} | Expected `--output` to end in . … with --format {form}, but got {name}"
+    for begin, pairs in OTHER_FORMATS.items()
+    for name, form in map(str.split, pairs.split(";"))
+]
 
 
 @pytest.fixture(scope="module")

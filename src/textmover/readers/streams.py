@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import Literal, NamedTuple
 from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
 from textmover.readers.segments import TableRow, check_columns, read_rows
 from textmover.types import InputError, NoReferenceError, SourcedReferences
+
+logger = logging.getLogger(__name__)
 
 OnError = Literal["stop", "skip"]
 """Treatment of an unusable row: an error, or left out and counted."""
@@ -175,10 +178,12 @@ class GivenTexts(_Reading):
                 f"Expected a hypothesis and a reference, but got {len(self.texts) or 'no'} "
                 f"text{'' if len(self.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
             )
-        if all(map(os.path.isfile, self.texts)):
-            raise InputError(
-                f"Expected texts, but got the names of files ({', '.join(self.texts)}): write -i before the names."
-            )
+        files = [text for text in self.texts if os.path.isfile(text)]
+        if len(files) == len(self.texts):
+            listed = ", ".join(files)
+            raise InputError(f"Expected texts, but got the names of files ({listed}): write -i before the names.")
+        for name in files:
+            logger.warning("The text %s names a file, which is not read: write -i before the names of files.", name)
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Give the row."""

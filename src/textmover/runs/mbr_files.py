@@ -39,7 +39,7 @@ def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)
-    meant = format or format_of(output, FORMATS)
+    meant = format_of(output, format, FORMATS)
     check_compression(output)
     return Output(meant, output)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from textmover.files import atomic_file, check_output, name_output
-from textmover.runs.shards.score_formats import Layout, check_compression, check_ending, format_of, is_compressed
+from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         name_output(path / SUMMARY, path)
         return Target(Layout("parquet", systems, keep), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
-    format = options.format or format_of(path)
-    check_ending(path, format)
+    format = format_of(path, options.format)
     if format == "parquet" and is_compressed(path):
         raise InputError(
             f"Expected a Parquet file, which compresses its own columns, but got {path}: leave {path.suffix} out."

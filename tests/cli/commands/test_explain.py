@@ -44,6 +44,12 @@ def test_the_score_and_its_weights_are_those_of_the_whole_files(run, explained, 
     assert explained("a dog", "the dog", *options)["signature"] != found["signature"]
 
 
+def test_one_text_that_names_a_file_is_warned_of(run, metric, texts):
+    said = "The text hyp.txt names a file, which is not read: write -i before the names of files."
+    assert said in run("explain", "hyp.txt", "a text", *metric).ok().err
+    assert "names a file" not in run("explain", "hyp", "a text", *metric).ok().err
+
+
 def test_the_best_reference_and_what_is_out_of_the_ordinary_are_noted(run, metric):
     out = run("explain", "a dog", "rain", "a dog", "the dog", *metric).out
     assert "reference 2 a dog" in out

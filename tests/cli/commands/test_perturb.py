@@ -152,6 +152,9 @@ def test_an_interrupted_run_leaves_no_file(run, texts, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "warned"), [("今天天气很好，我们去公园散步。", True), ("The dog ran home to the garden.", False)]
 )
-def test_texts_that_are_not_english_are_warned_of(run, write, text, warned):
-    ended = run("perturb", "-i", write("texts.txt", [text] * 3), "--types", "swap", "drop", "repeat").ok()
+@pytest.mark.parametrize("command", ["perturb --types", "robustness --baselines chrf --samples 9 --kinds"])
+def test_texts_that_are_not_english_are_warned_of(run, write, text, warned, command):
+    name, *options = command.split()
+    texts = write("texts.txt", [text, f"{text} {text}"])
+    ended = run(name, "-i", texts, *options, "swap", "drop", "repeat").ok()
     assert ("Some texts do not look English" in ended.err) is warned

@@ -1,5 +1,7 @@
 """`textmover data`: what it prints, and what it refuses."""
 
+import json
+
 import pytest
 
 from textmover.cli.main import main
@@ -17,14 +19,18 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_list_says_what_is_here(capsys):
     assert main(["data", "list"]) == 0
-    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    table = capsys.readouterr().out.partition("\n\n")[0]
+    rows = {line.split()[0]: line for line in table.splitlines()}
     for name, expected in {
         "stsb": "stsb  yes",
-        "cola": "cola-out-of-domain-dev  train",
-        "rte": "rte-train, rte-dev  no",
+        "cola": "out-of-domain-dev  train",
+        "rte": "train, dev  no",
     }.items():
         assert " ".join(expected.split()) in " ".join(rows[name].split())
-    assert "CC BY-NC-SA 3.0" in rows["sick"]
+    assert main(["data", "list", "--format", "json"]) == 0
+    sets = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert list(sets) == [name for name in rows if name in sets]
+    assert (sets["sick"]["licence"], sets["rte"]["files"]) == ("CC BY-NC-SA 3.0", "rte-train, rte-dev")
 
 
 def test_what_is_there_is_not_fetched(folder, capsys, monkeypatch):

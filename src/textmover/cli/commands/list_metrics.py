@@ -17,8 +17,7 @@ from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.reading import read_json
 from textmover.terminal import print_table
 
-HEADERS = ("name", "formula or use", "better", "trainable", "languages", "source")
-NARROW = ("name", "better", "trainable")
+HEADERS = ("name", "formula or use", "better", "source")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -36,7 +35,11 @@ def run(options: argparse.Namespace) -> None:
     if options.format == "json":
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return
-    print_table(HEADERS, [_row(entry) for entry in listed], narrow=NARROW)
+    print_table(HEADERS, [_row(entry) for entry in listed], narrow=("name", "better"), fold=True)
+    if not wanted:
+        sys.stdout.write(
+            "\nPresets read English; all but `rome` take --encoder multilingual.\nAll fields: --format json.\n"
+        )
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
@@ -68,8 +71,5 @@ def _released_entry(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    better, trainable = "higher" if entry["higher_is_better"] else "lower", "yes" if entry["trainable"] else "no"
-    languages = "multilingual" if len(entry["languages"]) > 1 else "".join(entry["languages"])
-    if entry["name"] in PRESETS and entry["config"]["kind"] == "transport":
-        languages += " or --encoder multilingual"
-    return entry["name"], entry["formula"], better, trainable, languages, entry["source"]
+    better = "higher" if entry["higher_is_better"] else "lower"
+    return entry["name"], entry["formula"], better, entry["source"]

@@ -9,7 +9,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from textmover.cli.options.perturbations import (
     NEEDED,
@@ -20,7 +19,7 @@ from textmover.cli.options.perturbations import (
     load_parses,
     warn_of_other_languages,
 )
-from textmover.files import atomic_file, check_output
+from textmover.files import atomic_file, check_output, output_format
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.column_flags import flags_named
@@ -41,8 +40,10 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("Expected `--input FILE` with texts, but got none: name it ('-' is standard input).")
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
-    form = _format(options)
-    target = None if options.output is None else check_output(options.output, [options.input])
+    form, target = options.format or "tsv", None
+    if options.output is not None:
+        target = check_output(options.output, [options.input])
+        form = output_format(target, options.format, SUFFIXES)
     with flags_named(PERTURBATION_FLAGS):
         types, left_out = chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
@@ -76,18 +77,6 @@ def run(options: argparse.Namespace) -> None:
     counts = ", ".join(f"{name} {made[name]:,}" for name in types)
     said = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
     sys.stderr.write("".join(f"{one}\n" for one in (said, *left_out_types(left_out))))
-
-
-def _format(options: argparse.Namespace) -> str:
-    if options.format is not None or options.output is None:
-        return options.format or "tsv"
-    suffix = Path(options.output).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"Expected `--output` to end in {', '.join(SUFFIXES)}, but got {options.output}: rename it, or say "
-            "--format tsv or jsonl."
-        )
-    return SUFFIXES[suffix]
 
 
 def _check_one_line(texts: Sequence[str]) -> None:

@@ -14,10 +14,11 @@ from textmover.cli.options.perturbations import (
     left_out_types,
     load_neighbour_search,
     load_parses,
+    warn_of_other_languages,
 )
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.output import check_scores_file, write_scores
-from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
+from textmover.experiments.page import Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,
     YARDSTICK,
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> None:
             raise InputError("Expected `types` that change a text, but got identity: leave it out.")
         types = {**types, YARDSTICK: (1,)}
         subjects = read_subjects(options)
+        warn_of_other_languages(subjects.texts)
         parses, neighbours = load_parses(options), load_neighbour_search(options)
     metrics.load()
     with progress_bars(shown=not options.quiet) as advance:
@@ -111,8 +113,9 @@ def _files(options: argparse.Namespace) -> list[Path]:
     """Page, table and figure, checked before the work; nothing where none is wanted."""
     if options.output is None:
         return []
-    named = Path(options.output).suffix.lower() in FORMATS and not Path(options.output).is_dir()
-    table, figure = report_files(str(Path(options.output).with_suffix("")) if named else options.output, NAME)
+    path = Path(options.output)
+    named = path.suffix.lower() in (".md", ".csv") and not path.is_dir()
+    table, figure = report_files(str(path.with_suffix("")) if named else options.output, NAME)
     files = [table.with_suffix(".md"), table.with_suffix(".csv"), figure]
     for path in files:
         check_output(path, [options.input])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.options.columns import first_given, refuse_table_options, source_of
-from textmover.files import check_output, write_output
+from textmover.files import check_output, output_format, write_output
 from textmover.readers.column_flags import flags_named, references_of
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
@@ -40,20 +40,21 @@ class ScoredSystems(NamedTuple):
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> tuple[str, Path | None]:
     """Format and file of the output, checked before the work; text is only printed."""
-    form = options.format or suffixes.get(Path(options.output or "").suffix.lower(), "text")
+    form, output = options.format or "text", None
+    if options.output is not None:
+        if form == "text" and options.format:
+            raise InputError("Expected `--format text` without --output, but got both: leave one out.")
+        output = check_output(options.output, _inputs(options))
+        form = output_format(output, options.format, suffixes)
     if form == "html":
         check_jinja()
-    if options.output is None:
-        return form, None
-    if form == "text":
-        *others, last = (suffix for suffix in suffixes if suffix != ".htm")
-        raise InputError(
-            f"Expected `--output` to end in {', '.join(others)} or {last}, but got {options.output}: rename it, set "
-            "--format, or leave --output out to print text."
-        )
+    return form, output
+
+
+def _inputs(options: argparse.Namespace) -> list[str]:
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
     files += [] if options.sources is None else [options.sources]
-    return form, check_output(options.output, files if options.data is None else [*files, options.data])
+    return files if options.data is None else [*files, options.data]
 
 
 def write(text: str, output: Path | None) -> None:

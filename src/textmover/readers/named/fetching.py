@@ -52,7 +52,9 @@ def listing() -> list[dict[str, str]]:
         here = [key for key, part in one.parts.items() if (folder / part.file).exists()]
         state = "yes" if len(here) == len(one.parts) else ", ".join(here) or "no"
         names = ", ".join(f"{one.name}-{key}" if key else one.name for key in one.parts)
-        found.append({"name": one.name, "files": names, "here": state, "about": one.about, "licence": one.licence})
+        parts = ", ".join(filter(None, one.parts))
+        told = {"licence": one.licence, "citation": one.citation, "address": one.address}
+        found.append({"name": one.name, "parts": parts, "here": state, "about": one.about, "files": names, **told})
     return found
 
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from textmover.files import atomic_file, check_output
+from textmover.files import atomic_file, check_output, output_format
 from textmover.report.figures.panels import check_matplotlib
 from textmover.report.templating import check_jinja
-from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine
@@ -42,17 +41,7 @@ def choose_target(
     format, path = options.format or "text", None
     if options.output is not None:
         path = check_output(options.output, list(inputs))
-        suffix = path.suffix.lower()
-        named = "picture" if suffix in pictures else suffixes.get(suffix, "")
-        if options.format is not None and named not in ("", options.format):
-            raise InputError(
-                f"Expected a name for {options.format}, but got --output {path}, which says something else: give "
-                "another name, or leave out --format."
-            )
-        format = named or options.format or ""
-        if not format:
-            endings = ", ".join((*pictures, *suffixes))
-            raise InputError(f"Expected `--output` to end in {endings}, but got {path}: give another name or --format.")
+        format = output_format(path, options.format, {**dict.fromkeys(pictures, "picture"), **suffixes})
     if format == "picture":
         check_matplotlib()
     if format == "html":

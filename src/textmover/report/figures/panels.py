@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textmover.files import atomic_bytes
+from textmover.files import atomic_bytes, names_another_format
 from textmover.markdown import figure_label
 from textmover.types import InputError, needs_extra
 
@@ -94,6 +94,10 @@ def report_files(output: str, name: str) -> tuple[Path, Path]:
         path, suffix = path / name, ""
     elif suffix in (*FORMATS, ".tsv"):
         path = path.with_suffix("")
+    elif names_another_format(path, ()):
+        raise InputError(
+            f"Expected `--output` to name a folder or table and figure, but got {path}: leave the ending out."
+        )
     return Path(f"{path}.tsv"), Path(f"{path}{suffix if suffix in FORMATS else FORMATS[0]}")
 
 

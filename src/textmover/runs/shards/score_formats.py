@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_bytes, names_another_format
+from textmover.files import atomic_bytes, output_format
 from textmover.readers.system_scores import FLAGS
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError, needs_extra
@@ -160,8 +160,8 @@ def is_compressed(path: Path) -> bool:
     return path.suffix.lower() in COMPRESSIONS
 
 
-def format_of(path: Path, formats: Collection[str] = FORMATS) -> str:
-    """The format, one of those that can be written, that the name of a file stands for.
+def format_of(path: Path, given: str | None = None, formats: Collection[str] = FORMATS) -> str:
+    """The given format, or the one of those that can be written that the name of a file stands for.
 
     Example:
         >>> format_of(Path("scores.JSONL.gz")), format_of(Path("scores"))
@@ -170,23 +170,8 @@ def format_of(path: Path, formats: Collection[str] = FORMATS) -> str:
     Raises:
         InputError: If the name ends as that of another format.
     """
-    plain = path.with_suffix("") if is_compressed(path) else path
     endings = {ending: format for ending, format in SUFFIXES.items() if format in formats}
-    if names_another_format(plain, endings):
-        raise InputError(
-            f"Expected `--output` to end in {', '.join(endings)}, but got {path}: rename it, or give --format."
-        )
-    return endings.get(plain.suffix.lower(), "text")
-
-
-def check_ending(path: Path, format: str) -> None:
-    """Refuse a file whose ending is that of another format than the one to write; text may have any ending."""
-    of_ending = SUFFIXES.get((path.with_suffix("") if is_compressed(path) else path).suffix.lower(), format)
-    if of_ending not in ("text", format) and format != "text":
-        raise InputError(
-            f"Expected `--output` to end in .{FORMATS[format]} with --format {format}, but got {path}: rename it, or "
-            "leave --format out."
-        )
+    return output_format(path, given, endings, default="text", compressions=COMPRESSIONS)
 
 
 def check_compression(path: Path) -> None:
