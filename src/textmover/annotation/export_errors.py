@@ -63,13 +63,10 @@ def export_errors(project: Project) -> ExportedErrors:
     Raises:
         InputError: If nobody is done with the errors of any text, or the files cannot be written.
     """
-    said = [
-        (item, name, rated.marks)
-        for name in project.annotators()
-        for found in [project.said(name)]
-        for item in project.items
-        if (rated := found.get(item.key)) is not None and rated.marks is not None and item.hypothesis.strip()
-    ]
+    said = []
+    for name in project.annotators():
+        marks = {key: rated.marks for key, rated in project.said(name).items() if rated.marks is not None}
+        said += [(one, name, marks[one.key]) for one in project.items if one.key in marks and one.hypothesis.strip()]
     done = [one for one in said if one[2].done]
     if not done:
         raise InputError("Expected at least one text whose errors are marked and done, but got none: mark some first.")

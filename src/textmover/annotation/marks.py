@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,8 +76,13 @@ class Marks:
 
 def as_entry(marks: Marks) -> dict[str, Any]:
     """Return marks as :func:`parse_marks` reads them."""
-    errors = [_entry(one.span, {"suggested": one.suggested and _entry(one.suggested)}) for one in marks.errors]
-    return {"errors": errors, "rejected": list(map(_entry, marks.rejected)), "done": marks.done, "metric": marks.metric}
+    errors = [span_entry(one.span, suggested=one.suggested and span_entry(one.suggested)) for one in marks.errors]
+    return {
+        "errors": errors,
+        "rejected": list(map(span_entry, marks.rejected)),
+        "done": marks.done,
+        "metric": marks.metric,
+    }
 
 
 def parse_marks(entry: Any, metric: str | None = None) -> Marks:
@@ -115,8 +120,9 @@ def words_and_gaps(text: str) -> list[tuple[int, int]]:
     return list(itertools.pairwise(ends))
 
 
-def _entry(span: ErrorSpan, others: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    kept = {name: one for name, one in (others or {}).items() if one}
+def span_entry(span: ErrorSpan, **others: object) -> dict[str, Any]:
+    """Return a span as JSON has it, with others that are not empty."""
+    kept = {name: one for name, one in others.items() if one}
     return {"start": span.start, "end": span.end, "severity": span.severity, **kept}
 
 

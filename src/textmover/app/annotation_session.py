@@ -25,8 +25,7 @@ from textmover.annotation import (
 )
 from textmover.annotation.project import Questions, known_questions
 from textmover.app.html import notice, shown, text_block
-from textmover.app.marking import marking_block
-from textmover.app.suggestions import Suggestions
+from textmover.app.marking import Suggestions, marking_block
 from textmover.reading import load_json
 from textmover.types import ErrorSpan, InputError, plural
 

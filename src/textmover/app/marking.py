@@ -1,14 +1,43 @@
-"""The text whose errors are marked, as words and gaps; marks.js lets annotators mark them."""
+"""The text whose errors are marked, as words and gaps, and errors that a metric suggests; marks.js does the rest."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textmover.annotation import Item, Marks
-from textmover.annotation.marks import as_entry, words_and_gaps
+from textmover.annotation.marks import as_entry, span_entry, words_and_gaps
 from textmover.app.html import notice, shown
-from textmover.types import SEVERITIES, ErrorSpan
+from textmover.types import SEVERITIES, ErrorSpan, SourcedReferences
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+
+class Suggestions:
+    """Errors that a metric marks in texts, each text once; none without a metric."""
+
+    def __init__(self, model: str | None = None, device: str | None = None) -> None:
+        self.model, self._device = model or "", device
+        self._scorer: Scorer | None = None
+        self._found: dict[str, tuple[ErrorSpan, ...]] = {}
+
+    def load(self) -> None:
+        """Load the metric now."""
+        from textmover.scoring.scorer import Scorer
+
+        if self.model:
+            self._scorer = Scorer.from_pretrained(self.model, device=self._device)
+
+    def of(self, item: Item) -> tuple[ErrorSpan, ...]:
+        """Return the errors of a text by place; refuse one that the metric has nothing to compare with."""
+        if self._scorer is None or not item.hypothesis.strip():
+            return ()
+        if item.fingerprint not in self._found:
+            given = SourcedReferences(item.references, item.sources.get("source"))
+            self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+        return self._found[item.fingerprint]
 
 
 def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSpan], problem: str = "") -> str:
@@ -16,21 +45,11 @@ def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSp
 
     Places are those of Python, since browsers count some characters twice.
     """
-    text, places = item.hypothesis, words_and_gaps(item.hypothesis)
-    given = {
-        **as_entry(marks or Marks()),
-        "suggested": [
-            {
-                "start": one.start,
-                "end": one.end,
-                "severity": one.severity,
-                "label": f"{one.severity} {one.confidence:.2f}",
-            }
-            for one in suggestions
-        ],
-    }
+    text = item.hypothesis
+    suggested = [span_entry(one, label=f"{one.severity} {one.confidence:.2f}") for one in suggestions]
+    given = {**as_entry(marks or Marks()), "suggested": suggested}
     parts = []
-    for number, (start, end) in enumerate(places):
+    for number, (start, end) in enumerate(words_and_gaps(text)):
         kind, tag = ("tm-w", "span") if number % 2 else ("tm-g", "i")
         parts.append(f'<{tag} class="{kind}" data-from="{start}" data-to="{end}">{shown(text[start:end])}</{tag}>')
     tools = "".join(f'<button type="button" data-severity="{one}">{one}</button>' for one in SEVERITIES)

@@ -51,7 +51,7 @@ def _desk(options: argparse.Namespace) -> Desk:
     """Open the annotation session, after the texts have been checked."""
     from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
     from textmover.app.annotation_session import Desk
-    from textmover.app.suggestions import Suggestions
+    from textmover.app.marking import Suggestions
 
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
