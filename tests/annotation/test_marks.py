@@ -1,6 +1,9 @@
 """Marked errors: what is refused, what is kept, agreement by hand, and an export that reads back."""
 
 import json
+import os
+import shlex
+import subprocess
 
 import pytest
 import yaml
@@ -17,6 +20,7 @@ from textmover.annotation import (
 from textmover.annotation.marks import words_and_gaps
 from textmover.data import MarkedDataModule
 from textmover.readers.error_spans import MarkedColumns, read_marked
+from textmover.scoring import Scorer
 from textmover.types import ErrorSpan, InputError
 
 
@@ -179,3 +183,28 @@ def test_exports_that_nothing_can_be_trained_on(folder):
     project = open_project(folder, errors=True)
     project.mark("Ada", project.items[0].key, mark((0, 5, "minor")))
     assert export_errors(project).reason == "the texts have no references"
+
+
+@pytest.mark.slow
+def test_the_recipe_trains_a_metric_that_marks_errors(folder, tiny_encoder, programs):
+    project = open_project(folder, criteria=(), errors=True)
+    for number in range(10):
+        project.mark("Ada", f"i{number}", mark((0, 4, "minor"), (6, 6, "major")))
+    command = shlex.split(export_errors(project).command)
+    tiny = ["--model.init_args.metric", "twmd", "--model.init_args.overrides.encoder", str(tiny_encoder)]
+    short = [
+        "--trainer.max_epochs",
+        "1",
+        "--trainer.accelerator",
+        "cpu",
+        "--model.init_args.overrides.freeze_layers",
+        "1",
+    ]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run(
+        [programs / command[0], *command[1:], *tiny, *short],
+        cwd=folder, capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found = Scorer.from_pretrained(project.place / "errors_metric").errors(["text 0"], ["reference 0"])
+    assert found.signature.entries["errors"].startswith("head@")
