@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -80,10 +81,26 @@ class _Matched(NamedTuple):
     closest: Tensor  # cosines, -1 where a token takes no part
 
 
-def evidence(hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: Tensor | float) -> Evidence:
-    """Gather the evidence of pairs of texts, with gradients; a row depends on no other row and on no padding."""
+def evidence(
+    hypotheses: TokenEmbeddings,
+    others: TokenEmbeddings,
+    temperature: Tensor | float,
+    spelling: Tensor | None = None,
+) -> Evidence:
+    """Gather the evidence of pairs of texts, with gradients; a row depends on no other row and on no padding.
+
+    Args:
+        hypotheses: ``B`` texts that are judged.
+        others: As many that they are compared with.
+        temperature: Temperature ``T`` of the shares, above 0.
+        spelling: Token that each token of the vocabulary is written as, int64 ``[V]``; itself if ``None``.
+    """
     width = hypotheses.vectors.shape[2]
-    others, hypotheses = apart(*map(_at_least_one, (others, hypotheses)))
+    others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
+    if spelling is not None:
+        table = spelling.to(hypotheses.mask.device)
+        others, hypotheses = (replace(one, input_ids=table[one.input_ids]) for one in (others, hypotheses))
+    others, hypotheses = apart(others, hypotheses)
     theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
     there, present = _ordinary(others), _ordinary(hypotheses)
     pairs = there[:, :, None] & present[:, None, :]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
+from textmover.modules.errors.spelling import spellings
 from textmover.types import SEVERITIES, TokenEmbeddings
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class ErrorHead(nn.Module):
 
     Two convolutions over three tokens each read the evidence, the token's vector and its partners'. Gaps are read off
     the two tokens beside them and their own evidence. Log-odds are calibrated on held-out texts, by a scale and an
-    offset for tokens and for gaps; thresholds are those of the largest MCC there.
+    offset for tokens and gaps against references and against sources; thresholds are those of the largest MCC there.
 
     Args:
         dimension: Width ``D`` of token vectors.
@@ -72,14 +73,17 @@ class ErrorHead(nn.Module):
         self.severity = nn.Linear(width, len(SEVERITIES))
         self.gap = nn.Linear(2 * width + len(GAP_EVIDENCE), width)
         self.missing = nn.Linear(width, 1)
-        self.register_buffer("scales", torch.tensor([[1.0, 0.0], [1.0, 0.0]]))  # scale and offset: tokens, gaps
-        self.register_buffer("thresholds", torch.tensor([0.5, 0.5]))  # probability from which each is marked
+        # Of references and sources, tokens and gaps: scale and offset, and the probability from which they are marked.
+        self.register_buffer("scales", torch.tensor([1.0, 0.0]).repeat(2, 2, 1))
+        self.register_buffer("thresholds", torch.full((2, 2), 0.5))
         self.register_buffer("graded", torch.tensor(0.0))  # 1 where severities were learned
         self.register_buffer("fitted", torch.tensor(0.0))  # 1 once calibrated, after training
 
-    def forward(self, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:
+    def forward(
+        self, hypotheses: TokenEmbeddings, others: TokenEmbeddings, spelling: Tensor | None = None
+    ) -> ErrorLogits:
         """Log-odds of the tokens and gaps of hypotheses against other texts, before calibration."""
-        found = evidence(hypotheses, others, self.log_temperature.exp())
+        found = evidence(hypotheses, others, self.log_temperature.exp(), spelling)
         present = found.present[:, :, None]
         vectors = [self.own(found.own), self.partner(found.partners)]
         hidden = torch.cat([found.tokens, *vectors], dim=2) * present
@@ -91,19 +95,14 @@ class ErrorHead(nn.Module):
         return ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity)
 
     @torch.no_grad()
-    def take_calibration(self, kind: int, scale: float, offset: float, threshold: float) -> None:
-        """Take scale, offset and threshold for tokens (0) or gaps (1)."""
-        self.scales[kind] = torch.tensor([scale, offset])
-        self.thresholds[kind] = threshold
+    def take_calibration(
+        self, kind: int, scale: float, offset: float, threshold: float, side: int | None = None
+    ) -> None:
+        """Take scale, offset and threshold of tokens (0) or gaps (1) against references (0), sources (1), or both."""
+        sides = slice(None) if side is None else side
+        self.scales[sides, kind] = torch.tensor([scale, offset])
+        self.thresholds[sides, kind] = threshold
         self.fitted.fill_(1.0)
-
-    def calibrated(self, logits: ErrorLogits) -> ErrorLogits:
-        """Log-odds whose probabilities are shares of errors on held-out texts, with the severities if learned."""
-        (scale, offset), (gap_scale, gap_offset) = self.scales
-        severity = logits.severity if self.graded > 0 else None
-        return logits._replace(
-            wrong=scale * logits.wrong + offset, missing=gap_scale * logits.missing + gap_offset, severity=severity
-        )
 
 
 def plan_rule(found: Evidence) -> ErrorLogits:
@@ -119,11 +118,12 @@ def plan_rule(found: Evidence) -> ErrorLogits:
 
 
 def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:
-    """Log-odds of errors by a metric's head, calibrated, or by the rule where it has none."""
+    """Log-odds of errors before calibration, by a metric's head, or by the rule where it has none."""
     with torch.autocast(others.vectors.device.type, enabled=False):
-        if metric.error_head is not None:
-            return metric.error_head.calibrated(metric.error_head(hypotheses, others))
-        return plan_rule(evidence(hypotheses, others, RULE_TEMPERATURE))
+        if metric.error_head is None:
+            return plan_rule(evidence(hypotheses, others, RULE_TEMPERATURE))
+        found: ErrorLogits = metric.error_head(hypotheses, others, spellings(metric.tokenizer))
+        return found
 
 
 def by_rule(metric: MetricModel) -> MetricModel:
@@ -133,12 +133,22 @@ def by_rule(metric: MetricModel) -> MetricModel:
     return found
 
 
-def thresholds_of(metric: MetricModel) -> tuple[float, float]:
-    """Probabilities from which words and gaps are marked."""
-    if metric.error_head is None:
-        return RULE_THRESHOLDS
-    word, gap = metric.error_head.thresholds.tolist()
-    return word, gap
+class ErrorCalibration(NamedTuple):
+    """From log-odds to marks: scale and offset of tokens and gaps, thresholds, and whether severities were learned."""
+
+    scales: tuple[tuple[float, float], tuple[float, float]]
+    thresholds: tuple[float, float]
+    graded: bool
+
+
+def error_calibration(metric: MetricModel, side: int) -> ErrorCalibration:
+    """Return the calibration against references (0) or sources (1)."""
+    head = metric.error_head
+    if head is None:
+        return ErrorCalibration(((1.0, 0.0), (1.0, 0.0)), RULE_THRESHOLDS, graded=False)
+    words, gaps = head.scales[side].tolist()
+    word, gap = head.thresholds[side].tolist()
+    return ErrorCalibration((tuple(words), tuple(gaps)), (word, gap), graded=bool(head.graded > 0))
 
 
 def errors_entry(metric: MetricModel) -> str:

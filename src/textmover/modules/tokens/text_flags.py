@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -255,3 +256,17 @@ def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
         many = {text for text, number in answers.items() if number >= max(MANY, min(len(hypotheses) / 20, PLENTY))}
         found[:] = [text in many for text in hypotheses]
     return found
+
+
+def divides_words(character: str) -> bool:
+    """Return whether a character separates words or is one, as BERT splits texts: space, punctuation, or Chinese.
+
+    Nothing at all, the end of an empty piece, divides too.
+    """
+    return (
+        not character
+        or character.isspace()
+        or character in string.punctuation
+        or unicodedata.category(character).startswith("P")
+        or unicodedata.name(character, "").startswith("CJK")
+    )

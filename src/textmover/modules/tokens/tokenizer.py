@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import load_tokenizer
-from textmover.modules.tokens.text_flags import UNSPACED
+from textmover.modules.tokens.text_flags import UNSPACED, divides_words
 from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
@@ -105,6 +105,11 @@ class Tokenizer:
         return rust
 
     lacking_id = None  # unknown tokens differ by their spelling
+
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        """Id of each piece."""
+        return self._tokenizer.get_vocab()
 
     @property
     def vocabulary_size(self) -> int:
@@ -254,7 +259,7 @@ class Tokenizer:
     def check(self, rows: int | None) -> None:
         """Refuse a tokenizer that exceeds an encoder of ``rows`` tokens, or whose special tokens alone fill a text."""
         empty = self([""]).input_ids[0].tolist()
-        highest = max(*self._tokenizer.get_vocab().values(), *empty)
+        highest = max(*self.vocabulary.values(), *empty)
         if rows is not None and highest >= rows:
             raise InputError(
                 f"Expected the tokenizer in {self.folder} to fit its encoder of {rows} tokens, but it gives ids up to "
@@ -283,7 +288,7 @@ class Tokenizer:
 
     def _vocabulary_flags(self, stop_words: frozenset[str]) -> np.ndarray:
         """Traits that each token would have as a whole word, and whether it opens or closes one, int8 ``[V]``."""
-        vocabulary: Mapping[str, int] = self._tokenizer.get_vocab()
+        vocabulary = self.vocabulary
         counts = {marker: sum(marker in piece for piece in vocabulary) for marker in MARKERS}
         marker = max(MARKERS, key=counts.__getitem__) if any(counts.values()) else ""
         surfaces = _surfaces(list(vocabulary), marker, self._tokenizer.unk_token)
@@ -304,7 +309,7 @@ class Tokenizer:
         return character in string.punctuation or (self._any_script and unicodedata.category(character)[0] == "P")
 
     def _divides(self, character: str) -> bool:
-        return _divides(character) or (self._any_script and UNSPACED.match(character) is not None)
+        return divides_words(character) or (self._any_script and UNSPACED.match(character) is not None)
 
 
 def check_string(text: object, position: int) -> str:
@@ -382,17 +387,3 @@ def _byte(piece: str) -> str:
     """Character of ``<0x2C>``, a token that stands for a byte."""
     digits = re.fullmatch(r"<0x([0-9A-F]{2})>", piece)
     return bytes.fromhex(digits[1]).decode("utf-8", "replace") if digits else piece
-
-
-def _divides(character: str) -> bool:
-    """Return whether a character separates words or is one, as BERT splits texts: space, punctuation, or Chinese.
-
-    Nothing at all, the end of an empty piece, divides too.
-    """
-    return (
-        not character
-        or character.isspace()
-        or character in string.punctuation
-        or unicodedata.category(character).startswith("P")
-        or unicodedata.name(character, "").startswith("CJK")
-    )

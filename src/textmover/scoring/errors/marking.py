@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.explaining.words import TokenWords, words_of_texts
-from textmover.modules.errors.head import ErrorLogits, error_logits, errors_entry, thresholds_of
+from textmover.modules.errors.head import (
+    ErrorCalibration,
+    ErrorLogits,
+    error_calibration,
+    error_logits,
+    errors_entry,
+)
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import copied_sources
@@ -49,6 +55,12 @@ class _Odds(NamedTuple):
     wrong: np.ndarray
     missing: np.ndarray
     severity: np.ndarray | None
+
+    def calibrated(self, by: ErrorCalibration) -> _Odds:
+        """Log-odds whose probabilities are shares of errors on held-out texts, with the severities if learned."""
+        (scale, offset), (gap_scale, gap_offset) = by.scales
+        severity = self.severity if by.graded else None
+        return _Odds(scale * self.wrong + offset, gap_scale * self.missing + gap_offset, severity)
 
     @property
     def mass(self) -> float:
@@ -130,19 +142,20 @@ def _marked(
     with scorer.engine() as engine:
         odds, flags = engine.read_pairs(pairs, functools.partial(_read, metric))
     words = words_of_texts(metric, metric.tokenize(list(hypotheses)), hypotheses)
-    thresholds = thresholds_of(metric)
+    references, sources = (error_calibration(metric, side) for side in (0, 1))
     found = []
     place = 0
     for row, (text, texts) in enumerate(zip(hypotheses, compared, strict=True)):
-        several = odds[place : place + len(texts)]
-        chosen = min(range(len(texts)), key=lambda one: several[one].mass, default=None)
-        sides = [] if chosen is None else [several[chosen]]
-        sides += [] if texts.source is None else [odds[place + len(texts)]]
+        several = [one.calibrated(references) for one in odds[place : place + len(texts)]]
+        # A source says less than a reference: their mean marks worse than the reference alone.
+        side = min(several, key=lambda one: one.mass, default=None)
+        scale = sources if side is None else references
+        side = odds[place].calibrated(sources) if side is None else side
         rows = range(place, place + len(texts.texts))
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
         flagged |= {"copied"} if copied[row] else set()
         flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
-        found.append(_errors(text, words[row], sides, thresholds, tuple(sorted(flagged))))
+        found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged))))
         place = rows.stop
     return found
 
@@ -165,7 +178,7 @@ def _probability(odds: np.ndarray) -> np.ndarray:
 
 
 def _errors(
-    text: str, words: TokenWords, sides: Sequence[_Odds], thresholds: tuple[float, float], flags: tuple[str, ...]
+    text: str, words: TokenWords, odds: _Odds, thresholds: tuple[float, float], flags: tuple[str, ...]
 ) -> TextErrors:
     """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text."""
     places = [place for place, span in enumerate(words.spans) if span is not None]
@@ -175,15 +188,13 @@ def _errors(
     of_token, number = words.of_token, {word: row for row, word in enumerate(places)}
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
     owners = np.array([number[of_token[token]] for token in tokens])
-    token_odds = np.mean([one.wrong for one in sides], axis=0)[tokens]
-    gap_odds = np.mean([one.missing for one in sides], axis=0)
     wrong = np.full(len(spans), -np.inf)
-    np.maximum.at(wrong, owners, token_odds)
+    np.maximum.at(wrong, owners, odds.wrong[tokens])
     firsts = np.searchsorted(owners, np.arange(len(spans)))
-    missing = np.append(gap_odds[np.array(tokens)[firsts]], gap_odds[tokens[-1] + 1])
+    missing = np.append(odds.missing[np.array(tokens)[firsts]], odds.missing[tokens[-1] + 1])
     severities = None
-    if graded := [one.severity for one in sides if one.severity is not None]:
-        by_token = np.mean(graded, axis=0)[tokens]
+    if odds.severity is not None:
+        by_token = odds.severity[tokens]
         severities = np.zeros((len(spans), by_token.shape[1]))
         np.add.at(severities, owners, by_token)
         severities /= np.bincount(owners, minlength=len(spans))[:, None]

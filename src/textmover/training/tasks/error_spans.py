@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torchmetrics import Metric
 
 from textmover.data.error_spans import MarkedBatch, MarkedSource
-from textmover.modules.errors.head import ErrorHead, ErrorLogits
+from textmover.modules.errors.head import ErrorHead, ErrorLogits, error_logits
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 
@@ -27,8 +28,8 @@ BINS = 480
 START = np.array([1.0, 0.0])
 """Scale and offset that leave log-odds alone."""
 
-KINDS = ("words", "gaps")
-"""Rows of counts, scales and thresholds."""
+SIDES, KINDS = ("references", "sources"), ("words", "gaps")
+"""Axes of counts, scales and thresholds."""
 
 
 class _Counts(Metric):
@@ -41,18 +42,18 @@ class _Counts(Metric):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.add_state("counts", torch.zeros(len(KINDS), 2, BINS, dtype=torch.long), dist_reduce_fx="sum")
+        self.add_state("counts", torch.zeros(2, len(KINDS), 2, BINS, dtype=torch.long), dist_reduce_fx="sum")
         self.add_state("items", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
-    def update(self, kind: int, logits: Tensor, targets: Tensor) -> None:
+    def update(self, side: int, kind: int, logits: Tensor, targets: Tensor) -> None:
         """Take in log-odds ``[…]`` and targets of the same shape, of which those that are NaN are not counted."""
         judged = ~targets.isnan()
         places = ((logits[judged].clamp(-REACH, REACH) + REACH) / (2 * REACH) * (BINS - 1)).round().long()
         for label in (0, 1):
-            self.counts[kind, label] += torch.bincount(places[targets[judged] == label], minlength=BINS)
+            self.counts[side, kind, label] += torch.bincount(places[targets[judged] == label], minlength=BINS)
 
     def compute(self) -> Tensor:
-        """Counts, int64 ``[2, 2, BINS]``: words and gaps, right and wrong, by log-odds."""
+        """Counts, int64 ``[2, 2, 2, BINS]``: against references and sources, words and gaps, right and wrong."""
         return self.counts
 
 
@@ -95,7 +96,8 @@ class ErrorTask(Task[MarkedSource]):
         self._head = (metric.error_head,)
         found, counts = _logits(metric, batch), self._collected[part]
         for kind, (logits, targets) in enumerate(((found.wrong, batch.wrong), (found.missing, batch.missing))):
-            counts.update(kind, logits, targets)
+            for side, rows in enumerate((~batch.of_source, batch.of_source)):
+                counts.update(side, kind, logits[rows], targets[rows])
         counts.items += len(batch)
 
     def judge(self, part: str) -> Judgement | None:
@@ -104,24 +106,27 @@ class ErrorTask(Task[MarkedSource]):
         counts = collected.compute().cpu().double()
         if int(collected.items) < len(self.source.parts[part]) or not self._head:
             return None
-        values, lines = {}, [f"  {'':6}       n   errors     MCC  threshold"]
-        for kind, name in enumerate(KINDS):
-            scale, offset = fit_odds(counts[kind])
-            threshold, mcc = best_threshold(counts[kind], scale, offset)
-            total, wrong = int(counts[kind].sum()), int(counts[kind, 1].sum())
-            lines.append(f"  {name:6} {total:8,d} {wrong:8,d}  {mcc:6.4f}     {threshold:6.4f}")
-            values["mcc" if name == "words" else f"{name}_mcc"] = mcc
+        values, lines = {}, [f"  {'':16}       n   errors     MCC  threshold"]
+        sides = [side for side in (0, 1) if counts[side].sum() > 0]
+        for side, (kind, name) in itertools.product(sides, enumerate(KINDS)):
+            table = counts[side, kind]
+            scale, offset = fit_odds(table)
+            threshold, mcc = best_threshold(table, scale, offset)
+            told = f"{name}, {SIDES[side]}" if len(sides) > 1 else name
+            lines.append(
+                f"  {told:16} {int(table.sum()):8,d} {int(table[1].sum()):8,d}  {mcc:6.4f}     {threshold:6.4f}"
+            )
+            if side == sides[0]:
+                values["mcc" if name == "words" else f"{name}_mcc"] = mcc
             if self.main and part == next(iter(self.source.parts)):
-                self._head[0].take_calibration(kind, scale, offset, threshold)
+                only = side if len(sides) > 1 else None
+                self._head[0].take_calibration(kind, scale, offset, threshold, only)
         return Judgement(values, "\n".join(lines), counts)
 
 
 def _logits(metric: Any, batch: MarkedBatch) -> ErrorLogits:
     """Log-odds of a batch before calibration."""
-    features = metric.pair_features(batch.hypotheses, batch.references)
-    with torch.autocast(features[0].vectors.device.type, enabled=False):
-        found: ErrorLogits = metric.error_head(*features)
-    return found
+    return error_logits(metric, *metric.pair_features(batch.hypotheses, batch.references))
 
 
 def _mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
