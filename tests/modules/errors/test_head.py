@@ -7,7 +7,8 @@ import torch
 
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence
-from textmover.modules.errors.head import ErrorHead, ErrorLogits, plan_rule
+from textmover.modules.errors.head import ErrorHead, error_calibration, plan_rule
+from textmover.modules.errors.spelling import spellings
 from textmover.types import TokenEmbeddings
 
 
@@ -111,14 +112,30 @@ def test_a_text_without_tokens_has_finite_evidence(sides, head):
     assert not (sides[0] == () and found.present.any())
 
 
-def test_calibration_moves_probabilities_alone(head):
+def test_references_and_sources_are_calibrated_apart(head, tiny_encoder):
     head.take_calibration(0, 2.0, -1.0, 0.3)
-    head.take_calibration(1, 1.0, 0.5, 0.6)
-    logits = ErrorLogits(*(torch.tensor([[0.0, 1.0]]),) * 2, *(torch.ones(1, 2, dtype=torch.bool),) * 2, None)
-    found = head.calibrated(logits)
-    assert found.wrong.tolist() == [[-1.0, 1.0]]
-    assert found.missing.tolist() == [[0.5, 1.5]]
-    assert head.thresholds.tolist() == pytest.approx([0.3, 0.6])
+    head.take_calibration(1, 1.0, 0.5, 0.6, side=1)
+    metric = MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder), mark_errors=True))
+    metric.error_head = head
+    of_references, of_sources = (error_calibration(metric, side) for side in (0, 1))
+    assert (of_references.scales, of_sources.scales) == (((2.0, -1.0), (1.0, 0.0)), ((2.0, -1.0), (1.0, 0.5)))
+    assert of_references.thresholds == pytest.approx((0.3, 0.5))
+    assert of_sources.thresholds == pytest.approx((0.3, 0.6))
+
+
+def test_white_space_before_a_token_is_no_part_of_its_spelling():
+    class Pieces:
+        def __init__(self, vocabulary):
+            self.vocabulary = vocabulary
+
+    pieces = {"<s>": 0, "\u2581the": 1, "the": 2, "\u2581": 3, "\u2581dog": 4, "s": 5}
+    assert spellings(Pieces(pieces)).tolist() == [0, 1, 1, 3, 4, 5]
+    assert spellings(Pieces({"the": 0, "##s": 1})) is None
+    same = torch.arange(102)
+    same[3] = 1
+    written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, same)
+    assert written.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
+    assert of_tokens("kept", text(0, 3, 2), text(0, 1, 2)) == [1, 0, 1]
 
 
 def test_a_head_changes_no_score(tiny_encoder):

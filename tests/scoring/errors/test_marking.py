@@ -73,20 +73,22 @@ def test_of_several_references_the_closest_counts(scorer):
     assert other.word_probabilities.sum() > alone.word_probabilities.sum()
 
 
-def test_with_the_source_both_sides_count(tiny_multilingual):
+def test_a_source_counts_where_there_is_no_reference(tiny_multilingual):
     metrics = {
-        mode: Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_multilingual), mode=mode, layer=0)).eval())
-        for mode in ("reference", "source", "both")
+        mode: Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_multilingual), layer=0, **fields)).eval())
+        for mode, fields in {
+            "reference": {},
+            "source": {"mode": "source"},
+            "both": {"mode": "both", "fallback": True},
+        }.items()
     }
-    hypothesis, reference, source = ["the dog went home"], ["the dog ran home"], ["the cat went home"]
-    odds = {}
-    for mode, one in metrics.items():
-        given = {"references": reference} if mode != "source" else {}
-        found = one.errors(hypothesis, sources=None if mode == "reference" else source, **given)[0]
-        chances = found.word_probabilities
-        odds[mode] = [float(x) for x in (chances / (1 - chances))]
-    for reference_odds, source_odds, both in zip(*odds.values(), strict=True):
-        assert both == pytest.approx((reference_odds * source_odds) ** 0.5, rel=1e-4)
+    hypothesis, reference, source = "the dog went home", "the dog ran home", "the cat went home"
+    by_reference = metrics["reference"].errors([hypothesis], [reference])[0].word_probabilities
+    by_source = metrics["source"].errors([hypothesis], sources=[source])[0].word_probabilities
+    both = metrics["both"].errors([hypothesis, hypothesis], [[reference], []], [source, source])
+    assert by_reference != pytest.approx(by_source, abs=1e-3)
+    assert both[0].word_probabilities == pytest.approx(by_reference, abs=1e-5)
+    assert both[1].word_probabilities == pytest.approx(by_source, abs=1e-5)
 
 
 REFUSED = {

@@ -18,7 +18,7 @@ _KNOWN: WeakKeyDictionary[Any, Tensor | None] = WeakKeyDictionary()
 
 
 def spellings(tokenizer: Any) -> Tensor | None:
-    """Return the first token that is written as each is, int64 ``[V]``; ``None`` where white space is no part of tokens.
+    """Return the first token that is written as each token is, int64 ``[V]``, or ``None`` where all differ.
 
     So a word counts as kept behind a bracket, at the start of a text, and in Chinese with white space and without.
     """
