@@ -306,7 +306,7 @@ def explore(chrome: Any, url: str) -> None:
     open_tab(chrome, url, 2, "Explore")
     until(chrome, "#tm-score")
     chrome.find_element("id", "tm-score").click()
-    until(chrome, "#tm-drawing iframe")
+    until(chrome, "#tm-drawing .tm-alignment")
     time.sleep(2)
 
 
