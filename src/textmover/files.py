@@ -39,6 +39,7 @@ LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escap
 
 KNOWN_ENDINGS = (
     ".txt", ".tsv", ".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".html", ".htm", ".xls", ".xlsx", ".ods",
+    ".doc", ".docx", ".odt", ".rtf",
     ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".arrow", ".feather", ".db", ".sqlite",
     ".tex", ".png", ".svg", ".jpg", ".jpeg", ".gz", ".zst", ".bz2", ".xz", ".zip",
 )  # fmt: skip
@@ -346,7 +347,7 @@ def output_format(
     own = [ending for ending, format in formats.items() if given in (None, format)]
     found = given or default
     if found is None or names_another_format(plain, own):
-        asked, way_out = ("", "give --format") if given is None else (f" with --format {given}", "leave --format out")
+        asked, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
         wanted = f"{', '.join(own)}{asked}"
         raise InputError(f"Expected `--output` to end in {wanted}, but got {path}: rename it, or {way_out}.")
     return found

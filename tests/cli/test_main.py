@@ -99,6 +99,7 @@ def parser_of(command):
             ["score", "-i", "a", "b", "--layr", "3"],
             "but got --layr: did you mean --layer? (see `textmover score --help`)",
         ),
+        (["score", "-i", "a", "b", "--modle", "twmd"], "but got --modle: did you mean --model or --mode? (see"),
         (
             ["score", "-i", "a", "b", "--precision", "best"],
             "Expected --precision to be one of exact, fast, int8, auto, but got best (",
@@ -323,10 +324,11 @@ LEAST |= dict.fromkeys(("--fewest", "--texts", "--limit"), 2) | {"--segments": 0
     ("arguments", "message"),
     [
         (["--trainer.max_epochs", "1", "--trainer.max_epochs=2"], "Expected --trainer.max_epochs once"),
-        (["fit", "--export", "a", "--export", "b"], "Expected --export once, but got it twice: leave one of them out"),
+        (["--trainer.max_epoch", "1"], "Expected known options, but got --trainer.max_epoch 1"),
+        (["fit", "--export", "a", "--export", "b"], "Expected --export once, but got it twice: remove one"),
     ],
 )
-def test_train_refuses_an_option_that_comes_twice(refused, arguments, message):
+def test_train_refuses_an_option_that_comes_twice_or_does_not_exist(refused, arguments, message):
     assert message in refused("train", *arguments)
 
 

@@ -56,6 +56,7 @@ CASES = {
         --format parquet | --format parquet together with --output
         --output x.parquet.gz | leave .gz out
         --output s.xml | end in .txt, .json, .jsonl, .tsv, .csv, .parquet, .ndjson, but got s.xml: rename it
+        --output s.docx | but got s.docx: rename it
         --output s.xml.gz | but got s.xml.gz
         --output x.tsv --only-mean | text or json, but got tsv
         --output x/ --format tsv | Parquet in the folder

@@ -59,6 +59,7 @@ PROBLEMS = {
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "the row is left out"),
     "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "the row counts twice: remove one"),
     "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it unless"),
+    "no annotator": (set_cell(14, "rater", ""), 1, "row 15", "kept, as of one more annotator"),
     "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
     "annotators who give one rating": (constant, 120, "a1", "their ratings count as the mean"),
     "over a tenth of the tokens are unknown": (

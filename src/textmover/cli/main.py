@@ -82,8 +82,9 @@ class Parser(argparse.ArgumentParser):
             if self.called is not None:
                 prog, known = self.called.prog, list(self.called._option_string_actions)
                 what, word = "known options" if found[2][0] == "-" else "nothing more", found[2].partition("=")[0]
-            near = difflib.get_close_matches(word, known, 1, 0.7)
-            message = f"Expected {what}, but got {word}{f': did you mean {near[0]}?' if near else ''}"
+            close = [one for one in known if sorted(one) == sorted(word)]  # letters exchanged, as in --modle
+            near = " or ".join(dict.fromkeys([*close, *difflib.get_close_matches(word, known, 1, 0.7)]))
+            message = f"Expected {what}, but got {word}{f': did you mean {near}?' if near else ''}"
         else:
             message = reworded(message)
             if message == "Expected COMMAND, but got none":

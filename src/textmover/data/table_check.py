@@ -157,6 +157,9 @@ def check_table(
     if annotator is not None:
         found, how = _annotators(segments, annotator)
         findings += found
+        unnamed = [number for number, one in read if not one.groups[annotator].strip()]
+        if unnamed:
+            findings.append(Finding("no annotator", len(unnamed), _first(unnamed), "kept, as of one more annotator"))
         data |= {"annotator": annotator, "annotators": how}
         segments = over_annotators(segments, annotator, how)
     findings += _flagged(read, flags)
@@ -309,7 +312,7 @@ def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding]
     strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
     how = "standardised" if constant or strict else "mean"
     texts = len({(one.hypothesis, one.references) for one in segments})
-    first = f"{plural(len(by), 'annotator')}, {plural(texts, 'text')}"
+    first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
     if constant:
         rows = sum(len(by[name]) for name in constant)
@@ -345,7 +348,7 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
                 "training warns: agreement looks too good" if still else f"rows are held back by {' and '.join(by)}"
             )
             findings.append(
-                Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} held back", way_out)
+                Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} ratings, split by reference", way_out)
             )
     return findings, share
 

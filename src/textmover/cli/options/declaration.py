@@ -254,7 +254,7 @@ def given_twice(arguments: Sequence[str]) -> str | None:
 
     Example:
         >>> given_twice(["--trainer.max_epochs=1", "--trainer.max_epochs", "2"])
-        'Expected --trainer.max_epochs once, but got it twice: leave one of them out'
+        'Expected --trainer.max_epochs once, but got it twice: remove one'
     """
     names = [one.partition("=")[0] for one in arguments if one.startswith("--")]
     several = ("--config", *(one.removesuffix("+") for one in names if one.endswith("+")))
@@ -263,7 +263,7 @@ def given_twice(arguments: Sequence[str]) -> str | None:
 
 
 def _twice(option: str, *, several: bool = False) -> str:
-    way_out = "give all its values after one" if several else "leave one of them out"
+    way_out = "give all its values after one" if several else "remove one"
     return f"Expected {option} once, but got it twice: {way_out}"
 
 

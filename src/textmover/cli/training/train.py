@@ -112,7 +112,7 @@ class TrainCLI(LightningCLI):
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser that refuses in one sentence."""
-        parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED})
+        parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED, "allow_abbrev": False})
         parser.add_argument("-c", "--config", action=_Recipe, help="A recipe, YAML.")
         return parser
 

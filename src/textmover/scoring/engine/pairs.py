@@ -63,12 +63,12 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "got the score of an unrelated text, since a hypothesis or reference is empty or unreadable",
+    "empty": "got the score of texts with nothing in common, since a hypothesis or reference is empty or unreadable",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
     "script": "had a text in a script that the metric does not support",
-    "language": "had a text that does not look English, which the metric was made for",
+    "language": "had a text that does not look English (the metric was made for English)",
     "repetition": "had a hypothesis that repeats one phrase",
     "same output": f"had a hypothesis that stands for {MANY} or more references, a twentieth of all or {PLENTY}",
     "copied": "had a hypothesis that is its source, copied",
@@ -83,7 +83,7 @@ MULTILINGUAL = languages_of("multilingual-e5-small")
 """Languages that `textmover-multilingual` reads."""
 
 READERS = {
-    "letters": "use `--model textmover-multilingual` (in Python the metric of this name)",
+    "letters": "use `--model textmover-multilingual`",
     "symbols": "for symbols use `--model twmd --encoder roberta-base` (in Python `encoder=`)",
 }
 """Metrics that read what another does not."""
