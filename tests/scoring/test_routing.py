@@ -95,7 +95,7 @@ def test_other_languages_are_warned_of_once(embedded, caplog, texts):
         assert scorer.score(texts, [ENGLISH[0]] * len(texts)).counts == {"language": len(texts)}
     told = [one.message for one in caplog.records if "does not look English" in one.message]
     assert len(told) == 1
-    assert "`--model auto`" in told[0]
+    assert "`--model textmover-multilingual`" in told[0]
     assert scorer.score(ENGLISH, ENGLISH).counts == {}
 
 

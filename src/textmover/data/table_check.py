@@ -155,11 +155,8 @@ def check_table(
         return done([], "no row can be used", None, refusal)
     findings += _repeated(read, annotator)
     if annotator is not None:
-        found, how = _annotators(segments, annotator)
+        found, how = _annotators(read, segments, annotator)
         findings += found
-        unnamed = [number for number, one in read if not one.groups[annotator].strip()]
-        if unnamed:
-            findings.append(Finding("no annotator", len(unnamed), _first(unnamed), "kept, as of one more annotator"))
         data |= {"annotator": annotator, "annotators": how}
         segments = over_annotators(segments, annotator, how)
     findings += _flagged(read, flags)
@@ -301,8 +298,10 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
             yield Finding(problem, len(places), _first(places), training)
 
 
-def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding], Any]:
-    """Differences of annotators, and the way to join their ratings."""
+def _annotators(
+    read: Sequence[tuple[int, Segment]], segments: Sequence[Segment], column: str
+) -> tuple[list[Finding], Any]:
+    """Rows without an annotator, differences of annotators, and the way to join their ratings."""
     by: dict[str, list[float]] = {}
     for one in segments:
         by.setdefault(one.groups[column], []).append(one.score or 0.0)
@@ -314,6 +313,9 @@ def _annotators(segments: Sequence[Segment], column: str) -> tuple[list[Finding]
     texts = len({(one.hypothesis, one.references) for one in segments})
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
+    unnamed = [number for number, one in read if not one.groups[column].strip()]
+    if unnamed:
+        found.append(Finding("no annotator", len(unnamed), _first(unnamed), "kept, as of one more annotator"))
     if constant:
         rows = sum(len(by[name]) for name in constant)
         found.append(
@@ -348,7 +350,12 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
                 "training warns: agreement looks too good" if still else f"rows are held back by {' and '.join(by)}"
             )
             findings.append(
-                Finding(f"held-back rows share {what}", int(count.split()[0]), f"{count} ratings, split by reference", way_out)
+                Finding(
+                    f"held-back rows share {what}",
+                    int(count.split()[0]),
+                    f"{count} ratings, split by reference",
+                    way_out,
+                )
             )
     return findings, share
 

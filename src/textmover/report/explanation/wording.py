@@ -15,7 +15,7 @@ FLAGS = {
     "truncated": "a text is longer than the encoder allows and was cut: words after the cut are not read",
     "unknown": "the encoder does not know more than a tenth of a text's tokens: the score means little",
     "script": "a text is in a script that the metric does not support: the score means little",
-    "language": "a text does not look English, which the metric was made for: the score means little",
+    "language": "a text does not look English (the metric was made for English): the score means little",
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
     "fallback": "a reference or a source is missing: the other stands in for it",
