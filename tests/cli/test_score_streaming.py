@@ -181,7 +181,7 @@ def test_segments_out_of_the_ordinary_are_counted_over_all_shards(score, write):
     ended = score("-i", *paths, "--quiet")
     assert (
         ended.err
-        == "20 segments got the score of texts with nothing in common, since a hypothesis or reference is empty or unreadable.\n"
+        == "20 segments scored as texts with nothing in common: a hypothesis or reference is empty or unreadable.\n"
     )
 
 

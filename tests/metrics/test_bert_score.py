@@ -361,7 +361,7 @@ def test_texts_without_tokens_have_0(build, idf, caplog):
     for values in found.values():
         assert values[[0, 1, 3]].tolist() == [0, 0, 0]
         assert values[2] > 0.3
-    assert len([one for one in caplog.records if "got the score of texts with nothing in common" in one.message]) == 1
+    assert len([one for one in caplog.records if "scored as texts with nothing in common" in one.message]) == 1
 
 
 @pytest.mark.parametrize("idf", [False, True])

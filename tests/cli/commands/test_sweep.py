@@ -220,7 +220,7 @@ def test_a_constant_score_has_no_correlation_and_is_not_the_best_and_warnings_co
     assert "Best" not in ended.out
     assert "Left out of the mean: all (fewer than 3 segments, or scores that are all equal)" in ended.out
     table = write("empty.tsv", [header, "\ta dog\t1", "a cat\ta dog\t2", "no\tthe cat\t3"])
-    assert run("sweep", *command, table).ok().err.count("got the score of texts with nothing in common") == 1
+    assert run("sweep", *command, table).ok().err.count("scored as texts with nothing in common") == 1
 
 
 def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, monkeypatch):
