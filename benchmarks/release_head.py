@@ -22,9 +22,9 @@ HEAD = "error_head."
 
 
 def put_head(trained: Path, released: Path) -> int:
-    """Write the head's weights beside those of a released metric; their number."""
+    """Write the head's weights, in float16 as those of adapters, beside those of a released metric; their number."""
     entries = check_checkpoint(released)
-    head = {name: one for name, one in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
+    head = {name: one.half() for name, one in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
     kept = {name: one for name, one in load_file(released / WEIGHTS).items() if not name.startswith(HEAD)}
     save_file({**kept, **head}, released / WEIGHTS, metadata={"format": "pt"})
     entries["metric"]["mark_errors"] = True

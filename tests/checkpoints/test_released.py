@@ -46,7 +46,8 @@ def test_the_default_is_one_of_them():
 def test_is_found_by_name_and_small(name):
     folder = released_folder(name)
     assert folder == released_metrics()[name]
-    assert sum(path.stat().st_size for path in folder.rglob("*")) <= (4e6 if name in MULTILINGUAL else 3e6)
+    head = 0.2e6  # that marks errors, beside the adapter
+    assert sum(path.stat().st_size for path in folder.rglob("*")) <= (4e6 if name in MULTILINGUAL else 3e6) + head
     if name in TABLES:
         assert isinstance(load_metric(name).encoder, TokenTable)
     elif name in MULTILINGUAL:
