@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
+from textmover.data.error_spans.joining import check_share, joined_segments
 from textmover.data.error_spans.references import KIND, check_kinds, with_references
 from textmover.data.error_spans.source import MarkedSource, as_segment
 from textmover.data.leakage import warn_of_shared
@@ -49,6 +50,7 @@ class MarkedDataModule(SourcesDataModule):
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these errors; printed with them and put on the card.
         unusable: Whether rows that cannot be used are refused, or left out and counted.
+        joined: Share of the texts to train on that are 2 to 8 rows joined, so that long texts are learned too.
     """
 
     parse: Parse | None = None
@@ -73,6 +75,7 @@ class MarkedDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
         unusable: Unusable = "refuse",
+        joined: float = 0.0,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
@@ -92,6 +95,7 @@ class MarkedDataModule(SourcesDataModule):
         self.where, self.validation_where = where or {}, validation_where or {}
         self.without, self.references = list(without or []), check_kinds(references)
         self.held_back, self.held_back_by, self.unusable = held_back, tuple(held_back_by), unusable
+        self.joined = check_share("joined", joined)
 
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and draw the references."""
@@ -159,6 +163,7 @@ def marked_source(
                 f"Expected texts with errors in the {part} part of {', '.join(module.files)}, but none of the "
                 f"{len(items)} has any: give more of them, or change `held_back`."
             )
+    training = joined_segments(training, getattr(module, "joined", 0.0), module.seed)
     with_errors = sum(bool(one.errors) for one in training)
     logger.info(
         "Marked errors: %s to train on (%s with errors), %d held back",

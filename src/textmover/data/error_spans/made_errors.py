@@ -6,12 +6,16 @@ import difflib
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from textmover.data.error_spans.datamodule import marked_source, split_marked
+from textmover.data.error_spans.joining import check_share
 from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
+from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import ATTEMPTS, SentencesDataModule, check_damage, with_neighbours
+from textmover.data.overlap import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.clauses import Parse
@@ -35,7 +39,7 @@ CLEAN = ("identity", "synonym", "notation")
 
 DEFAULT = (*WRONG[:7], *CLEAN)
 
-BOUNDS = 0.2, 0.5
+BOUNDS = 0.3, 0.6
 """Severity of the damage, from 0 to 1, from which an error is major, and from which it is critical."""
 
 
@@ -59,6 +63,10 @@ class MadeErrorsDataModule(SentencesDataModule):
         seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
             by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
+        pairs: Files of texts and their rewordings by people, in place of ``texts``. The rewording is the reference, so
+            that other words are no errors by themselves.
+        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        joined: Share of the texts to train on that are 2 to 8 texts joined.
     """
 
     parse: Parse | None = None
@@ -66,7 +74,7 @@ class MadeErrorsDataModule(SentencesDataModule):
 
     def __init__(
         self,
-        texts: list[str],
+        texts: list[str] | None = None,
         column: str | None = None,
         split: str = "train",
         sentences: int | None = None,
@@ -79,18 +87,25 @@ class MadeErrorsDataModule(SentencesDataModule):
         validation_batch_size: int = 64,
         seed: int | None = None,
         workers: int = 0,
+        pairs: list[RewordedFile] | None = None,
+        without: list[PairFile] | None = None,
+        joined: float = 0.0,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
+        if bool(texts) == bool(pairs):
+            raise InputError("Expected `texts` or `pairs` to name files, but got both or neither: give one of them.")
+        self.pairs, self.without = list(pairs or []), list(without or [])
+        texts = texts or [file.path for file in self.pairs]
         super().__init__(texts, (column, split), sentences, words, (4, 40), held_back, sizes, seed, workers, NOTICE)
-        if not 0 <= paraphrased <= 1:
-            raise InputError(f"Expected `paraphrased` to be a share between 0 and 1, but got {paraphrased}.")
-        self.versions, self.paraphrased = versions, paraphrased
+        self.versions, self.paraphrased = versions, check_share("paraphrased", paraphrased)
+        self.joined = check_share("joined", joined)
         self.types = check_damage("types", types, DEFAULT, (*WRONG, *CLEAN))
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
-        _, texts = self._sentences()
-        made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse)
+        rewordings = self._rewordings()
+        texts = list(rewordings) if self.pairs else self._sentences()[1]
+        made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
         training, kept = split_marked(made, self.held_back)
         way_out = "give more sentences, or change `words`"
         self._check_sizes("texts", {"training": training, "held-back": kept}, way_out)
@@ -100,6 +115,12 @@ class MadeErrorsDataModule(SentencesDataModule):
         }
         return [marked_source(self, "made-errors", training, kept, about)]
 
+    def _rewordings(self) -> dict[str, str]:
+        """Texts of the pairs with their rewordings."""
+        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
+        [reworded], _ = without_files([reworded], self.without, segment_pairs) if self.without else ([reworded], 0)
+        return {one.references[0]: one.hypothesis for one in reworded}
+
 
 def made_errors(
     texts: Sequence[str],
@@ -108,12 +129,13 @@ def made_errors(
     seed: int,
     paraphrased: float = 0.0,
     parse: Parse | None = None,
+    rewordings: Mapping[str, str] = {},
 ) -> list[MarkedSegment]:
     """Make damaged versions of English texts whose errors are known, by weighted kinds of damage.
 
     Each text gets the kinds that apply to it and are farthest behind their weights, so that rare ones, such as numbers,
     come as often as the texts allow. Segments have the groups ``kind``, and ``reference``: the text is ``given`` or in
-    a ``paraphrase``.
+    a ``paraphrase``, by people where ``rewordings`` has one, else by rules.
     """
     kinds = [kind for kind, weight in types.items() if weight > 0]
     counts: Counter[str] = Counter()
@@ -128,7 +150,13 @@ def made_errors(
             if len(made) == versions:
                 break
         counts.update(one.groups["kind"] for one in made.values())
-        found += _compared(text, list(made.values()), paraphrased, seed, rng, parse)
+        if text in rewordings:
+            found += [
+                replace(one, references=(rewordings[text],), groups={**one.groups, KIND: PARAPHRASE})
+                for one in made.values()
+            ]
+        else:
+            found += _compared(text, list(made.values()), paraphrased, seed, rng, parse)
     return found
 
 
@@ -160,7 +188,7 @@ def severity_of(severity: float) -> Severity:
     """Severity of an error from that of the damage to its sentence, by :data:`BOUNDS`.
 
     Example:
-        >>> [severity_of(one) for one in (0.1, 0.2, 0.7)]
+        >>> [severity_of(one) for one in (0.1, 0.3, 0.7)]
         ['minor', 'major', 'critical']
     """
     return "minor" if severity < BOUNDS[0] else "major" if severity < BOUNDS[1] else "critical"
