@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from textmover import Scorer
 from textmover.data.error_spans import MarkedDataModule
+from textmover.presets import build_metric, preset_config
 from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
@@ -108,3 +109,17 @@ def test_a_head_that_nothing_teaches_is_left_out(trained, tmp_path, caplog):
     assert module.metric.error_head is None
     assert not module.metric.config.mark_errors
     assert "The head that marks errors is left out" in caplog.text
+
+
+def test_a_frozen_encoder_keeps_its_scores(tiny_encoder, tmp_path):
+    """Only the head learns: mean and baseline, which scores depend on, stay as they are."""
+    metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder), rescale=True))
+    metric.fit(["the old dog", "she read a red book", "warm water in the house", "tea"] * 3)
+    save_checkpoint(metric, tmp_path / "metric", card="")
+    data = MarkedDataModule([str(write_tags(tmp_path / "tags.tsv", 40))], held_back=0.3, batch_size=8)
+    module = MultiTaskModule(metric=str(tmp_path / "metric"), overrides={"freeze_layers": 3}, bfloat16="no")
+    fit(module, data, epochs=1)
+    module.finish()
+    texts = ["the old dog seven", "she small red"], ["the old dog house", "she small water red"]
+    before = Scorer.from_pretrained(tmp_path / "metric").score(*texts).scores
+    assert Scorer(module.metric).score(*texts).scores.tolist() == before.tolist()

@@ -146,3 +146,11 @@ def test_a_head_changes_no_score(tiny_encoder):
         with torch.no_grad():
             scores.append(metric(*map(metric.tokenize, texts)).score.tolist())
     assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("length", [3, 60])
+def test_equal_texts_have_no_errors_however_long(head, length):
+    axes = [place % 6 for place in range(length)]
+    for found in (head(text(*axes), text(*axes)), plan_rule(evidence(text(*axes), text(*axes), 0.05))):
+        assert found.wrong.max() < -10
+        assert found.missing.max() < -10

@@ -41,6 +41,7 @@ class Evidence(NamedTuple):
         partners: Mean of the partners' unit vectors, :math:`\sum_i A_{ij} y_i`, ``[B, N, D]``.
         present: Ordinary tokens, bool ``[B, N]``.
         between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
+        equal: Texts of the same tokens, bool ``[B]``.
     """
 
     tokens: Tensor
@@ -49,6 +50,7 @@ class Evidence(NamedTuple):
     partners: Tensor
     present: Tensor
     between: Tensor
+    equal: Tensor
 
 
 TOKEN_EVIDENCE = (
@@ -123,7 +125,7 @@ def evidence(
     between = pad(present, (1, 0)) | pad(present, (0, 1))
     partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
-    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between)
+    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0)
 
 
 def _edits(others: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Edits, Tensor]:

@@ -27,6 +27,10 @@ RULE_THRESHOLDS = 0.6, 0.4
 """Probabilities from which the rule marks words and gaps."""
 
 
+NO_ERROR = -20.0
+"""Log-odds of what is no error."""
+
+
 class ErrorLogits(NamedTuple):
     """Log-odds of errors in ``B`` hypotheses.
 
@@ -92,7 +96,9 @@ class ErrorHead(nn.Module):
         beside = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), found.gaps], dim=2)
         missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
         severity = self.severity(hidden)
-        return ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity)
+        return _none_if_equal(
+            ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity), found
+        )
 
     @torch.no_grad()
     def take_calibration(
@@ -114,7 +120,14 @@ def plan_rule(found: Evidence) -> ErrorLogits:
     mean, returned = (found.tokens[:, :, TOKEN_EVIDENCE.index(name)] for name in ("mean", "returned"))
     wrong = 1 - (mean.clamp(min=0) * returned.clamp(min=0)).clamp(min=1e-9).sqrt()
     missing = found.gaps[:, :, GAP_EVIDENCE.index("most uncovered between")].clamp(min=0)
-    return ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between)
+    logits = ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between)
+    return _none_if_equal(logits, found)
+
+
+def _none_if_equal(logits: ErrorLogits, found: Evidence) -> ErrorLogits:
+    """Log-odds where texts of the same tokens have no errors, however long they are."""
+    wrong, missing = (one.masked_fill(found.equal[:, None], NO_ERROR) for one in (logits.wrong, logits.missing))
+    return logits._replace(wrong=wrong, missing=missing)
 
 
 def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> ErrorLogits:

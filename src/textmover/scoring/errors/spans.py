@@ -12,6 +12,10 @@ MASS = {"minor": 1.0, "major": 3.0}
 """Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
 
 
+LIKELY = 0.5
+"""Probability from which missing words are a major error; below they are a minor one."""
+
+
 def error_spans(
     words: Sequence[tuple[int, int]],
     wrong: np.ndarray,
@@ -46,7 +50,7 @@ def error_spans(
         if gaps[place] and not (0 < place < len(words) and marked[place - 1] and marked[place]):
             at = words[place - 1][1] if place else words[0][0] if words else 0
             chance = float(missing[place])
-            found.append(ErrorSpan(at, at, _severity(chance, None), chance))
+            found.append(ErrorSpan(at, at, "major" if chance >= LIKELY else "minor", chance))
         if place == len(words) or not marked[place]:
             place += 1
             continue
