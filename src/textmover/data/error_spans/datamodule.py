@@ -40,7 +40,7 @@ class MarkedDataModule(SourcesDataModule):
         without: Files of text pairs, such as test sets, that must neither be trained on nor held back, in either order.
         references: Weights of what the hypothesis is compared with: the reference that is ``given``, a ``paraphrase``
             of it by rules for English, or the closest ``other`` reference. Each segment draws one, by ``seed``, and
-            keeps the given one where there is no other; the given one alone if ``None``.
+            keeps the given one where there is no other; only the given one if ``None``.
         held_back: Share of the references to hold back, where no validation files are given.
         held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys.
         batch_size: Texts to a batch, those of all processes together.

@@ -64,7 +64,7 @@ class MadeErrorsDataModule(SentencesDataModule):
             by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         pairs: Files of texts and their rewordings by people, in place of ``texts``. The rewording is the reference, so
-            that other words are no errors by themselves.
+            that other words alone are right.
         without: Files of text pairs, such as test sets, that must not be trained on, in either order.
         joined: Share of the texts to train on that are 2 to 8 texts joined.
     """

@@ -28,7 +28,7 @@ RULE_THRESHOLDS = 0.6, 0.4
 
 
 NO_ERROR = -20.0
-"""Log-odds of what is no error."""
+"""Log-odds of a right token or gap."""
 
 
 class ErrorLogits(NamedTuple):
