@@ -176,7 +176,7 @@ CASES = {
         c --encoder encoder --model twmd --multi-reference all | one reference to explain""",
     "explain -i h.txt r.txt": """
         --line 0 | lines are counted from 1
-        --line 3 | Expected `--line` to be at most 2, the number of lines, but got 3.
+        --line 3 | Expected `--line` to be at most 2, the number of lines, but got 3: give a line from 1 to 2.
         --lines 1-3 | Expected `--lines` to be at most 2
         --lines 3- | at most 2, the number of lines, but got 3
         --lines 0-1 | lines are counted from 1

@@ -58,7 +58,7 @@ PROBLEMS = {
     "no text": (set_cell(6, "answer", None), 1, "row 7", "the row is left out"),
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "the row is left out"),
     "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "the row counts twice: remove one"),
-    "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it unless"),
+    "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it, unless"),
     "no annotator": (set_cell(14, "rater", ""), 1, "row 15", "kept, as of one more annotator"),
     "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
     "annotators who give one rating": (constant, 120, "a1", "their ratings count as the mean"),
@@ -126,7 +126,7 @@ def test_texts_with_several_ratings_without_annotators():
 @pytest.mark.parametrize(
     ("rows", "problem", "training", "refusal"),
     [
-        (clean_rows(20, 1), "few ratings", "gains little below 100", ""),
+        (clean_rows(20, 1), "few ratings", "fewer than 100 ratings gain little", ""),
         ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "not possible", "but all are 3"),
         (
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],

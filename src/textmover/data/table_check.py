@@ -65,7 +65,7 @@ FLAGGED = {
 }
 """Flags of texts: the problem, and what training does."""
 
-EMPTY = "kept: remove it unless its rating is that of no answer"
+EMPTY = "kept: remove it, unless the rating judges an empty answer"
 """Advice on empty texts that have a rating."""
 
 JOINED = {"mean": ", after averaging", "standardised": ", after standardising and averaging"}
@@ -104,7 +104,7 @@ class CheckedTable(Shown):
         """Show the problems."""
         headline = f"{self.name}: {plural(self.rows, 'row')}, {len(self.segments):,} to train on; {self.scale}"
         headline += f"\nColumns: {self.columns}" if self.columns else ""
-        return View(headline, ("problem", "rows", "first", "training"), self.findings)
+        return View(headline, ("problem", "rows", "first met", "training"), self.findings)
 
 
 def check_table(
@@ -169,7 +169,7 @@ def check_table(
     told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     told += JOINED.get(data.get("annotators", ""), "")
     if (count := len(segments)) < FEW_RATINGS:
-        way_out = f"gains little below {FEW_RATINGS} ratings: use a released metric"
+        way_out = f"fewer than {FEW_RATINGS} ratings gain little: use a released metric"
         findings.append(Finding("few ratings", count, "", way_out))
     if share is None:
         finding, refusal = _no_split(segments, by, path)

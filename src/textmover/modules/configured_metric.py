@@ -141,7 +141,7 @@ class ConfiguredMetric(nn.Module):
             raise InputError(
                 "Expected a metric that reads sources, but got one with the encoder "
                 f"{re.split('[+@]', str(getattr(self, 'encoder_identity', None)))[0]}: take textmover-multilingual "
-                "(--model textmover-multilingual), or another encoder of many languages."
+                "(--model textmover-multilingual), or another multilingual encoder."
             )
         if self.combination is None:
             raise InputError(

@@ -59,6 +59,10 @@ def field_value(name: str, text: str) -> Any:
     return value
 
 
+LONGEST_WORD = 48
+"""Characters of the choices that may stand behind a flag."""
+
+
 def value_word(hint: Any) -> str:
     """Word that stands for a value in the help."""
     if get_origin(hint) is Literal:
@@ -89,7 +93,10 @@ def add_field_options(parser: argparse._ActionsContainer, *, shown: bool) -> Non
     """Add an option for each field that a kind of metric has, hidden from the help unless ``shown``."""
     for name, (hint, comment) in metric_fields().items():
         if name not in NOT_FIELDS:
-            how: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint)}
+            word = value_word(hint)
+            if len(word) > LONGEST_WORD and comment:  # its values stand in the help, whose lines are wrapped
+                word, comment = "NAME", f"{', '.join(word.strip('{}').split(','))}: {comment}"
+            how: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": word}
             how["help"] = comment if shown else argparse.SUPPRESS
             parser.add_argument(
                 field_flag(name), dest=f"{FIELD}{name}", type=functools.partial(field_value, name), **how

@@ -140,7 +140,8 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
     asked = first if last is None else last
     if asked > count:
         raise InputError(
-            f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {asked}."
+            f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {asked}: "
+            f"give a line from 1 to {count}."
         )
     cut = last is None and len(rows) < count
     return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""

@@ -24,6 +24,7 @@ import math
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         width = min(shutil.get_terminal_size().columns - 2, 112)
         super().__init__(prog, max_help_position=COLUMN, width=width)
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Break at spaces alone, so that values with hyphens can be copied."""
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Name the values once: ``-i, --input FILE``."""
         if not action.option_strings or action.nargs == 0:
@@ -242,7 +247,7 @@ def fields_help(program: str) -> str:
     from textmover.scoring.field_flags import add_field_options
 
     shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
-    about = "They override the fields of a preset. A trained metric allows those that leave its weights unchanged."
+    about = "They override the fields of a preset.\nA trained metric allows those that leave its weights unchanged."
     add_field_options(shown.add_argument_group("fields of the metric", about), shown=True)
     return shown.format_help()
 

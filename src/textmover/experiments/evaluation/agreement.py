@@ -98,9 +98,7 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
     with flags_named(FLAGS):
         protocol = Protocol(statistic, level, options.pair_rate)
     if options.preference_gap is not None and statistic != "darr":
-        raise InputError(
-            f"Expected `--preference-gap` with --statistic darr, but got {statistic}: leave one of them out."
-        )
+        raise InputError(f"Expected `--preference-gap` with --statistic darr, but got {statistic}: remove one.")
     return protocol
 
 

@@ -70,6 +70,8 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
             _said.add(found.folder)
             return found
         tried.append(found)
+    if way_out == WAY_OUT and name not in (*EMBEDDED_NAMES, MULTILINGUAL):  # no extra installs it
+        way_out = "Correct the name, or give a folder."
     raise InputError(
         f"Expected `encoder` to be a folder or the name of an encoder, but {name!r} was not found ("
         f"{'; '.join(one for one in tried if one)}). {way_out}"
