@@ -113,6 +113,7 @@ def parser_of(command):
         (["score", "-i", "a", "b", "--no"], "Expected the whole name of an option, but got --no: it may be --no"),
         (["compare", "--samples", "many"], "Expected --samples to be a whole number, but got many ("),
         (["check"], "Expected TABLE, but got none ("),
+        (["fit-idf", "--data", "a"], "Expected --output, but got none: give it, as in --output idf.safetensors ("),
         (["check", "a.csv", "b.csv"], "Expected nothing more, but got b.csv ("),
     ],
 )

@@ -87,6 +87,9 @@ class Parser(argparse.ArgumentParser):
             message = f"Expected {what}, but got {word}{f': did you mean {near}?' if near else ''}"
         else:
             message = reworded(message)
+            example = re.search(r"--output \S+", str((self.called or self).description))
+            if message == "Expected --output, but got none" and example:
+                message += f": give it, as in {example[0]}"
             if message == "Expected COMMAND, but got none":
                 message = missing_command(self.given, [*COMMANDS, *self._option_string_actions]) or message
         message = forgotten_input(message, self.given[1:], (self.called or self)._option_string_actions)

@@ -135,6 +135,7 @@ def test_texts_are_scored(run, metric, write):
     assert one["groups"][0]["pairs"][0] == {"systems": ["good", "bad"], "shared": 2, "p_value": None}
     printed = run("rank", *given, *metric, *FEW_DRAWS).out
     assert "Not compared, since they share fewer than 5 segments: 1 pair of systems, good and bad." in printed
+    assert [line.split()[1] for line in printed.splitlines() if line.startswith(("good ", "bad "))] == ["-", "-"]
 
 
 def test_one_row_for_systems_with_the_same_output(run, write):

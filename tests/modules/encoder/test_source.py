@@ -217,7 +217,7 @@ def test_what_is_no_name_is_asked_of_nobody(world, name):
 
 def test_cached_errors_of_the_hub_are_one_line(world):
     world.hub = LocalEntryNotFoundError("first.\nsecond")
-    with pytest.raises(InputError, match=r"the hub cannot be reached\)\. Correct the name, give a folder"):
+    with pytest.raises(InputError, match=r"the hub cannot be reached\)\. Correct the name, or give a folder"):
         resolve_encoder("owner/encoder")
 
 

@@ -98,12 +98,14 @@ def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None
 
 def _table(ranking: Ranking, place: int) -> Table:
     headers = ["system", "rank", "mean", "95 % interval", "wins", "segments"]
-    rows = []
+    table, rows = ranking.tables[place], []
+    tested = {table.systems[one] for one in np.argwhere(~np.isnan(table.p_values)).ravel().tolist()}
     for one in ranking.rows(place):
         wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
         bounds = f"{one['low']:.4f} to {one['high']:.4f}"
         people = [f"{one['people']['mean']:.3f}", one["people"]["rank"]] if ranking.people else []
-        row = [one["name"], one["rank"], f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
+        rank = one["rank"] if one["name"] in tested else "-"
+        row = [one["name"], rank, f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
         rows.append(list(map(str, row)))
     return Table([*headers, *(("human mean", "human rank") if ranking.people else ())], rows, best={(0, 2)})
 
