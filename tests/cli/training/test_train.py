@@ -196,7 +196,7 @@ OVERRIDES = "model__init_args__overrides__"
         ("", {"data__init_args__train": ["missing.tsv"]}, "missing.tsv"),
         ("", {"data__init_args__columns__score": "ratting"}, "ratting ratings.tsv"),
         ("", {"export": "ratings.tsv/below/a/file"}, "below"),
-        ("", {f"{OVERRIDES}encoder": "nobody/no-such-encoder"}, "folder cache embedded hub"),
+        ("", {f"{OVERRIDES}encoder": "nobody/no-such-encoder"}, "folder cache hub Correct"),
         ("", {"model__init_args__metric": "twmb"}, "twmd"),
         ("", {f"{OVERRIDES}temprature": 0.1}, "`temperature`"),
         ("", {"model__init_args__lossses": {"mse": 1.0}}, "lossses"),
