@@ -139,7 +139,7 @@ class Engine(TextWork):
         Sources stand beside the references, as :class:`~textmover.types.SourcedReferences`; a hypothesis that is its
         source is judged by its references alone, where it has any.
         """
-        compared = compared_texts(self.metric, references)
+        given = compared = compared_texts(self.metric, references)
         copied = copied_sources(hypotheses, [one.source for one in compared])
         if not by_pair:  # a copy says nothing of a translation where there is a reference
             compared = [
@@ -159,7 +159,7 @@ class Engine(TextWork):
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
         flags["copied"] = copied
         if getattr(self.metric, "fallback", False):
-            flags[FALLBACK] = fell_back(self.metric, compared) & ~copied
+            flags[FALLBACK] = fell_back(self.metric, given)
         for name in ("same output", "copied"):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
