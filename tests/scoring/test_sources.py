@@ -121,7 +121,7 @@ def test_missing_texts_are_refused(scorer_of, fields, references, sources, messa
 
 @pytest.mark.parametrize("fields", [{}, {"mode": "source"}, {"fallback": True}])
 def test_an_encoder_of_one_language_refuses_sources(tiny_metric, fields):
-    with pytest.raises(InputError, match=r"an encoder of many languages .*take the preset twmd with intfloat"):
+    with pytest.raises(InputError, match=r"that reads sources.*take textmover-multilingual"):
         Scorer(tiny_metric(**fields)).score(HYPOTHESES, REFERENCES, SOURCES)
 
 
