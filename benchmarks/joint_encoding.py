@@ -91,7 +91,7 @@ class JointMetric(MetricModel):
                 if self.centering.statistic is not None:
                     self.centering.statistic.add(vectors, joined.mask)
 
-    def _pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
+    def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         joined, vectors = self.read(hypotheses, references)
         if self.training:
             self.centering.track(vectors, joined.mask)

@@ -8,7 +8,8 @@ from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
 
 
-def test_every_preset_is_listed_with_what_there_is_to_know(run):
+def test_every_preset_is_listed_with_what_there_is_to_know(run, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # which would fold the lines
     ended = run("list").silent()
     table, _, notes = ended.out.partition("\n\n")
     header, *rows = table.splitlines()

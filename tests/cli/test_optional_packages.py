@@ -7,7 +7,7 @@ import pytest
 CASES = """
 matplotlib report analyse-layers --data hyp.txt
 matplotlib report sweep --data rated.csv --field layer=1,2
-matplotlib report robustness -i hyp.txt --output r.html
+matplotlib report robustness -i hyp.txt --output r
 matplotlib report explain -i hyp.txt ref.txt --output e.png
 jinja2 report evaluate --data rated.csv --report r
 jinja2 report compare --hypotheses hyp.txt ref.txt --references ref.txt --output c.html

@@ -67,7 +67,7 @@ CASES = {
         --cache states --no-cache | Expected `--cache` or `--no-cache`, but got both
         --model twdm | 'twdm' … Did you mean 'twmd'? `textmover list` shows
         --model ./twmd-checkpoint | no such folder
-        --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … the hub … embedded
+        --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … the hub … give a folder
         --temperature -1 | `--temperature`
         --matching softmax | 'softmax'
         --encoder encoder --layer 9 | `--layer` to be between 0 and 3 (or from -1, the last, to -4)

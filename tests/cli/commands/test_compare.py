@@ -211,6 +211,7 @@ def test_the_suffix_decides_on_the_format_unless_it_is_named(run, write, tmp_pat
         output = tmp_path / f"made.{suffix}"
         assert run("compare", "--scores", path, *FEW, "--output", output) == (0, "", f"Written: {output}\n")
         assert output.read_text(encoding="utf-8").startswith(beginning)
+    output = tmp_path / "made.scores"
     assert run("compare", "--scores", path, *FEW, "--output", output, "--format", "json").code == 0
     assert json.loads(output.read_text(encoding="utf-8"))["segments"] == 2
 

@@ -109,7 +109,8 @@ def test_tests_of_systems_are_told_with_their_options(run, metric, write):
     assert tests.endswith(re.search(r"^Tests: (.*)$", done, re.MULTILINE)[1])
 
 
-def test_the_list_takes_names_and_cites_them(run):
+def test_the_list_takes_names_and_cites_them(run, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # which would fold the lines
     assert [line.split()[0] for line in run("list", "rome", "twmd").out.splitlines()] == ["name", "twmd", "rome"]
     assert [one["name"] for one in json.loads(run("list", "textmover-wmt", "--format", "json").out)] == [
         "textmover-wmt"

@@ -17,7 +17,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_list_says_what_is_here(capsys):
+def test_the_list_says_what_is_here(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # which would fold the lines
     assert main(["data", "list"]) == 0
     table = capsys.readouterr().out.partition("\n\n")[0]
     rows = {line.split()[0]: line for line in table.splitlines()}

@@ -200,7 +200,7 @@ def test_an_encoder_that_is_gone_lists_what_was_tried(refused, trained):
     path, metric = trained
     config = {**metric.config.to_dict(), "encoder": "no-such-encoder-here"}
     change_run(path, textmover={"start": "twmd", "config": config})
-    assert "'no-such-encoder-here' nowhere: no folder" in refused("export", path, "metric")
+    assert "'no-such-encoder-here' was not found (no folder" in refused("export", path, "metric")
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_no_door_runs_code_of_a_checkpoint(tmp_path, config, refused, monkeypatc
         monkeypatch.setenv("PL_FIT__CKPT_PATH", path)
     said = refused(*DOORS[door].format(path=path).split())
     assert path in said
-    assert reason in said
+    assert (reason if door != "abbreviation" else "Expected known options") in said
 
 
 @pytest.mark.parametrize("evil", ["local", "http"], indirect=True)

