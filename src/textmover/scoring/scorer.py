@@ -124,7 +124,7 @@ class Scorer(ScorerStatistics):
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
-        log_device(name, target)
+        log_device(str(name), target)
         if memory is not None:
             if precision == "auto":
                 raise InputError(
