@@ -72,7 +72,7 @@ def test_tags_are_found_again_in_the_spans(seed):
 
 @pytest.mark.parametrize(
     ("name", "read", "lacking"),
-    [("from_english", 15_993, 7), pytest.param("to_english", 40_000, 0, marks=pytest.mark.slow)],
+    [("from_english", 15_993, 7), pytest.param("to_english", 40_000, 0, marks=pytest.mark.long)],
 )
 def test_published_tags_fit_their_texts(shared_folder, name, read, lacking):
     left_out: list[InputError] = []

@@ -115,8 +115,10 @@ def test_a_head_that_learned_nothing_is_refused(tiny_encoder):
         fresh.errors(["a"], ["b"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("openvino", marks=pytest.mark.slow), pytest.param("onnxruntime", marks=pytest.mark.long)],
+)
 def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
     """By the head of the default metric, on news and everyday sentences."""
     pairs = [
