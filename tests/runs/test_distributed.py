@@ -126,7 +126,7 @@ sys.meta_path.insert(0, Finder())
 """What writes down what a progress bar is told."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_progress_bar_counts_the_pairs_of_both(score, texts, tmp_path):
     told, site = tmp_path / "told", tmp_path / "site"
     site.mkdir()

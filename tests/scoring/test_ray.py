@@ -120,7 +120,7 @@ def test_metrics_that_fit_on_all_texts_are_refused(options):
         RayScorer("bertscore-f1-idf", **options)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_actors_score_as_one_scorer(options):
     """In a process of its own: Ray brings threads, signals and warnings that are not for the tests' process."""
     code = (

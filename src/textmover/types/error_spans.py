@@ -14,6 +14,7 @@ from textmover.types.segments import InputError, Signature
 from textmover.types.shown import MOST_ROWS, Shown, View, plural
 
 Severity = Literal["minor", "major", "critical"]
+"""Severity of an error."""
 
 SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
 """Severities, from the least."""

@@ -243,7 +243,7 @@ def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, caplog):
     (tmp_path / "textmover").write_text("a file where the cache's folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
