@@ -14,7 +14,13 @@ from textmover.data.error_spans.datamodule import marked_source, split_marked
 from textmover.data.error_spans.joining import check_share
 from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
-from textmover.data.generated.datamodule import ATTEMPTS, SentencesDataModule, check_damage, with_neighbours
+from textmover.data.generated.datamodule import (
+    ATTEMPTS,
+    SentencesDataModule,
+    check_damage,
+    distinct_versions,
+    with_neighbours,
+)
 from textmover.data.overlap import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
@@ -143,20 +149,14 @@ def made_errors(
     for text, pool, rng in with_neighbours(texts, seed):
         order = sorted(mixed(kinds, rng), key=lambda kind: counts[kind] / types[kind])
         tries = (_damaged(text, kind, seed + attempt, pool, rng) for attempt in range(ATTEMPTS) for kind in order)
-        made: dict[str, MarkedSegment] = {}
-        for one in tries:
-            if one is not None:
-                made.setdefault(one.hypothesis, one)
-            if len(made) == versions:
-                break
-        counts.update(one.groups["kind"] for one in made.values())
+        made = distinct_versions(tries, versions)
+        counts.update(one.groups["kind"] for one in made)
         if text in rewordings:
             found += [
-                replace(one, references=(rewordings[text],), groups={**one.groups, KIND: PARAPHRASE})
-                for one in made.values()
+                replace(one, references=(rewordings[text],), groups={**one.groups, KIND: PARAPHRASE}) for one in made
             ]
         else:
-            found += _compared(text, list(made.values()), paraphrased, seed, rng, parse)
+            found += _compared(text, made, paraphrased, seed, rng, parse)
     return found
 
 

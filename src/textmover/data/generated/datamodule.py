@@ -6,18 +6,21 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.sources import RatedSource
 from textmover.data.split import split_held_back, text_hash
 from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.readers.segments import read_texts
-from textmover.types import InputError, Segment, plural
+from textmover.types import InputError, MarkedSegment, Segment, plural
 
 logger = logging.getLogger(__name__)
 
 NEIGHBOURS = 128
 """Texts that give one another words and unrelated sentences."""
+
+Version = TypeVar("Version", Segment, MarkedSegment)
 
 ATTEMPTS = 4
 """Tries for each version of a text, of which some find nothing to change or what is there already."""
@@ -115,9 +118,9 @@ def with_neighbours(texts: Sequence[str], seed: int) -> Iterator[tuple[str, Word
         yield from ((text, pool, keyed_random(f"{seed}\n{text}")) for text in chunk)
 
 
-def distinct_versions(tries: Iterable[Segment | None], versions: int) -> list[Segment]:
+def distinct_versions(tries: Iterable[Version | None], versions: int) -> list[Version]:
     """The first so many segments of distinct hypotheses; fewer where fewer differ."""
-    made: dict[str, Segment] = {}
+    made: dict[str, Version] = {}
     for found in tries:
         if found is not None:
             made.setdefault(found.hypothesis, found)

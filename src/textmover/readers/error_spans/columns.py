@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textmover.types import InputError
+from textmover.readers.segments import check_names, listed_columns
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,16 @@ class MarkedColumns:
 
     def __post_init__(self) -> None:
         """Check the names."""
-        for field, name in self.fields:
-            if not name:
-                raise InputError(f"Expected `{field}` to be the name of a column, but got {name!r}: name one.")
+        check_names(self.fields)
 
     @property
     def reference_columns(self) -> tuple[str, ...]:
         """The reference columns, also where there is only one."""
-        return (self.references,) if isinstance(self.references, str) else tuple(self.references)
+        return listed_columns(self.references)
 
     @property
     def compared(self) -> bool:
-        """Whether there is something that a text can be compared with."""
+        """Return whether a reference or a source is named."""
         return bool(self.reference_columns) or self.source is not None
 
     @property

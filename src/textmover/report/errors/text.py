@@ -137,7 +137,7 @@ def _cells(text: str, encoding: str) -> list[_Cell]:
 
 
 def _joins(text: str, first: int, place: int) -> bool:
-    """Whether a character belongs to the ones before it: spaces, marks, skin tones, syllables, joined emoji, flags."""
+    """Return whether a character belongs to those before it, as spaces, marks, skin tones and joined emoji do."""
     one, last = text[place], text[place - 1]
     if one.isspace() or last.isspace():
         return one.isspace() and last.isspace()
