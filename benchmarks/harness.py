@@ -41,7 +41,9 @@ def parser(document: str | None, **options: Any) -> argparse.ArgumentParser:
         >>> vars(parser("A test.", pairs=10, size=("large", "tiny"), output=Path).parse_args(["--pairs", "3"]))
         {'pairs': 3, 'size': 'large', 'output': None}
     """
-    made = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(
+        description=document, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     add_options(made, **options)
     return made
 

@@ -63,18 +63,9 @@ _MOVER_TOKENS: dict[str, Any] = {
     "idf_from": "sides",
     "normalize": False,
 }
-_MOVER: dict[str, Any] = {
-    "matching": "emd",
-    "cost": "squared-euclidean",
-    "aggregation": "power-means",
-    **_MOVER_TOKENS,
-}
+_MOVER: dict[str, Any] = {"matching": "emd", "cost": "squared-euclidean", "aggregation": "power-means", **_MOVER_TOKENS}
 _HMD: dict[str, Any] = {"matching": "bertscore", **_MOVER_TOKENS}
-_DROP: dict[str, Any] = {
-    "hypothesis_special_tokens": "drop",
-    "reference_special_tokens": "drop",
-    "normalize": False,
-}
+_DROP: dict[str, Any] = {"hypothesis_special_tokens": "drop", "reference_special_tokens": "drop", "normalize": False}
 
 
 def _lazy(hypothesis: float, reference: float) -> MetricConfig:

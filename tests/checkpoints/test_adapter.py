@@ -275,7 +275,7 @@ def test_another_tokenizer_is_refused(own_base):
 def test_a_base_that_moved_is_named_as_the_encoder(own_base, tmp_path):
     folder, base, metric = own_base
     moved = base.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"was not found \(no folder .*It is the base, of hash .* of an adapter"):
+    with pytest.raises(InputError, match=r"was not found \(no folder .*The adapter needs this base: fetch"):
         load_checkpoint(folder)
     again = load_checkpoint(folder, encoder=str(moved))
     assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-5

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -88,6 +89,17 @@ def parser_of(command):
     return main_module._parser(command)._subparsers._group_actions[0].choices[command]
 
 
+def test_no_parser_expands_shortened_options():
+    assert not any(parser_of(command).allow_abbrev for command in main_module.COMMANDS)
+    made = [
+        path
+        for path in Path(main_module.__file__).parents[1].rglob("*.py")
+        if "argparse.ArgumentParser(\n" in path.read_text()
+    ]
+    assert made
+    assert all("allow_abbrev=False" in path.read_text() for path in made)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -110,7 +122,10 @@ def parser_of(command):
         (["score", "-i"], "Expected a value after -i/--input, but got none ("),
         (["score", "-i", "a", "b", "--only-mean=3"], "Expected --only-mean without a value, but got 3 ("),
         (["score", "-i", "a", "b", "--data", "c"], "Expected -i/--input or --data, but got both: leave one out ("),
-        (["score", "-i", "a", "b", "--no"], "Expected the whole name of an option, but got --no: it may be --no"),
+        (["score", "-i", "a", "b", "--no"], "Expected known options, but got --no: did you mean --no"),
+        (["score", "-i", "a", "b", "--metric", "twmd"], "got --metric: did you mean --model? (see `textmover score"),
+        (["explain", "a", "b", "--mod", "twmd"], "got --mod: did you mean --model or --mode? (see `textmover explain"),
+        (["evaluate", "--dat=x", "--model", "twmd"], "Expected known options, but got --dat: did you mean --data"),
         (["compare", "--samples", "many"], "Expected --samples to be a whole number, but got many ("),
         (["check"], "Expected TABLE, but got none ("),
         (["fit-idf", "--data", "a"], "Expected --output, but got none: give it, as in --output idf.safetensors ("),

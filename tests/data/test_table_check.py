@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,7 +58,12 @@ PROBLEMS = {
     "rating with a decimal comma": (set_cell(5, "rating", "4,5"), 1, "row 6", "the row is left out"),
     "no text": (set_cell(6, "answer", None), 1, "row 7", "the row is left out"),
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "the row is left out"),
-    "the same row again": (lambda rows: rows.append(dict(rows[9])), 1, "row 241", "the row counts twice: remove one"),
+    "the same row again": (
+        lambda rows: rows.append(dict(rows[9])),
+        1,
+        "row 241",
+        "the rating counts twice in the mean",
+    ),
     "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it, unless"),
     "no annotator": (set_cell(14, "rater", ""), 1, "row 15", "kept, as of one more annotator"),
     "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
@@ -121,6 +127,21 @@ def test_texts_with_several_ratings_without_annotators():
     rows = [{name: cell for name, cell in row.items() if name != "rater"} for row in clean_rows()]
     found = {one.problem: one for one in checked(rows).findings}
     assert found["the same text with several ratings"].rows == 240
+    again = [one for one in checked([*rows, rows[9]]).findings if one.problem == "the same row again"]
+    assert [one.training for one in again] == ["the row counts twice: remove one"]
+
+
+@pytest.mark.parametrize(("texts", "file"), [(120, "examples/own_ratings/recipe.yaml"), (2400, "configs/wmt_da.yaml")])
+def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratings(texts, file):
+    def training_part(recipe):
+        for place in (recipe, recipe["trainer"], recipe["trainer"]["logger"]["init_args"]):
+            for name in ("export", "default_root_dir", "save_dir"):
+                place.pop(name, None)
+        data = recipe.pop("data")["init_args"]
+        return recipe | {name: data[name] for name in ("batch_size", "seed")}
+
+    recommended = yaml.safe_load((Path(__file__).parents[2] / file).read_text(encoding="utf-8"))
+    assert training_part(yaml.safe_load(checked(clean_rows(texts)).recipe)) == training_part(recommended)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +220,15 @@ def test_other_separators_are_told(tmp_path):
         ([1, 2, 3, 4, 5] * 20 + [50], (1, 5)),
         ([1, 2, 3] * 30 + [4, 5], None),
         ([1, 2, 3, 4, 5] * 9 + [50], (1, 5)),
-        ([1, 2, 3, 4, 5] * 3 + [50], None),
+        ([1, 2, 3, 4, 5] * 3 + [50], (1, 5)),
+        ([1, 2, 3, 4, 5, 2, 3, 4, 5, 1, 2, 3, 45], (1, 5)),
+        ([1, 2, 3, 4, 5, 45], None),  # too few to know their scale
+        ([0, 1] * 6 + [45], None),  # two values are no scale
+        ([1, 2, 3, 4, 5] * 2 + [10], None),
+        ([0, 5, 8, 10] * 3 + [55], (0, 10)),
+        ([1, 2, 3, 4, 5] * 2 + [45, 55], None),  # not a lone one
+        ([95, 96, 98, 100] * 3 + [10], None),
+        ([7, 8, 9] * 4 + [1], None),
         ([0.1, 0.9] * 50 + [7], (0, 1)),
         (list(range(101)), None),
         (np.linspace(-3, 3, 50).tolist(), None),

@@ -34,7 +34,9 @@ def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, m
     assert (options.model, given_fields(options)) == (model, fields)
     told = [one.message for one in caplog.records]
     taken = model if released else f"twmd on {MULTILINGUAL}"
-    expected = f"`--model auto` takes {taken}, since some texts are not English."
+    names = zip(("hypotheses", "references"), sides, strict=True)
+    foreign = " and ".join(name for name, side in names if side in (GERMAN, CHINESE))
+    expected = f"`--model auto` takes {taken}, since the {foreign} do not look English."
     assert told == ([] if model == "textmover-general" else [expected])
 
 

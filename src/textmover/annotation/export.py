@@ -15,7 +15,7 @@ from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import inside
 from textmover.csv_cells import CsvWriter
-from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back
+from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back, template_for
 from textmover.files import atomic_file
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
@@ -195,5 +195,5 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     columns = {"hypothesis": "hypothesis", "references": list(references), "score": "score", "groups": []}
     data = {"train": [str(table.resolve())], "columns": columns, "held_back": share}
     with atomic_file(path) as stream:
-        stream.write(filled_recipe(data, str(place / "run"), str(place / "metric")))
+        stream.write(filled_recipe(data, str(place / "run"), str(place / "metric"), template_for(len(segments))))
     return path, ""

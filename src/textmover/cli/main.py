@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import io
 import itertools
 import os
@@ -21,7 +20,7 @@ from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.options.declaration import SingleOption, add_options
-from textmover.cli.usage_errors import forgotten_input, missing_command, reworded
+from textmover.cli.usage_errors import did_you_mean, forgotten_input, reworded
 from textmover.runs.console import guarded, open_streams, set_up_logging
 from textmover.runs.termination import heeding_termination
 
@@ -52,12 +51,10 @@ COMMANDS = {
 """Module in :mod:`textmover.cli` and purpose of each command."""
 
 TERMINABLE = ("mbr", "evaluate", "sweep")
-"""Commands that SIGTERM ends as Ctrl-C does, so that they say what they have kept. `score` sees to it itself, as
-several processes may score, and whatever trains leaves it to Lightning."""
+"""Commands that SIGTERM ends like Ctrl-C; `score` sees to it itself, and training leaves it to Lightning."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
-"""Commands of Lightning, of which ours offers the first two and refuses the others by name; ``fit``
-where none is named."""
+"""Commands of Lightning: ours offers the first two, refuses the others by name, and takes ``fit`` by default."""
 
 HELP = ("-h", "--help", "--help-all")
 """Options that print the help of a command."""
@@ -67,7 +64,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, and whose options are given once unless they say otherwise."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, allow_abbrev=False, **kwargs)
         self.called: Parser | None = None
         self.given: Sequence[str] = ()
         for action in (None, "store"):
@@ -82,16 +79,15 @@ class Parser(argparse.ArgumentParser):
             if self.called is not None:
                 prog, known = self.called.prog, list(self.called._option_string_actions)
                 what, word = "known options" if found[2][0] == "-" else "nothing more", found[2].partition("=")[0]
-            close = [one for one in known if sorted(one) == sorted(word)]  # letters exchanged, as in --modle
-            near = " or ".join(dict.fromkeys([*close, *difflib.get_close_matches(word, known, 1, 0.7)]))
-            message = f"Expected {what}, but got {word}{f': did you mean {near}?' if near else ''}"
+            message = f"Expected {what}, but got {word}{did_you_mean(word, known)}"
         else:
             message = reworded(message)
             example = re.search(r"--output \S+", str((self.called or self).description))
             if message == "Expected --output, but got none" and example:
                 message += f": give it, as in {example[0]}"
-            if message == "Expected COMMAND, but got none":
-                message = missing_command(self.given, [*COMMANDS, *self._option_string_actions]) or message
+            if message == "Expected COMMAND, but got none" and self.given:
+                near = did_you_mean(self.given[0], [*COMMANDS, *self._option_string_actions])
+                message = f"Expected a command, but got {self.given[0]}{near}"
         message = forgotten_input(message, self.given[1:], (self.called or self)._option_string_actions)
         self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
 
@@ -100,8 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command with what stands behind ``textmover``, that of this process if ``None``.
 
     Returns the exit code: 0, 1 for `compare --fail-if-worse` and `errors --fail-on`, 2 for unusable input, 130 after an
-    interruption, 143 after SIGTERM where that is heeded. Ends after ``--help`` and ``--version``, and with 2 for
-    arguments that do not exist.
+    interruption, 143 after SIGTERM where that is heeded. Ends after ``--help``, ``--version`` and unknown arguments.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
@@ -139,9 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:
     """The parser of all commands, with the arguments of the one that is called for."""
-    parser = Parser(
-        prog="textmover", description="Trainable text-generation metrics from optimal transport.", allow_abbrev=False
-    )
+    parser = Parser(prog="textmover", description="Trainable text-generation metrics from optimal transport.")
     parser.add_argument("--version", action="version", version=f"textmover {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, (_, purpose) in COMMANDS.items():

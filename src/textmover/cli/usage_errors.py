@@ -21,13 +21,15 @@ ARGPARSE = {
     r'expected "subcommand" to be one of .*': "Expected a recipe, as in `textmover train --config FILE`, but got none",
     r"unrecognized arguments: ([^-].*)": "Expected a recipe after --config, but got {0} without it",
     r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
-    r"ambiguous option: (\S+) could match (.*)": "Expected the whole name of an option, but got {0}: it may be {1}",
 }
 """Sentences by what argparse says instead."""
 
+SYNONYMS = {"--metric": "--model"}
+"""Options by other words for them, which are not spelt alike."""
 
-def reworded(message: str) -> str:
-    """Say what argparse says as the other errors do.
+
+def reworded(message: str, known: Collection[str] = ()) -> str:
+    """Say what argparse says as the other errors do; known options are suggested for others.
 
     Example:
         >>> reworded("argument --samples: invalid int value: 'many'")
@@ -40,16 +42,23 @@ def reworded(message: str) -> str:
             listed = (one.replace("'", "") if "choose from" in pattern else one for one in found.groups())
             words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in listed]
             near = difflib.get_close_matches(words[1].lower(), words[2].split(", "), 1) if len(words) == 3 else []
-            return sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
+            said = sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
+            return said + (did_you_mean(re.split("[ =]", words[0])[0], known) if "known options" in said else "")
     return message
 
 
-def missing_command(given: Sequence[str], known: Sequence[str]) -> str | None:
-    """Say what stands where a command should, such as a misspelt option; ``None`` where nothing does."""
-    if not given:
-        return None
-    near = difflib.get_close_matches(given[0], known, 1, 0.7)
-    return f"Expected a command, but got {given[0]}{f': did you mean {near[0]}?' if near else ''}"
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """Ask for the names that an unknown word may stand for; empty where none is near.
+
+    Example:
+        >>> [did_you_mean(one, ["--model", "--metric-output"]) for one in ("--metric", "--modle", "--met", "--x")]
+        [': did you mean --model?', ': did you mean --model?', ': did you mean --metric-output?', '']
+    """
+    near = [one for one in known if one == SYNONYMS.get(word)]
+    near = near or [one for one in known if len(word) > 3 and one.startswith(word)][:3]
+    exchanged = [one for one in known if sorted(one) == sorted(word)]  # letters, as in --modle
+    near = near or [*exchanged, *difflib.get_close_matches(word, known, 1, 0.7)]
+    return f": did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
 
 
 def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) -> str:

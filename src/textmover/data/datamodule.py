@@ -34,7 +34,7 @@ HELD_BACK, HELD_OUT = "held-back", "held-out"
 
 
 class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
-    """Base of all data modules: sources, training batches, and held-out parts.
+    """Base of all data modules: sources, training batches, and parts to judge on.
 
     The tokeniser is that of the module that is trained.
 

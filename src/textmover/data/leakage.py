@@ -1,4 +1,4 @@
-"""Checks that held-out items share no prompt, group or near-duplicate reference with items to train on."""
+"""Checks that items kept from training share no prompt, group or near-duplicate reference with items to train on."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def shared_with_training(
 def warn_of_shared(
     name: str, training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
 ) -> str:
-    """Warn where the segments of a held-out part do not stand apart from those to train on."""
+    """Warn where the segments of a part to judge on do not stand apart from those to train on."""
     shared = "; ".join(shared_with_training(training, kept, unread))
     if shared:
         logger.warning(

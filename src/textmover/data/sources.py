@@ -1,4 +1,4 @@
-"""Training sources: items of one kind, their held-out parts, and their batches.
+"""Training sources: items of one kind, their parts to judge on, and their batches.
 
 A data module has one source or several; a training module learns one task from each.
 """
@@ -184,7 +184,7 @@ class RatedSource(Source[Segment]):
 
 
 def check_judged(source: RatedSource, files: Sequence[str]) -> None:
-    """Make sure that some group of each held-out part has a correlation: without one no epoch is the best."""
+    """Make sure that some group of each part to judge on has a correlation: without one no epoch is the best."""
     for name, part in source.parts.items():
         by_group: dict[str, list[float]] = {}
         for group, rating in zip(source.groups_of(part), source.ratings_of(part).tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Held-out splits, by a hash of the reference or by a group, and samples of many segments.
+"""Splits, by a hash of the reference or by a group, and samples of many segments.
 
 The hash makes the choice the same for everyone: it depends on the text alone, not on the order of the file, on a seed,
 or on the version of Python.
@@ -121,7 +121,7 @@ def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:
 def hold_out_groups(
     segments: Sequence[Segment], groups: Mapping[str, Sequence[str]]
 ) -> tuple[list[Segment], list[Segment]]:
-    """Set apart the segments that have one of the values for any of the group keys: those kept, those held out."""
+    """Set apart the segments that have one of the values for any of the group keys: those kept, those set apart."""
     for key, values in groups.items():
         present = {segment.groups[key] for segment in segments if key in segment.groups}
         if not present:

@@ -16,7 +16,7 @@ import numpy as np
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
 from textmover.data.rating_scales import over_annotators, split_by_range
 from textmover.data.split import BY_REFERENCE, split_held_back
-from textmover.data.written_recipe import filled_recipe, share_to_hold_back
+from textmover.data.written_recipe import filled_recipe, share_to_hold_back, template_for
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import open_tables
@@ -37,8 +37,11 @@ SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6
 MOST_BEYOND = 0.02
 """Share of the ratings that may lie beyond the scale of the others."""
 
-ENOUGH = 20
-"""Ratings of which a single one may, whatever its share."""
+FEW, ENOUGH = 8, 20
+"""Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
+
+FAR, FARTHER = 2, 9
+"""Widths of the others' scale that all ratings span; the second below ``ENOUGH``, where three values differ."""
 
 FEW_RATINGS = 100
 """Ratings below which a metric should not be trained."""
@@ -175,7 +178,7 @@ def check_table(
         finding, refusal = _no_split(segments, by, path)
         findings.append(finding)
         return done(segments, told, None, refusal)
-    recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric")
+    recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count))
     return done(segments, told, recipe)
 
 
@@ -190,10 +193,13 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
         return None
     held = {one: float(((values >= one[0]) & (values <= one[1])).mean()) for one in SCALES}
     whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
-    beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= ENOUGH else 0)
+    small = len(values) < ENOUGH
+    beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= FEW else 0)
     nearly = [one for one, share in held.items() if share >= 1 - beyond]
     narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
-    return narrow if narrow is not None and whole > 2 * (narrow[1] - narrow[0]) else None
+    if narrow is None or (small and len({one for one in values if narrow[0] <= one <= narrow[1]}) < 3):
+        return None
+    return narrow if whole > (FARTHER if small else FAR) * (narrow[1] - narrow[0]) else None
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -283,7 +289,8 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
         seen.add(key)
         rated.setdefault((one.hypothesis, one.references), set()).add(one.score)
     if again:
-        yield Finding("the same row again", len(again), _first(again), "the row counts twice: remove one")
+        way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
+        yield Finding("the same row again", len(again), _first(again), f"{way_out}: remove one")
     if annotator is None:
         several = [number for number, one in read if len(rated[one.hypothesis, one.references]) > 1]
         if several:

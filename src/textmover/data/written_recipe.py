@@ -12,7 +12,13 @@ from textmover.data.split import BY_REFERENCE, split_held_back
 from textmover.types import Segment
 
 TEMPLATE = Path(__file__).with_name("recipe.yaml")
-"""The recipe of ``examples/own_ratings``, for weights instead of low-rank updates, which need an extra."""
+"""The recipe of ``examples/own_ratings``."""
+
+LARGE_TEMPLATE = TEMPLATE.with_name("large_recipe.yaml")
+"""The recipe of ``configs/wmt_da.yaml``, for more ratings than the other one is for."""
+
+MOST_RATINGS = 2000
+"""Ratings up to which ``docs/own-ratings.md`` recommends the first of the two."""
 
 MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")
 """The recipe for texts whose errors people marked."""
@@ -33,7 +39,12 @@ def share_to_hold_back(segments: Sequence[Segment], by: Sequence[str] = BY_REFER
     return None
 
 
-def filled_recipe(data: Mapping[str, Any], runs: str, metric: str, template: Path = TEMPLATE) -> str:
+def template_for(ratings: int) -> Path:
+    """The recipe that is recommended for this number of ratings."""
+    return TEMPLATE if ratings <= MOST_RATINGS else LARGE_TEMPLATE
+
+
+def filled_recipe(data: Mapping[str, Any], runs: str, metric: str, template: Path) -> str:
     """The recipe as YAML, with arguments of the data module and the folders that a run writes."""
     lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
     filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric)}

@@ -214,6 +214,8 @@ def _steps(
     if metric.calibration is not None:
         scale, offset = float(metric.calibration.scale), float(metric.calibration.offset)
         how.append(f"on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}")
+    raw = len(matches) + metric.matching.has_sides if len(how) > 1 else 0
+    steps = [one._replace(how=f"raw: {one.how}") if place < raw else one for place, one in enumerate(steps)]
     return (*steps, Step("score", score, ", ".join(how)))
 
 

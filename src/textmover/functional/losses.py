@@ -192,11 +192,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 }
 """Losses by the names that configurations use."""
 
-OPTIONS: dict[str, tuple[str, ...]] = {
-    "listwise": ("temperature",),
-    "cosent": ("scale",),
-    "hinge": ("gap", "margin"),
-}
+OPTIONS: dict[str, tuple[str, ...]] = {"listwise": ("temperature",), "cosent": ("scale",), "hinge": ("gap", "margin")}
 """Options of the losses that have any."""
 
 FEWEST: dict[str, int] = {"mse": 1, "huber": 1, "pearson": 3, "pairwise": 2, "listwise": 2, "cosent": 2, "hinge": 2}

@@ -125,10 +125,7 @@ def aligned_distances(
 
 
 def aligned_transport(
-    distance: Float[Tensor, "B M N"],
-    matched: Bool[Tensor, "B M N"],
-    a: Float[Tensor, "B M"],
-    b: Float[Tensor, "B N"],
+    distance: Float[Tensor, "B M N"], matched: Bool[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> PartialResult:
     r"""Partial transport over the distances of an alignment, in closed form.
 

@@ -33,12 +33,7 @@ from textmover.meta_evaluation.agreement.systems import (
     system_agreement,
     system_means,
 )
-from textmover.meta_evaluation.error_spans.agreement import (
-    KindAgreement,
-    SpanAgreement,
-    compare_errors,
-    judge_errors,
-)
+from textmover.meta_evaluation.error_spans.agreement import KindAgreement, SpanAgreement, compare_errors, judge_errors
 from textmover.meta_evaluation.error_spans.calibration import Reliability
 from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, span_f1
 from textmover.meta_evaluation.error_spans.word_tags import project

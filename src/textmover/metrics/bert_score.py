@@ -24,12 +24,7 @@ SIDES = ("precision", "recall", "f1")
 SCORED = dict.fromkeys(SIDES, torch.float64)
 """States of segments that are scored at once."""
 
-MATCHED = {
-    "similarities": torch.float32,
-    "tokens": torch.int32,
-    "lengths": torch.long,
-    "references": torch.long,
-}
+MATCHED = {"similarities": torch.float32, "tokens": torch.int32, "lengths": torch.long, "references": torch.long}
 """States of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
 
 

@@ -7,14 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from textmover.modules.config import DEFAULT_ENCODER, Configuration, MetricConfig
-from textmover.rome.options import (
-    DEFAULT_CLASSIFIER,
-    DEFAULT_PARSER,
-    MEAN,
-    SEMANTICS,
-    SemanticConfig,
-    SyntacticOptions,
-)
+from textmover.rome.options import DEFAULT_CLASSIFIER, DEFAULT_PARSER, MEAN, SEMANTICS, SemanticConfig, SyntacticOptions
 from textmover.types import InputError, Signature, check_whole
 
 if TYPE_CHECKING:

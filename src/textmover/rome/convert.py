@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Convert a file, so that ``scorer="official"`` finds it; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m textmover.rome.convert",
+        allow_abbrev=False,
         description="Converts the scorer network that RoMe's authors published (github.com/rashad101/RoMe), so that "
         'scorer="official" finds it. Nothing in the file is run.',
     )

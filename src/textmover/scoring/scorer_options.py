@@ -58,10 +58,11 @@ def take_by_language(
     if "encoder" in (*given_fields(options), *swept):
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
-    sides = [list(hypotheses), [text for one in references for text in one]]
+    sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
     if column_flags.source_column(options) or getattr(options, "sources", None):
-        sides.append([source for one in references if (source := getattr(one, "source", None))])
-    if all(map(is_english, sides)):
+        sides["sources"] = [source for one in references if (source := getattr(one, "source", None))]
+    foreign = [name for name, texts in sides.items() if not is_english(texts)]
+    if not foreign:
         options.model = DEFAULT_METRIC
         return
     if released_folder(MULTILINGUAL_METRIC):
@@ -70,7 +71,7 @@ def take_by_language(
         options.model = DEFAULT_PRESET
         setattr(options, f"{FIELD}encoder", MULTILINGUAL)
         taken = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
-    logger.warning("`--model auto` takes %s, since some texts are not English.", taken)
+    logger.warning("`--model auto` takes %s, since the %s do not look English.", taken, " and ".join(foreign))
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:

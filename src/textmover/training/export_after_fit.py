@@ -64,7 +64,7 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
     try:
         untrained(trained_encoder(metric))
     except InputError as error:
-        reason = str(error).partition(" It is the base, ")[0]  # what `find` says behind it speaks of adapters alone
+        reason = str(error).partition(" The adapter needs ")[0]  # what `find` says behind it speaks of adapters alone
         raise InputError(
             f"Expected the pretrained encoder for {names}, but got: {reason} "
             "Without it, leave `adapter` and `untrained_share` out."

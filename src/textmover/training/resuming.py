@@ -30,11 +30,7 @@ RESUMED = ("optimizer_states", "lr_schedulers")
 
 
 def load_module(
-    cls: type[Module],
-    path: str | Path,
-    map_location: Any,
-    strict: bool,
-    changes: Mapping[str, Any],
+    cls: type[Module], path: str | Path, map_location: Any, strict: bool, changes: Mapping[str, Any]
 ) -> Module:
     """Build a module as the run did that a checkpoint is of, but for changed arguments, with its weights."""
     remapped = callable(map_location) or isinstance(map_location, Mapping)

@@ -26,6 +26,29 @@ def test_problems_are_printed_and_a_recipe_is_written(table, capsys, embedded):
     assert said.endswith("Recipe: mine_recipe.yaml. Train with it:\n  textmover train --config mine_recipe.yaml\n")
 
 
+def test_an_edited_recipe_is_kept_unless_it_is_to_be_replaced(table, capsys, embedded):
+    recipe = table.parent / "mine_recipe.yaml"
+    assert main(["check", "mine.csv"]) == main(["check", "mine.csv"]) == 0  # the same recipe again
+    written = recipe.read_text()
+    recipe.write_bytes(edited := written.encode() + b"# \xe9\n")
+    capsys.readouterr()
+    assert main(["check", "mine.csv"]) == 2
+    said = capsys.readouterr()
+    way_out = "Expected mine_recipe.yaml to be new, but it holds another recipe: give another --output or --overwrite."
+    assert way_out in said.err
+    assert "rating is not a number" in said.out
+    assert recipe.read_bytes() == edited
+    assert main(["check", "mine.csv", "--overwrite"]) == 0
+    assert recipe.read_text() == written
+
+
+def test_tables_that_differ_in_their_ending_do_not_share_a_recipe(table, capsys, embedded):
+    (table.parent / "mine.tsv").write_text(table.read_text().replace(",", "\t"))
+    assert main(["check", "mine.csv"]) == 0
+    assert main(["check", "mine.tsv"]) == 2
+    assert "mine.csv" in (table.parent / "mine_recipe.yaml").read_text()
+
+
 def test_short_texts_in_another_language_are_listed(table, capsys, embedded):
     with table.open("a") as stream:
         stream.writelines(f"der Zug ist zu spät,der Zug {n} ist da,{n % 5 + 1},q{n}\n" for n in range(30))

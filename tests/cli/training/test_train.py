@@ -144,7 +144,7 @@ def test_a_recipe_that_cannot_be_read_is_refused_with_its_line(refused, tmp_path
     ("option", "message"),
     [
         ("-c", "to hold each key once, but got 'a' again in line 2"),
-        ("--conf", "Expected known options, but got --conf recipe.yaml"),
+        ("--conf", "Expected known options, but got --conf recipe.yaml: did you mean --config?"),
     ],
 )
 def test_a_recipe_by_another_name_of_the_option_is_refused_too(refused, tmp_path, option, message):

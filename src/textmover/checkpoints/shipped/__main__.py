@@ -67,7 +67,7 @@ def write_fitted(
     from safetensors.torch import save
 
     parser = argparse.ArgumentParser(
-        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("output", help="file to write")
     parser.add_argument("--column", default="sentence", help="column of the files that are tables")

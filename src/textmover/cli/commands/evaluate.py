@@ -8,14 +8,7 @@ from collections.abc import Sequence
 
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import output
-from textmover.experiments.evaluation.agreement import (
-    Failure,
-    Judged,
-    Question,
-    chosen_protocol,
-    judge,
-    questions,
-)
+from textmover.experiments.evaluation.agreement import Failure, Judged, Question, chosen_protocol, judge, questions
 from textmover.experiments.evaluation.given_scores import read_ready
 from textmover.experiments.evaluation.marked_errors import evaluate_marked
 from textmover.experiments.evaluation.metrics import Metrics

@@ -41,6 +41,10 @@ def run(options: argparse.Namespace) -> None:
         print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
         if found.recipe is None:
             raise InputError(found.refusal)
+    if output.is_file() and not options.overwrite and output.read_bytes() != found.recipe.encode():
+        raise InputError(
+            f"Expected {output} to be new, but it holds another recipe: give another --output or --overwrite."
+        )
     with atomic_file(output) as stream:
         stream.write(found.recipe)
     sys.stdout.write(f"\nRecipe: {output}. Train with it:\n  textmover train --config {shlex.quote(str(output))}\n")

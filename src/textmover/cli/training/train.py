@@ -89,7 +89,8 @@ class _OneSentenceParser(LightningArgumentParser):
         told = [line for line in lines if line and not line.startswith(WRAPPING)]
         key = re.search(r'Parser key "(.+?)"', message)
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
-        sentence = reworded((told[0] if told else message.strip()).removesuffix(HELP).rstrip(". "))
+        said = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
+        sentence = reworded(said, list(self._option_string_actions))
         if key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"
         sentence += f". {value}" if value and "value" not in sentence else ""

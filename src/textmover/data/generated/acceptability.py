@@ -122,11 +122,7 @@ def known_words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def labelled_versions(
-    texts: Sequence[str],
-    kinds: Mapping[str, float],
-    seed: int,
-    known: Container[str] | None = None,
-    bare: float = 0.0,
+    texts: Sequence[str], kinds: Mapping[str, float], seed: int, known: Container[str] | None = None, bare: float = 0.0
 ) -> list[LabelledText]:
     """Each text as acceptable, and behind it a damaged version as unacceptable where one is found.
 

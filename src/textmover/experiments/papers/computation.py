@@ -74,11 +74,7 @@ def _signed_once(blocks: Sequence[Block]) -> Iterator[Block]:
 
 
 def _findings(
-    options: argparse.Namespace,
-    experiment: Experiment,
-    files: Mapping[str, str],
-    kept: KeptScores,
-    advance: Advance,
+    options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str], kept: KeptScores, advance: Advance
 ) -> Findings:
     names = experiment.judged_sets
     absent = {name: how for name in names if (how := absent_files(experiment, name, files))}

@@ -67,12 +67,7 @@ def ordered_tree(heads: Heads) -> OrderedTree:
 
 
 def tree_edit_distance(
-    first: Heads,
-    second: Heads,
-    change: Costs,
-    *,
-    delete: Costs = 1.0,
-    insert: Costs = 1.0,
+    first: Heads, second: Heads, change: Costs, *, delete: Costs = 1.0, insert: Costs = 1.0
 ) -> float:
     r"""Cost of the cheapest edits that turn one ordered tree into another.
 
@@ -111,12 +106,7 @@ def tree_edit_distance(
 
 
 def tree_edit_mapping(
-    first: Heads,
-    second: Heads,
-    change: Costs,
-    *,
-    delete: Costs = 1.0,
-    insert: Costs = 1.0,
+    first: Heads, second: Heads, change: Costs, *, delete: Costs = 1.0, insert: Costs = 1.0
 ) -> TreeMapping:
     """Return a mapping of nodes in a cheapest sequence of edits.
 

@@ -11,8 +11,6 @@ from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Interval, 
 from textmover.meta_evaluation.statistics.scores import divided
 from textmover.types import InputError
 
-LABEL_STATISTICS = ("accuracy", "macro_f1", "matthews")
-
 
 def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
     """Count how often each class (row) was predicted as each class (column), ``[C, C]``."""

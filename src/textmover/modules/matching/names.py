@@ -11,15 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 Matching = Literal[
-    "twmd",
-    "trwmd",
-    "bertscore",
-    "emd",
-    "lazy-emd",
-    "sinkhorn-divergence",
-    "sbert",
-    "sbert-pooled",
-    "wordset-cka",
+    "twmd", "trwmd", "bertscore", "emd", "lazy-emd", "sinkhorn-divergence", "sbert", "sbert-pooled", "wordset-cka"
 ]
 
 TEMPERED = frozenset({"twmd", "trwmd", "lazy-emd", "sinkhorn-divergence"})

@@ -50,7 +50,7 @@ GRAMMARS = (
 """Words of the grammar of languages that are often written without a letter that English lacks, a row for each."""
 
 MANY, PLENTY = 5, 50
-"""Different references to one hypothesis from which on it is flagged, a twentieth of all, and in every set."""
+"""Fewest and most different references to one hypothesis from which on it is flagged: a twentieth of the segments."""
 
 FALLBACK = "fallback"
 """Flag of segments in which a source stands in for missing references, or the other way round."""

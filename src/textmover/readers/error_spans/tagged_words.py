@@ -21,11 +21,7 @@ ESCAPES = {
 """Characters that Moses escapes."""
 
 ALIKE = str.maketrans(
-    {
-        **dict.fromkeys('"“”„‟«»″', "''"),
-        **dict.fromkeys("`´‘’‚‛‹›′", "'"),
-        **dict.fromkeys("‐‑‒–—―−", "-"),
-    }
+    {**dict.fromkeys('"“”„‟«»″', "''"), **dict.fromkeys("`´‘’‚‛‹›′", "'"), **dict.fromkeys("‐‑‒–—―−", "-")}
 )
 """Quotation marks and dashes that Moses writes in another way; a double mark counts as two."""
 

@@ -28,13 +28,7 @@ from textmover.report.document import (
 from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.types import plural
 
-TITLES = {
-    "mcc_words": "MCC words",
-    "mcc_gaps": "MCC gaps",
-    "f1_mult": "F1-mult",
-    "span_f1": "span F1",
-    "ece": "ECE",
-}
+TITLES = {"mcc_words": "MCC words", "mcc_gaps": "MCC gaps", "f1_mult": "F1-mult", "span_f1": "span F1", "ece": "ECE"}
 """Figures of the table, of which all but F1-mult have their interval beside them."""
 
 BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")

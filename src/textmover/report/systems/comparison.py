@@ -104,10 +104,7 @@ def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
 def _too_sure(pair: SystemPair) -> str:
     """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
     only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
-    return (
-        f"Between {pair.first} and {pair.second} only {only}, so p cannot be below {pair.least:.2g}. Ignore smaller "
-        "p-values: they come from the way in which sacrebleu counts."
-    )
+    return f"Between {pair.first} and {pair.second} only {only}, so p cannot be below {pair.least:.2g}."
 
 
 def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.explaining.words import TokenWords, words_of_texts
-from textmover.modules.errors.head import (
-    ErrorCalibration,
-    ErrorLogits,
-    error_calibration,
-    error_logits,
-    errors_entry,
-)
+from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_calibration, error_logits, errors_entry
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import copied_sources
@@ -57,7 +51,7 @@ class _Odds(NamedTuple):
     severity: np.ndarray | None
 
     def calibrated(self, by: ErrorCalibration) -> _Odds:
-        """Log-odds whose probabilities are shares of errors on held-out texts, with the severities if learned."""
+        """Log-odds whose probabilities are shares of errors on held-back texts, with the severities if learned."""
         (scale, offset), (gap_scale, gap_offset) = by.scales
         severity = self.severity if by.graded else None
         return _Odds(scale * self.wrong + offset, gap_scale * self.missing + gap_offset, severity)

@@ -1,4 +1,4 @@
-"""Report of a training run: agreement before and after on held-out parts, for every kind of task."""
+"""Report of a training run: agreement before and after on parts kept from training, for every kind of task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: the loss of a source's batches, and the judgement of its held-out parts."""
+"""Tasks: the loss of a source's batches, and the judgement of parts kept from training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SourceType = TypeVar("SourceType", bound=Source[Any])
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of the metric on a held-out part."""
+    """Result of the metric on a part kept from training."""
 
     values: Mapping[str, float]  # statistics, of which higher is better
     table: str  # the same for people to read
