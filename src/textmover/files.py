@@ -265,13 +265,15 @@ def user_cache() -> Path:
     return (stated if stated.is_absolute() else Path("~/.cache").expanduser()) / "textmover"
 
 
-def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
-    """Refuse a file that cannot be written, before the work rather than after it."""
+def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str] = (), flag: str = "--output") -> Path:
+    """Refuse a file that cannot be written, or has another ending than these, before the work rather than after it."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
     if any(Path(one).exists() and path.resolve() == Path(one).resolve() for one in inputs):
         raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
+    if endings and path.suffix and path.suffix.lower() not in endings:
+        raise InputError(f"Expected `{flag}` to end in {endings[0]}, but got {path}: rename it.")
     _check_writable(path, path.absolute().parent)
     return path
 
@@ -330,7 +332,7 @@ def output_format(
         path: The output.
         given: Value of ``--format``; ``None`` chooses by the ending.
         formats: Format that each ending stands for.
-        default: Format of a name without a known ending; ``None`` refuses it unless a format is ``given``.
+        default: Format of a name without an ending; ``None`` refuses it unless a format is ``given``.
         compressions: Endings that may follow that of the format.
 
     Example:
@@ -338,14 +340,14 @@ def output_format(
         'csv'
 
     Raises:
-        InputError: If the ending is that of another format, or says nothing where a format is needed.
+        InputError: If the ending is that of another format, or unknown where no format is ``given``.
     """
     plain = path.with_suffix("") if path.suffix.lower() in compressions else path
     suffix = plain.suffix.lower()
     if given is None and suffix in formats:
         return formats[suffix]
     own = [ending for ending, format in formats.items() if given in (None, format)]
-    found = given or default
+    found = given or (None if suffix else default)
     if found is None or names_another_format(plain, own):
         asked, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
         wanted = f"{', '.join(own)}{asked}"

@@ -68,9 +68,10 @@ train: train --config recipe.yaml | recipe.yaml recipe.yaml t.tsv
 train part: train --config whole.yaml | part.yaml part.yaml t.tsv
 search: search --config recipe.yaml --space space.yaml --trials 1 --output found | recipe.yaml space.yaml space.yaml
 export: export ./metric out | {METRIC_FILES}
-fit: fit-idf --data t.csv --column hypothesis --output i.sft {ENCODER} | t.csv encoder/config.json
-fit mean: fit-mean --model twmd-b --data t.csv --column hypothesis --output m.sft {ENCODER} | t.csv encoder/config.json
-fit baseline: fit-baseline --rescale true --data t.csv --column hypothesis --output b.sft {ENCODER} | \
+fit: fit-idf --data t.csv --column hypothesis --output i.safetensors {ENCODER} | t.csv encoder/config.json
+fit mean: fit-mean --model twmd-b --data t.csv --column hypothesis --output m.safetensors {ENCODER} | \
+t.csv encoder/config.json
+fit baseline: fit-baseline --rescale true --data t.csv --column hypothesis --output b.safetensors {ENCODER} | \
 t.csv encoder/config.json
 robustness: robustness -i t.csv --column hypothesis --kinds drop --samples 9 --no-figure {ENCODER} | t.csv
 layers: analyse-layers --data t.csv --column hypothesis --encoder encoder --device cpu --pairs 20 --no-figure | \

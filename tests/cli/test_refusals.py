@@ -76,7 +76,7 @@ CASES = {
         --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
         --encoder encoder --model twmd-b | twmd-b … --fit-on FILE … `textmover fit-mean` wrote with --statistics FILE
         --model twmd-b --encoder encoder --statistics h.txt | damaged or of another kind
-        --model twmd-b --encoder encoder --statistics gone.sft | there is no such file
+        --model twmd-b --encoder encoder --statistics gone.safetensors | there is no such file
         --statistics h.txt --fit-on h.txt | but got both: leave one out""",
     "score": """
         -i empty.txt r.txt | Expected empty.txt to hold text, but it is empty
@@ -250,7 +250,7 @@ CASES = {
         --model . | config.json
         --encoder no-such-encoder | no folder
         --output ratings.tsv | got the input ratings.tsv
-        --output s.xml | Expected `--output` to end in .tsv, as scores are written so, but got s.xml
+        --output s.xml | Expected `--output` to end in .tsv, but got s.xml: rename it
         --encoder encoder --model twmd --model twmd | Expected each metric once, but got 'twmd' twice
         --model twmd --model sbert --precision auto | exact, fast or int8 for several models
         --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'
@@ -373,7 +373,7 @@ CASES = {
         --adapter 4 --backend openvino | `--backend` without `--adapter`
         --private | `--push OWNER/NAME` beside `--private`
         --push name | to be a repository such as owner/name, but got 'name'""",
-    "fit-mean --output x.sft": """
+    "fit-mean --output x.safetensors": """
         --data table.tsv | name it with `--column`
         --data table.tsv --column texts | set `--column` to the name
         --data h.txt --split test | `--split` together with --column
@@ -384,9 +384,9 @@ CASES = {
     "fit-mean --data h.txt": """
          | Expected --output, but got none
         --output h.txt | got the input""",
-    "fit-idf --encoder encoder --output x.sft": """
+    "fit-idf --encoder encoder --output x.safetensors": """
         --data h.txt --weights uniform | `--weights uniform`: leave it out, or give idf""",
-    "fit-baseline --encoder encoder --output x.sft": """
+    "fit-baseline --encoder encoder --output x.safetensors": """
         --data h.txt --rescale false | leave it out, or give true
         --data same.txt | two different texts""",
 }
@@ -403,11 +403,20 @@ OTHER_FORMATS = {
 }
 """Outputs whose ending is that of another format than the one beside them."""
 
+FILES_ONLY = (
+    *OTHER_FORMATS,
+    *("fit-idf --data texts.txt --model yisi-1", "check ratings.tsv", "evaluate --data ratings.tsv"),
+)
+"""Commands that write one file."""
+
 LINES = [(f"{begin} {line}").strip() for begin, lines in CASES.items() for line in lines.strip("\n ").splitlines()]
 LINES += [
     f"{begin} --output {name} --format {form} | Expected `--output` to end in . … with --format {form}, but got {name}"
     for begin, pairs in OTHER_FORMATS.items()
     for name, form in map(str.split, pairs.split(";"))
+]
+LINES += [
+    f"{begin} --output x.xyz | Expected `--output` to end in . … but got x.xyz: rename it" for begin in FILES_ONLY
 ]
 
 

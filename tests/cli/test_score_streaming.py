@@ -135,9 +135,9 @@ def test_several_systems_score_as_each_by_itself(score, corpus, write):
 def test_files_of_every_format_and_the_mean_of_all_shards(score, corpus, tmp_path):
     first, second, references = corpus
     expected = score("-i", first, references).out
-    for name in ("s.txt", "s.scores", "s.txt.gz", "s.txt.zst"):
+    for name in ("s.txt", "s", "s.txt.gz", "s.txt.zst"):
         assert score("-i", first, references, "--output", name).out == ""
-    assert (tmp_path / "s.txt").read_text() == (tmp_path / "s.scores").read_text() == expected
+    assert (tmp_path / "s.txt").read_text() == (tmp_path / "s").read_text() == expected
     assert gzip.decompress((tmp_path / "s.txt.gz").read_bytes()).decode() == expected
     scores = np.array(expected.split(), dtype=float)
     for name in ("s.jsonl", "s.tsv", "s.csv", "s.parquet", "s.json", "folder/"):

@@ -44,14 +44,16 @@ def about(path) -> dict[str, str]:
 
 
 def test_a_mean_for_a_preset_that_has_one(run, texts, corpus, tiny_encoder, expected, tmp_path):
-    ended = run("fit-mean", "--data", corpus, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "m.sft").ok()
-    assert ended.err == "Written: m.sft\n"
+    ended = run(
+        "fit-mean", "--data", corpus, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "m.safetensors"
+    ).ok()
+    assert ended.err == "Written: m.safetensors\n"
     fitted, written, _ = ended.out.splitlines()
     assert fitted.startswith("Fitted on 6 texts: mean (")
     assert fitted.endswith(" tokens).")
     assert written == "Score with it:"
     assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd-b"), abs=1e-6)
-    told = about(tmp_path / "m.sft")
+    told = about(tmp_path / "m.safetensors")
     assert (told["names"], told["corpus"]) == ("mean", "corpus.txt")
 
 
@@ -76,10 +78,10 @@ def test_a_preset_without_room_gets_it_and_is_told(run, texts, corpus, tiny_enco
 def test_a_table_of_one_corpus_serves_presets_with_two(run, texts, corpus, tiny_encoder, expected, tmp_path):
     given, small = ("--data", corpus, "--encoder", tiny_encoder), ("--last-layers", "2")
     for model, flags in (("moverscore-wmd1", small), ("bertscore-f1-idf", ())):
-        assert run("fit-idf", *given, "--model", model, *flags, "--output", f"{model}.sft").code == 0
-        assert about(tmp_path / f"{model}.sft")["names"] == "idf"
+        assert run("fit-idf", *given, "--model", model, *flags, "--output", f"{model}.safetensors").code == 0
+        assert about(tmp_path / f"{model}.safetensors")["names"] == "idf"
     command = ("score", "-i", *texts, "--model", "moverscore-wmd1", "--encoder", tiny_encoder, *small)
-    ended = run(*command, "--statistics", "bertscore-f1-idf.sft", "--format", "json")
+    ended = run(*command, "--statistics", "bertscore-f1-idf.safetensors", "--format", "json")
     told = json.loads(ended.out)
     assert told["scores"] == pytest.approx(expected("moverscore-wmd1", last_layers=2), abs=1e-6)
     assert "weights:idf-smooth:corpus@" in told["signature"]
@@ -87,8 +89,8 @@ def test_a_table_of_one_corpus_serves_presets_with_two(run, texts, corpus, tiny_
 
 def test_a_baseline_with_what_it_needs_is_one_file(run, texts, corpus, tiny_encoder, expected, tmp_path):
     given = ("--model", "moverscore-smd", "--encoder", tiny_encoder, "--centering", "corpus", "--last-layers", "2")
-    ended = run("fit-baseline", "--data", corpus, *given, "--output", "b.sft").silent()
-    assert about(tmp_path / "b.sft")["names"] == "mean,idf,baseline"
+    ended = run("fit-baseline", "--data", corpus, *given, "--output", "b.safetensors").silent()
+    assert about(tmp_path / "b.safetensors")["names"] == "mean,idf,baseline"
     assert "\nBaseline: recall " in ended.out
     assert "\nRescaled scores run from " in ended.out
     told = expected("moverscore-smd", centering="corpus", last_layers=2, rescale=True)
@@ -98,22 +100,24 @@ def test_a_baseline_with_what_it_needs_is_one_file(run, texts, corpus, tiny_enco
 def test_a_baseline_over_given_statistics_holds_no_others(run, texts, corpus, tiny_encoder, write, tmp_path):
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
     other = write("other.txt", ["a red house", "the boat", "it is cold"])
-    assert run("fit-mean", "--data", other, *model, "--output", "mean.sft").code == 0
-    ended = run("fit-baseline", "--data", corpus, *model, "--statistics", "mean.sft", "--output", "base.sft").ok()
-    assert about(tmp_path / "base.sft")["names"] == "baseline"
-    assert ended.out.endswith("--rescale true --statistics mean.sft --statistics base.sft\n")
+    assert run("fit-mean", "--data", other, *model, "--output", "mean.safetensors").code == 0
+    ended = run(
+        "fit-baseline", "--data", corpus, *model, "--statistics", "mean.safetensors", "--output", "base.safetensors"
+    ).ok()
+    assert about(tmp_path / "base.safetensors")["names"] == "baseline"
+    assert ended.out.endswith("--rescale true --statistics mean.safetensors --statistics base.safetensors\n")
     assert len(score_as_told(run, texts, ended.out)) == 4
 
 
 def test_a_checkpoint_gets_a_mean(run, texts, corpus, checkpoint, expected):
-    ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.sft").ok()
+    ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.safetensors").ok()
     assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd", centering="corpus"), abs=1e-6)
 
 
 def test_quiet_prints_warnings_alone(run, write, corpus, tiny_encoder, tmp_path):
-    given = ("--encoder", tiny_encoder, "--output", "new/s.sft", "--quiet", "--data")
+    given = ("--encoder", tiny_encoder, "--output", "new/s.safetensors", "--quiet", "--data")
     assert run("fit-baseline", *given, corpus) == (0, "", "")
-    assert (tmp_path / "new" / "s.sft").is_file()
+    assert (tmp_path / "new" / "s.safetensors").is_file()
     ended = run("fit-idf", *given, write("same.txt", ["a dog", "a dog"])).ok()
     assert ended.err.count("\n") == 1
     assert "fitted on equal texts" in ended.err
@@ -132,11 +136,11 @@ def test_texts_of_several_files_of_tables_and_of_standard_input(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(corpus.read_bytes())))
     inputs = ([corpus], ["a.txt", "b.txt"], [table, "--column", "text"], ["-"])
     for number, data in enumerate(inputs):
-        assert run(*command, "--output", f"{number}.sft", "--data", *data) == (0, "", "")
-    assert len({about(tmp_path / f"{number}.sft")["sha256"] for number in range(4)}) == 1
-    assert about(tmp_path / "1.sft")["corpus"] == "a.txt, b.txt"
-    run(*command, "--output", "x.sft", "--corpus", "mine, CC0", "--data", corpus)
-    assert about(tmp_path / "x.sft")["corpus"] == "mine, CC0"
+        assert run(*command, "--output", f"{number}.safetensors", "--data", *data) == (0, "", "")
+    assert len({about(tmp_path / f"{number}.safetensors")["sha256"] for number in range(4)}) == 1
+    assert about(tmp_path / "1.safetensors")["corpus"] == "a.txt, b.txt"
+    run(*command, "--output", "x.safetensors", "--corpus", "mine, CC0", "--data", corpus)
+    assert about(tmp_path / "x.safetensors")["corpus"] == "mine, CC0"
 
 
 # --- statistics for other commands ------------------------------------------------------------------------------------
@@ -145,8 +149,8 @@ def test_texts_of_several_files_of_tables_and_of_standard_input(
 def test_other_commands_take_statistics_that_fit(run, refused, texts, corpus, tiny_encoder, write, pairs):
     rated = write("rated.tsv", ["hypothesis\treference\tscore", *(f"{h}\t{r}\t{i}" for i, (h, r) in enumerate(pairs))])
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
-    run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
-    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.sft", "--samples", "10").ok()
+    run("fit-mean", "--data", corpus, *model, "--output", "mean.safetensors")
+    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.safetensors", "--samples", "10").ok()
     assert "centering:corpus@" in ended.out
-    said = refused("score", "-i", *texts, *model, "--statistics", "mean.sft", "--layer", "1")
+    said = refused("score", "-i", *texts, *model, "--statistics", "mean.safetensors", "--layer", "1")
     assert "layer:3 instead of layer:1" in said

@@ -23,7 +23,7 @@ ROLES = {"references": "reference", "groups": "group"}
 def run(options: argparse.Namespace) -> None:
     """Print the problems of a table, and write a recipe for it."""
     name = Path(options.table).name.partition(".")[0] or "mine"
-    output = check_output(options.output or f"{name}_recipe.yaml", [options.table])
+    output = check_output(options.output or f"{name}_recipe.yaml", [options.table], (".yaml", ".yml"))
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
     given = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
     metric = load_metric(default_metric({}))

@@ -31,7 +31,7 @@ STATISTICS: dict[str, tuple[str, str, Any]] = {
 
 def run(options: argparse.Namespace) -> None:
     """Fit a statistic on the texts that the options name, and write it."""
-    output = check_output(options.output, options.data)
+    output = check_output(options.output, options.data, (".safetensors",))
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     check_once(options.data)

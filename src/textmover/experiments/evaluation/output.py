@@ -19,7 +19,7 @@ import numpy as np
 from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.experiments.evaluation.sets import SetFiles, scores_table
-from textmover.files import check_output, names_another_format, write_output
+from textmover.files import check_output, write_output
 from textmover.meta_evaluation import Evaluation, MetricScores
 from textmover.report import (
     Alignment,
@@ -181,9 +181,7 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
     """Refuse the name of another format for a score table, before the work."""
-    if names_another_format(path, (".tsv", ".txt")):
-        raise InputError(f"Expected `{flag}` to end in .tsv, as scores are written so, but got {path}: rename it.")
-    return check_output(path, inputs)
+    return check_output(path, inputs, (".tsv", ".txt"), flag)
 
 
 def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
