@@ -153,6 +153,10 @@ def test_what_the_weights_decide_cannot_be_overridden(saved, change):
         load_checkpoint(saved, **change)
 
 
+def test_the_layer_that_is_read_anyway_may_be_named(saved):
+    assert load_checkpoint(saved, layer=3).config == load_checkpoint(saved).config
+
+
 def test_a_part_can_be_left_out(saved):
     metric = load_checkpoint(saved)
     scale, offset = metric.calibration.scale.item(), metric.calibration.offset.item()

@@ -70,6 +70,16 @@ def test_plans_give_the_score_of_every_preset(tiny_metric, name):
     parts_give_the_score(found)
 
 
+@pytest.mark.parametrize(("normalize", "raw"), [(True, ["recall", "precision", "f"]), (False, [])])
+def test_values_that_differ_from_those_of_tables_are_called_raw(tiny_metric, normalize, raw):
+    scorer = scorer_of(tiny_metric, matching="twmd", normalize=normalize)
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    assert [one.name for one in found.steps if one.how.startswith("raw: ")] == raw
+    for name in ("recall", "precision", "f"):
+        (shown,) = (one.value for one in found.steps if one.name == name)
+        assert (shown == pytest.approx(found.components[name], abs=1e-6)) == (name not in raw)
+
+
 OBJECTIVE = {"value": "objective", "temperature": 0.1}
 
 

@@ -117,7 +117,7 @@ ONE = {
     "versions": lambda: repr(robustness(Versions(1, np.zeros(1), ("unrelated",), (1,), np.ones(1)), [ABOUT_TWO])),
     "table": lambda: repr(check_table(named_tables([ROW], "rows")["the rows of `rows`"])),
     "flagged": lambda: unusual("truncated", 1),
-    "summary": lambda: "\n".join(Summary(1, 0, "", (0.5,), {"empty": 1}, (), (), ("a",)).said(signature=True)),
+    "summary": lambda: "\n".join(Summary(1, 0, "", (0.5,), {"empty": 1}, (), systems=("a",)).said(signature=True)),
 }  # fmt: skip
 """Texts about one of each thing."""
 

@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, and whose options are given once unless they say otherwise."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
         self.called: Parser | None = None
         self.given: Sequence[str] = ()
         for action in (None, "store"):

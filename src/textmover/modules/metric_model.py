@@ -318,6 +318,8 @@ class MetricModel(ConfiguredMetric):
         """
         saved = MetricConfig.from_dict(entries["metric"])
         learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
+        if saved.layer is None and entries["encoder"].get("layers") == [overrides.get("layer")]:  # the default's own
+            overrides = {**overrides, "layer": None}
         representation = ("encoder", "revision", "layer", "aggregation", "layers", "last_layers")
         names = [name for name in ("kind", *representation, *learned) if name in overrides]
         if fixed := [name for name in names if name == "kind" or overrides[name] != getattr(saved, name)]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -12,6 +14,8 @@ from textmover.csv_cells import unguarded
 from textmover.readers.lines import LONGEST_LINE, LineError, empty
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError, plural
+
+logger = logging.getLogger(__name__)
 
 Cells = Mapping[str, object]
 Record = tuple[int, "list[str] | InputError"]
@@ -40,6 +44,9 @@ csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bou
 
 _CSV_PROBLEMS = {"unexpected end of data": "a quotation mark that is never closed"}
 """Errors of Python's reader in plain words."""
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+"""A cell as writers of CSV quote it."""
 
 _CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
 _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
@@ -125,11 +132,23 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
 
 def _tsv_table(name: str, lines: Iterable[str | LineError]) -> Table:
     """Tab-separated values without quoting: a quotation mark is a character like any other."""
-    records: Iterator[Record] = (
-        (number, line if isinstance(line, LineError) else line.split("\t"))
-        for number, line in enumerate(lines, start=1)
-    )
-    return _delimited_table(name, records, _TSV_WAY_OUT)
+    return _delimited_table(name, _tsv_records(name, lines), _TSV_WAY_OUT)
+
+
+def _tsv_records(name: str, lines: Iterable[str | LineError]) -> Iterator[Record]:
+    """Cells of each line; a table whose first quotation mark quotes a cell was written with quoting."""
+    seen = False
+    for number, line in enumerate(lines, start=1):
+        cells = line if isinstance(line, LineError) else line.split("\t")
+        first = "" if seen or isinstance(cells, LineError) else next((one for one in cells if '"' in one), "")
+        seen = seen or first != ""
+        if _QUOTED.fullmatch(first):
+            logger.warning(
+                "%s has cells in quotation marks, the first in line %d. TSV is read without quoting, so that they are "
+                "part of the text: save it as CSV if they should not be.",
+                *(name, number),
+            )
+        yield number, cells
 
 
 def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Table:

@@ -14,8 +14,8 @@ from typing import TextIO
 
 from textmover.runs.termination import Terminated
 
-DEVICES = "textmover.modules.devices"
-"""Logger of the devices that metrics compute on."""
+DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.text_tables"
+"""Loggers of the devices that metrics compute on, and of tables, which are read several times: each message once."""
 
 LONGEST_SENTENCE = 4_000
 """Characters of an error at most; its middle is left out beyond them."""
@@ -36,7 +36,7 @@ def set_up_logging(*, quiet: bool = False, devices: bool = False) -> None:
         devices: Whether to log, all the same, which metric computes on another device than the processor.
     """
     handler = _StandardError()
-    handler.addFilter(_first_of_devices())
+    handler.addFilter(_first_of_each())
     handler.addFilter(lambda record: not logging.getLogger(record.name.partition(".")[0]).handlers)  # prints it itself
     root = logging.getLogger()
     root.handlers = [handler]
@@ -45,14 +45,14 @@ def set_up_logging(*, quiet: bool = False, devices: bool = False) -> None:
     logging.getLogger(DEVICES).setLevel(logging.INFO if devices else logging.NOTSET)
 
 
-def _first_of_devices() -> Callable[[logging.LogRecord], bool]:
-    """A filter that takes each message on a device once, and none on the processor."""
+def _first_of_each() -> Callable[[logging.LogRecord], bool]:
+    """A filter that takes each message on a device or table once, and none on the processor."""
     said = set[str]()
 
     def wanted(record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        repeated = record.name == DEVICES and (message in said or message.endswith(" on cpu."))
-        said.update([message] if record.name == DEVICES else [])
+        repeated = message in said or (record.name == DEVICES and message.endswith(" on cpu."))
+        said.update([message] if record.name in (DEVICES, TABLES) else [])
         return not repeated
 
     return wanted

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textmover.types import InputError, plural
+from textmover.types import InputError, flagged, plural
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Tally:
     """The values that each row has, ``score`` first."""
     squares: tuple[float, ...] = ()
     """Sum of squared deviations from the mean of each system; missing from records of earlier versions."""
+    references: tuple[int, int] = (1, 1)
+    """Fewest and most references of a row; missing from records of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class Summary(Tally):
 
     def _mean_lines(self) -> list[str]:
         scored = self.rows - self.skipped
-        segments = plural(scored, "segment")
-        found = []
+        fewest, most = self.references
+        each = f", {most if fewest == most else f'{fewest} to {most}'} references each" if most > 1 else ""
+        segments, found = plural(scored, "segment") + each, []
         for system, mean, error in zip(self.systems, self.means, self.standard_errors, strict=True):
             of = f" of {system}" if len(self.systems) > 1 else ""
             error_told = "" if math.isnan(error) else f" ± {error:.4f} (standard error)"
@@ -62,9 +65,7 @@ class Summary(Tally):
 
     def said(self, *, signature: bool) -> list[str]:
         """Lines that close a run: how many segments are flagged; means and signature where they are asked for."""
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
-        scored = plural((self.rows - self.skipped) * len(self.systems), "segment")
-        found = [f"Flagged: {kinds} (of {scored})"] if kinds else []
+        found = flagged(self.counts, plural((self.rows - self.skipped) * len(self.systems), "segment"))
         return [*found, *([*self._mean_lines(), f"Signature: {self.signature}"] if signature else [])]
 
     def entries(self) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
     counts: Counter[str] = Counter()
     for one in tallies:
         counts.update(one.counts)
+    fewest, most = ([one.references[side] for one in tallies] for side in (0, 1))
     sums = tuple(math.fsum(one.sums[place] for one in tallies) for place in range(len(systems)))
     return Summary(
         rows=sum(one.rows for one in tallies),
@@ -98,6 +100,7 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
         counts=counts,
         names=tallies[0].names if tallies else ("score",),
         squares=_squares(tallies, sums) if all(one.squares for one in tallies) else (),
+        references=(min(fewest, default=1), max(most, default=1)),
         systems=systems,
         signature=signature,
     )

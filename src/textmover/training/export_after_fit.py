@@ -106,6 +106,7 @@ def _export(
     module: StageModule, data: SourcesDataModule, folder: Path, adapter: AdapterConfig | None, recipe: str
 ) -> None:
     """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
+    replaced = folder.is_dir() and any(folder.iterdir())
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
     if adapter is not None:
         module.metric = load_checkpoint(folder)
@@ -120,6 +121,8 @@ def _export(
         console().print(
             f"Adapter over {stored.base}: {stored.size / 1e6:.2f} MB, relative error of its matrices {stored.error:.3f}"
         )
+    if replaced:
+        console().print(f"Replaced: {folder}", soft_wrap=True)
     console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
     console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
 

@@ -41,7 +41,7 @@ from textmover.types.segments import (
     compared_texts,
     needs_extra,
 )
-from textmover.types.shown import Shown, View, plural
+from textmover.types.shown import Shown, View, flagged, plural
 
 if TYPE_CHECKING:
     from textmover.types.tokens import (
@@ -94,6 +94,7 @@ __all__ = [
     "check_choice",
     "check_whole",
     "compared_texts",
+    "flagged",
     "needs_extra",
     "plural",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 MOST_ROWS = 12
@@ -25,6 +25,30 @@ def plural(count: int, one: str, several: str = "") -> str:
         ('1 row', '3,920 rows', '0 entries')
     """
     return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+FLAGS = {
+    "language": "not in English",
+    "script": "in another script",
+    "unknown": "with unknown tokens",
+    "repetition": "with a repeated phrase",
+    "same output": "with the same output",
+    "copied": "copies of the source",
+    "fallback": "without a reference or source",
+    "long": "compared in stretches",
+}
+"""Words for flags whose names alone say little."""
+
+
+def flagged(counts: Mapping[str, int], among: str) -> list[str]:
+    """The line that closes a run with flagged texts, if there are any.
+
+    Example:
+        >>> flagged({"language": 2, "empty": 1}, "3 segments")
+        ['Flagged: 2 not in English, 1 empty (of 3 segments)']
+    """
+    kinds = ", ".join(f"{number:,} {FLAGS.get(kind, kind)}" for kind, number in counts.items())
+    return [f"Flagged: {kinds} (of {among})"] if kinds else []
 
 
 class View(NamedTuple):

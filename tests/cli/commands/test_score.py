@@ -22,7 +22,7 @@ def test_flags_are_a_column_of_tables_and_counted_in_the_closing_line(run, write
     texts = write("h.txt", ["tea 😀", "", "a dog"]), write("r.txt", ["tea", "tea", "a dog"])
     for name in ("s.tsv", "s.csv", "s.jsonl"):
         ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", tmp_path / name)
-        assert "\nFlagged: 1 empty, 1 unknown (of 3 segments)\nMean: " in ended.err
+        assert "\nFlagged: 1 empty, 1 with unknown tokens (of 3 segments)\nMean: " in ended.err
         lines = (tmp_path / name).read_text().splitlines()
         assert [re.search(r'[,\t "](\w*)"?}?$', line)[1] for line in lines[-3:]] == ["unknown", "empty", ""]
     assert lines[-1].endswith('"flags": ""}')
@@ -137,6 +137,26 @@ def test_a_metric_gives_its_distance_on_request(run, texts, tiny_encoder):
     command = ("score", "-i", *texts, "--model", "wmd", "--encoder", tiny_encoder)
     similarity, distance = (run(*command, *flags).out.split() for flags in ((), ("--metric-output", "distance")))
     np.testing.assert_allclose(np.float64(similarity), 1 - np.float64(distance), rtol=0, atol=1e-6)
+
+
+def test_the_closing_line_has_the_number_of_references_where_there_are_several(run, write, tiny_encoder):
+    texts = write("h.txt", ["a dog", "the cat"]), write("r.txt", ["a dog", "the cat"]), write("r2.txt", ["a", "b"])
+    rows = ['{"hypothesis": "a", "reference": ["b", "c", "d"]}', '{"hypothesis": "a", "reference": ["b"]}']
+    for given, said in (
+        (["-i", *texts[:2]], ", 2 segments\n"),
+        (["-i", *texts, "--shard-size", 1], ", 2 segments, 2 references each\n"),
+        (["--data", write("t.jsonl", rows)], ", 2 segments, 1 to 3 references each\n"),
+    ):
+        assert said in run("score", *given, "--encoder", tiny_encoder).ok().err
+
+
+def test_cells_of_tsv_in_quotation_marks_are_named_once(run, write, tiny_encoder):
+    header = "hypothesis\treference"
+    quoted = write("q.tsv", [header, "a\tb", '"a ""dog"", black"\t"a dog"', '"a"\tb'])
+    spoken = write("s.tsv", [header, '"Go", he said.\ta', '"Go."\ta'])
+    warning = f"{quoted} has cells in quotation marks, the first in line 3. TSV is read without quoting, so that they"
+    assert run("score", "--data", quoted, "--encoder", tiny_encoder).ok().err.count(warning) == 1
+    assert "quotation" not in run("score", "--data", spoken, "--encoder", tiny_encoder).ok().err
 
 
 # --- out of the ordinary ----------------------------------------------------------------------------------------------

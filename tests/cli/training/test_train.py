@@ -105,6 +105,20 @@ def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_e
     assert not (tmp_path / "metric").exists()
 
 
+def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_texts(
+    tmp_path, tiny_encoder, ratings, capsys
+):
+    rows = [line.split("\t") for line in ratings.read_text().splitlines()]
+    rows = [[*row[:2], "" if number % 9 == 5 else row[2], row[3]] for number, row in enumerate(rows)]
+    ratings.write_text("".join("\t".join(row) + "\n" for row in rows))
+    config = recipe(tmp_path, tiny_encoder, ratings) | {"export": str(tmp_path / "metric")}
+    for replaced in (False, True):
+        assert run(tmp_path, config, "--trainer.max_epochs", "1") == 0
+        said = capsys.readouterr()
+        assert (f"Replaced: {tmp_path / 'metric'}\n" in said.out) == replaced
+        assert said.err.count("is empty or unreadable") == 1
+
+
 @pytest.mark.parametrize(
     "path", [ROOT / "configs" / f"{name}.yaml" for name in ("quickstart", "wmt_da")], ids=lambda path: path.stem
 )

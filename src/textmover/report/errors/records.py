@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from textmover.types import SEVERITIES, ErrorSpan, TextErrors, plural
+from textmover.types import SEVERITIES, ErrorSpan, TextErrors, flagged, plural
 
 
 class MarkedLine(NamedTuple):
@@ -91,7 +91,6 @@ class ErrorCount:
     def said(self) -> list[str]:
         """Lines that close a run."""
         listed = f": {self.by_severity}" if self.by_severity else ""
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in self.flags.items())
         found = [f"Marked: {self.headline}{listed}; {self.clean:,} without errors"]
-        found += [f"Flagged: {kinds} (of {plural(self.texts, 'text')})"] if kinds else []
+        found += flagged(self.flags, plural(self.texts, "text"))
         return [*found, *([f"Signature: {self.signature}"] if self.signature else [])]

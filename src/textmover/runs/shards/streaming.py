@@ -74,6 +74,7 @@ def score_shard(
         where = f"(in rows {shard.first} to {shard.end} of the input)"
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error
     scored = np.ascontiguousarray(values["score"][rows].T)
+    numbers = [len(row.references) for row in given]
     tally = Tally(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),
@@ -82,6 +83,7 @@ def score_shard(
         counts=counts,
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
+        references=(min(numbers, default=1), max(numbers, default=1)),
     )
     return ShardScores(values, tally, flags, [row.kept for row in shard.rows])
 

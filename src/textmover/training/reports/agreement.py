@@ -294,7 +294,7 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
 def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:
     segments = source.parts[part]
     hypotheses, references = [one.hypothesis for one in segments], [one.compared for one in segments]
-    first, second = (_upwards(scorer, hypotheses, references) for scorer in (before, after))
+    first, second = (_upwards(one, hypotheses, references, warn=one is after) for one in (before, after))
     human = source.ratings_of(segments)
     clusters = ["\n".join(one.compared.texts) for one in segments]
     groups = source.groups_of(segments)
@@ -304,12 +304,14 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
     }
 
 
-def _upwards(scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences]) -> NDArray[np.float64]:
+def _upwards(
+    scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences], *, warn: bool
+) -> NDArray[np.float64]:
     """Scores of which higher is better: a distance, which a metric may have been before training, with its sign turned.
 
     Otherwise the turn itself would pass for a gain.
     """
-    scores = scorer.score(hypotheses, references).scores
+    scores = scorer.for_call(hypotheses, references).score_fitted(hypotheses, references, warn=warn).scores
     return scores if scorer.metric.higher_is_better else -scores
 
 
