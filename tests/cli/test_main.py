@@ -124,6 +124,7 @@ def test_no_parser_expands_shortened_options():
         (["score", "-i", "a", "b", "--data", "c"], "Expected -i/--input or --data, but got both: leave one out ("),
         (["score", "-i", "a", "b", "--no"], "Expected known options, but got --no: did you mean --no"),
         (["score", "-i", "a", "b", "--metric", "twmd"], "got --metric: did you mean --model? (see `textmover score"),
+        (["perturb", "--kinds", "drop"], "got --kinds: did you mean --types? (see `textmover perturb"),
         (["explain", "a", "b", "--mod", "twmd"], "got --mod: did you mean --model or --mode? (see `textmover explain"),
         (["evaluate", "--dat=x", "--model", "twmd"], "Expected known options, but got --dat: did you mean --data"),
         (["compare", "--samples", "many"], "Expected --samples to be a whole number, but got many ("),

@@ -84,6 +84,7 @@ CASES = {
         -i gone.txt r.txt | gone.txt, but there is none
         -i h.txt | add a second file
         -i h.txt latin.txt | latin.txt to be UTF-8 … line 2
+        -i capital.tsv r.txt | Expected one text a line, but capital.tsv is a table: give it with `--data`
         --data capital.tsv | Expected a column 'reference' in capital.tsv … did you mean 'Reference'?
         --hypotheses h.txt short.txt | at least one file of references
         --hypotheses h.txt h.txt --references r.txt | each system once
@@ -214,6 +215,7 @@ CASES = {
         -i samples.txt --num-candidates 5 | a multiple of `--num-candidates` (5), but got 12
         -i samples.txt samples.txt --num-candidates 4 | together with a single file
         -i samples.txt short.txt | the same number of lines in each file
+        -i samples.txt samples.jsonl | Expected one text a line, but samples.jsonl is a table
         -i samples.txt --num-candidates 4 --weights-column p | `--weights-column` together
         -i samples.txt --num-candidates 4 --split x | `--split` together with --data
         --data gone.jsonl | Expected a file at gone.jsonl

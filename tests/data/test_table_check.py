@@ -222,7 +222,8 @@ def test_other_separators_are_told(tmp_path):
         ([1, 2, 3, 4, 5] * 9 + [50], (1, 5)),
         ([1, 2, 3, 4, 5] * 3 + [50], (1, 5)),
         ([1, 2, 3, 4, 5, 2, 3, 4, 5, 1, 2, 3, 45], (1, 5)),
-        ([1, 2, 3, 4, 5, 45], None),  # too few to know their scale
+        ([4, 3, 50, 5, 1, 2], (1, 5)),
+        ([1, 2, 3, 4, 45], None),  # too few to know their scale
         ([0, 1] * 6 + [45], None),  # two values are no scale
         ([1, 2, 3, 4, 5] * 2 + [10], None),
         ([0, 5, 8, 10] * 3 + [55], (0, 10)),

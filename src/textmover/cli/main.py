@@ -27,7 +27,7 @@ from textmover.runs.termination import heeding_termination
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),
     "explain": ("commands.explain", "show which words match and what each adds to the score"),
-    "errors": ("commands.errors", "mark the wrong words of texts, and where words are missing"),
+    "errors": ("commands.errors", "mark words that differ, and where words are missing"),
     "compare": ("commands.compare", "compare systems on the same references, with significance tests"),
     "mbr": ("commands.mbr", "choose the best of several candidates by minimum Bayes risk"),
     "rank": ("commands.rank", "rank systems; systems that do not differ significantly share a rank"),

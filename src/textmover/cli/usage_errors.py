@@ -24,7 +24,7 @@ ARGPARSE = {
 }
 """Sentences by what argparse says instead."""
 
-SYNONYMS = {"--metric": "--model"}
+SYNONYMS = {"--metric": "--model", "--types": "--kinds", "--kinds": "--types"}
 """Options by other words for them, which are not spelt alike."""
 
 

@@ -37,7 +37,7 @@ SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6
 MOST_BEYOND = 0.02
 """Share of the ratings that may lie beyond the scale of the others."""
 
-FEW, ENOUGH = 8, 20
+FEW, ENOUGH = 6, 20
 """Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
 
 FAR, FARTHER = 2, 9

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from textmover.readers.lines import Followed, Position, check_once, iter_lines, shown, side_by_side, usable
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
+from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, SourcedReferences
 
 
@@ -74,6 +75,7 @@ class CandidateFiles(Followed):
     def __post_init__(self) -> None:
         if not self.paths:
             raise InputError("Expected at least one file of candidates, but got none: name one.")
+        refuse_tables((*self.paths, *([self.source] if self.source else [])))
         check_once(self.paths)
         if len(self.paths) == 1 and self.number is None:
             raise InputError(

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
 from textmover.readers.segments import TableRow, check_columns, read_rows
+from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class TextFiles(_Reading):
         if not self.hypotheses or not (self.references or self.source):
             lacking = "references" if self.hypotheses else "hypotheses"
             raise InputError(f"Expected at least one file of {lacking}, but got none: name one after --{lacking}.")
+        refuse_tables(self.paths)
         check_once(self.paths)
         check_distinct(self.hypotheses)
 

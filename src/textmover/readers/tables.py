@@ -7,7 +7,7 @@ that an error can name the place that has to be corrected.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,12 @@ def is_table(path: str | Path) -> bool:
     """
     place = Path(place_of(path))
     return str(path).startswith(HUB_PREFIX) or place.is_dir() or _format_of_suffix(place) is not None
+
+
+def refuse_tables(paths: Iterable[str]) -> None:
+    """Refuse tables among files of one text a line, whose header and other columns would be read as text."""
+    if table := next((path for path in paths if _format_of_suffix(Path(place_of(path)))), None):
+        raise InputError(f"Expected one text a line, but {table} is a table: give it with `--data`, or rename it.")
 
 
 def _format_of(name: str) -> str:

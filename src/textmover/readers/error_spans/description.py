@@ -16,7 +16,6 @@ MARKS = ("tags", "spans", "marked")
 """Keys by which a description is one of marked errors."""
 
 UNUSABLE = ("error", "leave out")
-"""Treatments of rows that cannot be used."""
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,6 @@ def _segment(rows: Sequence[_Row], columns: MarkedColumns) -> MarkedSegment | In
 
 
 def _of_row(row: TableRow, columns: MarkedColumns) -> _Errors:
-    """The errors of a row that holds all of a text."""
     text = _words(row.text(columns.hypothesis), row.cell(columns.hypothesis))
     if columns.spans is not None:
         errors, graded = errors_of_list(row.cells.get(columns.spans), text, row.cell(columns.spans))

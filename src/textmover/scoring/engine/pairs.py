@@ -70,8 +70,8 @@ WARNINGS = {
     "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English (the metric was made for English)",
     "repetition": "had a hypothesis that repeats one phrase",
-    "same output": "had a hypothesis that stands for a twentieth of the segments, "
-    f"but at least {MANY} and at most {PLENTY} references",
+    "same output": "had a hypothesis that stands for a twentieth of the segments "
+    f"(at least {MANY} different references; {PLENTY} always suffice)",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
     "undefined": "had a self-similarity of 0 or below, which scores 0",
