@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 class Edits(NamedTuple):
@@ -28,7 +29,10 @@ class Edits(NamedTuple):
 
 
 def shortest_edits(
-    same: Bool[Tensor, "B M N"], reference_lengths: Int[Tensor, " B"], hypothesis_lengths: Int[Tensor, " B"]
+    same: Bool[Tensor, "B M N"],
+    reference_lengths: Int[Tensor, " B"],
+    hypothesis_lengths: Int[Tensor, " B"],
+    starts: Int[Tensor, "B P"] | None = None,
 ) -> Edits:
     r"""Find the edits of all shortest ways between texts, each edit of cost 1.
 
@@ -40,9 +44,11 @@ def shortest_edits(
         same: Whether two tokens are the same (rows: reference).
         reference_lengths: Tokens of each reference, at most ``M``.
         hypothesis_lengths: Tokens of each hypothesis, at most ``N``.
+        starts: Where pieces of the hypothesis start among its tokens, and the last ends; each token is one if ``None``.
 
     Returns:
-        The edits; False where padded.
+        The edits; of tokens, False where padded. A piece is kept if a way keeps it whole, exchanged if a token of it is
+        or one is lost within, added if a token is; padded pieces mean nothing.
 
     Example:
         >>> same = torch.tensor([[[True, False], [False, False], [False, True]]])
@@ -71,7 +77,28 @@ def shortest_edits(
     stepped = (ahead[:, :-1, :-1] + (~same).float() + behind[:, 1:, 1:] == shortest) & pairs
     added = (ahead[:, :, :-1] + 1 + behind[:, :, 1:] == shortest) & reached[0][:, :, None] & inside[1][:, None, :]
     lost = (ahead[:, :-1] + 1 + behind[:, 1:] == shortest) & inside[0][:, :, None] & reached[1][:, None, :]
-    return Edits((stepped & same).any(dim=1), (stepped & ~same).any(dim=1), added.any(dim=1), lost.any(dim=1), total)
+    matched, exchanged, extra, missing = stepped & same, stepped & ~same, added.any(dim=1), lost.any(dim=1)
+    if starts is None:
+        return Edits(matched.any(dim=1), exchanged.any(dim=1), extra, missing, total)
+    within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, starts, False)
+    kept, extra = _kept_whole(matched, starts), any_of_pieces(extra, starts)
+    return Edits(kept, any_of_pieces(within, starts), extra, missing.gather(1, starts), total)
+
+
+def any_of_pieces(marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... K"]) -> Bool[Tensor, "... P"]:
+    """Pieces with any marked unit, from where each starts and where the last ends."""
+    before = pad(marks.float().cumsum(dim=-1), (1, 0))
+    return before.gather(-1, starts.expand(*marks.shape[:-1], -1)).diff(dim=-1) > 0
+
+
+def _kept_whole(matched: Bool[Tensor, "B M N"], starts: Int[Tensor, "B K"]) -> Bool[Tensor, "B P"]:
+    """Pieces whose units match units side by side; those without units do."""
+    sizes = starts.diff(dim=1)
+    begins = pad(torch.zeros_like(matched.any(dim=1)), (0, 1)).scatter(1, starts, True)[:, None, :-1]
+    run = matched
+    for _ in range(int(sizes.max()) - 1):
+        run = matched & (begins | pad(run, (1, 0, 1, 0))[:, :-1, :-1])
+    return pad(run.any(dim=1), (1, 0)).gather(1, starts[:, 1:]) | (sizes == 0)
 
 
 def _distances(same: Bool[Tensor, "B M N"]) -> Float[Tensor, "B R C"]:

@@ -123,17 +123,17 @@ def test_references_and_sources_are_calibrated_apart(head, tiny_encoder):
     assert of_sources.thresholds == pytest.approx((0.3, 0.6))
 
 
-def test_white_space_before_a_token_is_no_part_of_its_spelling():
-    class Pieces:
-        def __init__(self, vocabulary):
-            self.vocabulary = vocabulary
+class Pieces:
+    def __init__(self, vocabulary):
+        self.vocabulary = vocabulary
 
+
+def test_white_space_before_a_token_is_no_part_of_its_spelling():
     pieces = {"<s>": 0, "\u2581the": 1, "the": 2, "\u2581": 3, "\u2581dog": 4, "s": 5}
-    assert spellings(Pieces(pieces)).tolist() == [0, 1, 1, 3, 4, 5]
+    assert spellings(Pieces(pieces)).first.tolist() == [0, 1, 1, 3, 4, 5]
     assert spellings(Pieces({"the": 0, "##s": 1})) is None
-    same = torch.arange(102)
-    same[3] = 1
-    written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, same)
+    letters = {letter: place for place, letter in enumerate("abcdefgh")} | {"\u2581b": 3, "\u2581": 101}
+    written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, spellings(Pieces(letters)))
     assert written.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
     assert of_tokens("kept", text(0, 3, 2), text(0, 1, 2)) == [1, 0, 1]
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.functional.edits import Edits, shortest_edits
+from textmover.functional.edits import Edits, any_of_pieces, shortest_edits
+from textmover.modules.errors.spelling import Spelling
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
 
@@ -84,7 +85,7 @@ class _Matched(NamedTuple):
 
 
 def evidence(
-    hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: Tensor | float, spelling: Tensor | None = None
+    hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: Tensor | float, spelling: Spelling | None = None
 ) -> Evidence:
     """Gather the evidence of pairs of texts, with gradients; a row depends on no other row and on no padding.
 
@@ -92,16 +93,16 @@ def evidence(
         hypotheses: ``B`` texts that are judged.
         others: As many that they are compared with.
         temperature: Temperature ``T`` of the shares, above 0.
-        spelling: Token that each token of the vocabulary is written as, int64 ``[V]``; itself if ``None``.
+        spelling: How tokens are written; each differs from all others if ``None``.
     """
     width = hypotheses.vectors.shape[2]
     others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
     if spelling is not None:
-        table = spelling.to(hypotheses.mask.device)
-        others, hypotheses = (replace(one, input_ids=table[one.input_ids]) for one in (others, hypotheses))
+        spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
+        others, hypotheses = (replace(one, input_ids=spelling.first[one.input_ids]) for one in (others, hypotheses))
     others, hypotheses = apart(others, hypotheses)
     theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
-    there, present = _ordinary(others), _ordinary(hypotheses)
+    there, present = others.ordinary, hypotheses.ordinary
     pairs = there[:, :, None] & present[:, None, :]
     cosines = pairwise_similarity(theirs, own).masked_fill(~pairs, 0.0)
     logits = (cosines / temperature).masked_fill(~pairs, LOWEST)
@@ -110,12 +111,11 @@ def evidence(
     edges, spread = _places(matched)
     jumps = (edges[:, 1:] - edges[:, :-1] - 1).clamp(-FARTHEST, FARTHEST) / FARTHEST
     ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
-    alike = (token_keys(others)[:, :, None] == token_keys(hypotheses)[:, None, :]) & pairs
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
-    edits, rate = _edits(others, hypotheses)
+    edits, rate, alike = _edits(others, hypotheses, spelling)
     of_tokens = [spread / FARTHEST, jumps[:, :-1], jumps[:, 1:], ratio.expand_as(spread), unknown]
     of_tokens += [one.to(spread) for one in (edits.kept, edits.exchanged, edits.added)] + [rate.expand_as(spread)]
-    tokens = torch.stack([*_of_tokens(matched, alike), *of_tokens], dim=2)
+    tokens = torch.stack([*_of_tokens(matched, alike & pairs, edits.kept), *of_tokens], dim=2)
     sides = _neighbours(returned, hypotheses, others)
     of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
     gaps = torch.stack([*of_gaps, edits.lost.to(jumps), rate.expand_as(jumps)], dim=2)
@@ -125,15 +125,29 @@ def evidence(
     return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0)
 
 
-def _edits(others: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Edits, Tensor]:
-    """Edits of all tokens, where special ones are like those of their kind, and their number to a token ``[B, 1]``."""
-    keys = [
-        token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special)
-        for one in (others, hypotheses)
-    ]
-    lengths = others.mask.sum(dim=1), hypotheses.mask.sum(dim=1)
-    found = shortest_edits(keys[0][:, :, None] == keys[1][:, None, :], *lengths)
-    return found, (found.distance / torch.maximum(*lengths).clamp(min=1))[:, None]
+def _edits(
+    others: TokenEmbeddings, hypotheses: TokenEmbeddings, spelling: Spelling | None
+) -> tuple[Edits, Tensor, Tensor]:
+    """Edits of all tokens, where special ones are like those of their kind, their number to a unit ``[B, 1]``.
+
+    Units are characters where both texts are of scripts without spaces, else tokens. The last value tells which tokens
+    are alike, bool ``[B, M, N]``: they are the same, or the other text keeps the one and shares a unit with it.
+    """
+    sides = others, hypotheses
+    keys = [token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special) for one in sides]
+    alike = token_keys(others)[:, :, None] == token_keys(hypotheses)[:, None, :]
+    first, second = (one.mask.sum(dim=1) for one in sides)
+    rows = None if spelling is None else spelling.unspaced_texts(others) & spelling.unspaced_texts(hypotheses)
+    starts = None
+    if spelling is not None and rows is not None and rows.any():
+        (keys[0], before), (keys[1], starts) = (spelling.units(*both, rows) for both in zip(sides, keys, strict=True))
+        first, second = before[:, -1], starts[:, -1]
+    same = keys[0][:, :, None] == keys[1][:, None, :]
+    edits = shortest_edits(same, first, second, starts)
+    if starts is not None:
+        shared = any_of_pieces(any_of_pieces(same, starts[:, None]).mT, before[:, None]).mT
+        alike = alike | (shared & edits.kept[:, None])
+    return edits, (edits.distance / torch.maximum(first, second).clamp(min=1))[:, None], alike
 
 
 def _places(matched: _Matched) -> tuple[Tensor, Tensor]:
@@ -147,7 +161,7 @@ def _places(matched: _Matched) -> tuple[Tensor, Tensor]:
     return torch.cat([torch.full_like(count, -1.0), place, count], dim=1), spread
 
 
-def _of_tokens(matched: _Matched, alike: Tensor) -> list[Tensor]:
+def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
     """Evidence of the tokens ``[B, N]``, but for that of places."""
     sent, round_trip = matched.sent, matched.sent * matched.returned
     best = matched.closest.topk(min(2, matched.closest.shape[1]), dim=1).values
@@ -161,7 +175,7 @@ def _of_tokens(matched: _Matched, alike: Tensor) -> list[Tensor]:
         round_trip.sum(dim=1),
         -(sent * sent.clamp(min=1e-9).log()).sum(dim=1) / count.log(),
         torch.einsum("bm,bmn->bn", matched.closest.amax(dim=2), sent) - mean,
-        alike.any(dim=1).to(mean),
+        ((alike.any(dim=1) | kept) & matched.present).to(mean),
         (sent * alike).sum(dim=1),
         matched.returned.sum(dim=1).clamp(max=FARTHEST) / FARTHEST,
     ]
@@ -197,10 +211,6 @@ def _at_least_one(tokens: TokenEmbeddings) -> TokenEmbeddings:
         tokens.vectors.new_zeros(*size, tokens.vectors.shape[2]),
         *(one.new_zeros(size) for one in (tokens.mask, tokens.special, tokens.input_ids)),
     )
-
-
-def _ordinary(tokens: TokenEmbeddings) -> Tensor:
-    return tokens.mask & (tokens.special == SpecialToken.NONE)
 
 
 def _neighbours(returned: Tensor, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> tuple[Tensor, Tensor]:

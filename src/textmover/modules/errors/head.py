@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
-from textmover.modules.errors.spelling import spellings
+from textmover.modules.errors.spelling import Spelling, spellings
 from textmover.types import SEVERITIES, TokenEmbeddings
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ErrorHead(nn.Module):
         self.register_buffer("fitted", torch.tensor(0.0))  # 1 once calibrated, after training
 
     def forward(
-        self, hypotheses: TokenEmbeddings, others: TokenEmbeddings, spelling: Tensor | None = None
+        self, hypotheses: TokenEmbeddings, others: TokenEmbeddings, spelling: Spelling | None = None
     ) -> ErrorLogits:
         """Log-odds of the tokens and gaps of hypotheses against other texts, before calibration."""
         found = evidence(hypotheses, others, self.log_temperature.exp(), spelling)

@@ -1,12 +1,16 @@
-"""Tokens that are written alike but for the white space before them, which some tokenizers make part of a token."""
+"""Spelling of tokens but for the white space before them, which some tokenizers make part of a token."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+from textmover.modules.tokens.text_flags import UNSPACED
+from textmover.types import TokenEmbeddings
 
 MARKS = ("\u2581", "\u0120")
 """Signs of white space before a word: of SentencePiece, and of byte-level tokenizers."""
@@ -14,25 +18,61 @@ MARKS = ("\u2581", "\u0120")
 COMMON = 0.05
 """Share of the vocabulary that begins with such a sign where it means white space."""
 
-_KNOWN: WeakKeyDictionary[Any, Tensor | None] = WeakKeyDictionary()
+UNSPACED_SHARE = 0.3
+"""Share of a text's tokens in scripts without spaces, such as Chinese, from which it is compared by characters."""
 
 
-def spellings(tokenizer: Any) -> Tensor | None:
-    """Return the first token that is written as each token is, int64 ``[V]``, or ``None`` where all differ.
+class Spelling(NamedTuple):
+    """Spelling of the ``V`` tokens of a vocabulary."""
+
+    first: Tensor  # first token that is written as each is, int64 [V]
+    characters: Tensor  # those of all tokens in turn, int64 [C]
+    starts: Tensor  # place of each token's first among them, and the end, int64 [V + 1]
+    unspaced: Tensor  # tokens with characters of scripts without spaces, bool [V]
+
+    def unspaced_texts(self, tokens: TokenEmbeddings) -> Tensor:
+        """Texts of scripts without spaces, where cuts between tokens depend on their neighbours, bool ``[B]``."""
+        count = (self.unspaced[tokens.input_ids] & tokens.ordinary).sum(dim=1)
+        return (count > 0) & (count >= UNSPACED_SHARE * tokens.ordinary.sum(dim=1))
+
+    def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys ``[B, U]`` of the characters of some rows' known tokens, and of others as they are ``[B, L]``.
+
+        The second value tells where the units of each token start, and where those of the last end, ``[B, L + 1]``.
+        """
+        ids = tokens.input_ids
+        spelled = rows[:, None] & (keys == ids) & tokens.ordinary
+        starts = pad((torch.where(spelled, self.starts[ids + 1] - self.starts[ids], 1) * tokens.mask).cumsum(1), (1, 0))
+        places = torch.arange(int(starts[:, -1].max()), device=ids.device).repeat(len(ids), 1)
+        owners = torch.searchsorted(starts[:, 1:].contiguous(), places, right=True).clamp(max=ids.shape[1] - 1)
+        within = (self.starts[ids] - starts[:, :-1]).gather(1, owners) + places
+        characters = self.characters[within.clamp(0, len(self.characters) - 1)]
+        return torch.where(spelled.gather(1, owners), characters, keys.gather(1, owners)), starts
+
+
+_KNOWN: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()
+
+
+def spellings(tokenizer: Any) -> Spelling | None:
+    """Return the spelling of a tokenizer's vocabulary, or ``None`` where white space is no part of tokens.
 
     So a word counts as kept behind a bracket, at the start of a text, and in Chinese with white space and without.
     """
     if tokenizer not in _KNOWN:
-        _KNOWN[tokenizer] = _table(getattr(tokenizer, "vocabulary", {}))
+        _KNOWN[tokenizer] = _spelling(getattr(tokenizer, "vocabulary", {}))
     return _KNOWN[tokenizer]
 
 
-def _table(vocabulary: dict[str, int]) -> Tensor | None:
+def _spelling(vocabulary: dict[str, int]) -> Spelling | None:
     marks = [mark for mark in MARKS if sum(one.startswith(mark) for one in vocabulary) > COMMON * len(vocabulary)]
     if not marks:
         return None
-    table = torch.arange(max(vocabulary.values()) + 1)
+    size = max(vocabulary.values()) + 1
+    table, written = torch.arange(size), [""] * size
     first: dict[str, int] = {}
     for piece, index in sorted(vocabulary.items(), key=lambda entry: entry[1]):
-        table[index] = first.setdefault(piece.lstrip(marks[0]) or piece, index)
-    return table
+        written[index] = piece.lstrip(marks[0])
+        table[index] = first.setdefault(written[index] or piece, index)
+    starts = pad(torch.tensor([len(one) for one in written]).cumsum(dim=0), (1, 0))
+    unspaced = torch.tensor([UNSPACED.search(one) is not None for one in written])
+    return Spelling(table, torch.tensor([ord(one) for one in "".join(written)]), starts, unspaced)
