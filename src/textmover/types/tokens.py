@@ -184,11 +184,6 @@ class TokenEmbeddings:
     def __len__(self) -> int:
         return self.mask.shape[0]
 
-    @property
-    def ordinary(self) -> Tensor:
-        """Tokens that are not special, bool ``[B, L]``."""
-        return self.mask & (self.special == SpecialToken.NONE)
-
     def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
         """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
         per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown"))

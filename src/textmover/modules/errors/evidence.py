@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.functional.edits import Edits, any_of_pieces, shortest_edits
-from textmover.modules.errors.spelling import Spelling
+from textmover.modules.errors.spelling import Spelling, ordinary
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
 
@@ -102,7 +102,7 @@ def evidence(
         others, hypotheses = (replace(one, input_ids=spelling.first[one.input_ids]) for one in (others, hypotheses))
     others, hypotheses = apart(others, hypotheses)
     theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
-    there, present = others.ordinary, hypotheses.ordinary
+    there, present = ordinary(others), ordinary(hypotheses)
     pairs = there[:, :, None] & present[:, None, :]
     cosines = pairwise_similarity(theirs, own).masked_fill(~pairs, 0.0)
     logits = (cosines / temperature).masked_fill(~pairs, LOWEST)

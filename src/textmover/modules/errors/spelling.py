@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from textmover.modules.tokens.text_flags import UNSPACED
-from textmover.types import TokenEmbeddings
+from textmover.types import SpecialToken, TokenEmbeddings
 
 MARKS = ("\u2581", "\u0120")
 """Signs of white space before a word: of SentencePiece, and of byte-level tokenizers."""
@@ -20,6 +20,11 @@ COMMON = 0.05
 
 UNSPACED_SHARE = 0.3
 """Share of a text's tokens in scripts without spaces, such as Chinese, from which it is compared by characters."""
+
+
+def ordinary(tokens: TokenEmbeddings) -> Tensor:
+    """Tokens that are not special, bool ``[B, L]``."""
+    return tokens.mask & (tokens.special == SpecialToken.NONE)
 
 
 class Spelling(NamedTuple):
@@ -32,8 +37,8 @@ class Spelling(NamedTuple):
 
     def unspaced_texts(self, tokens: TokenEmbeddings) -> Tensor:
         """Texts of scripts without spaces, where cuts between tokens depend on their neighbours, bool ``[B]``."""
-        count = (self.unspaced[tokens.input_ids] & tokens.ordinary).sum(dim=1)
-        return (count > 0) & (count >= UNSPACED_SHARE * tokens.ordinary.sum(dim=1))
+        count = (self.unspaced[tokens.input_ids] & ordinary(tokens)).sum(dim=1)
+        return (count > 0) & (count >= UNSPACED_SHARE * ordinary(tokens).sum(dim=1))
 
     def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Keys ``[B, U]`` of the characters of some rows' known tokens, and of others as they are ``[B, L]``.
@@ -41,7 +46,7 @@ class Spelling(NamedTuple):
         The second value tells where the units of each token start, and where those of the last end, ``[B, L + 1]``.
         """
         ids = tokens.input_ids
-        spelled = rows[:, None] & (keys == ids) & tokens.ordinary
+        spelled = rows[:, None] & (keys == ids) & ordinary(tokens)
         starts = pad((torch.where(spelled, self.starts[ids + 1] - self.starts[ids], 1) * tokens.mask).cumsum(1), (1, 0))
         places = torch.arange(int(starts[:, -1].max()), device=ids.device).repeat(len(ids), 1)
         owners = torch.searchsorted(starts[:, 1:].contiguous(), places, right=True).clamp(max=ids.shape[1] - 1)
