@@ -19,6 +19,7 @@ from textmover.types.bounds import most_of
 FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 MERGE = "tag:yaml.org,2002:merge"
+TEXTS = "tag:yaml.org,2002:str", "tag:yaml.org,2002:binary"
 
 
 class NotYamlError(InputError):
@@ -70,7 +71,7 @@ class _Loader(yaml.SafeLoader):
         elif isinstance(node, yaml.MappingNode):
             inner = [one for pair in node.value for one in pair]
             self._check_keys(node)
-        elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and not _is_text(node):
+        elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and node.tag not in TEXTS:
             most = f"numbers of at most {most_of('yaml_number'):,} characters"
             raise _Refused(f"to hold {most}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
         self._extents[id(node)] = (
@@ -112,10 +113,6 @@ _Loader.yaml_implicit_resolvers = {
     first: [one for one in entries if one[0] != TIMESTAMP] for first, entries in _Loader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))  # type: ignore[no-untyped-call]
-
-
-def _is_text(node: yaml.ScalarNode) -> bool:
-    return node.tag in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
 def unreadable(name: str, error: Exception) -> InputError:

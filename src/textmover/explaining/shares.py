@@ -61,7 +61,8 @@ def transport_shares(
         factor = 0.0 if min(own) <= 0 else float(own[0] ** -0.5 * own[1] ** -0.5)
     offsets = []
     if metric.baseline is not None:
-        base = float(metric.baseline.values[("recall", "precision", "f").index(_column(metric))])
+        column = metric.config.score if metric.matching.has_sides else "f"
+        base = float(metric.baseline.values[("recall", "precision", "f").index(column)])
         factor /= 1 - base
         offsets.append(Step("baseline", -base / (1 - base), "score of unrelated texts, subtracted"))
     if metric.calibration is not None:
@@ -70,10 +71,6 @@ def transport_shares(
         offsets = [one._replace(value=scale * one.value) for one in offsets]
         offsets.append(Step("offset", float(metric.calibration.offset), "of the human scale"))
     return _whole(cells * factor, [*(one._replace(value=factor * one.value) for one in rest), *offsets], score)
-
-
-def _column(metric: MetricModel) -> str:
-    return metric.config.score if metric.matching.has_sides else "f"
 
 
 def _of_similarity(metric: MetricModel, matches: Sequence[ExplainedMatch]) -> tuple[np.ndarray, list[Step]]:

@@ -121,7 +121,10 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
     def view(self) -> View:
         """The text with its errors in square brackets, and a row for each."""
-        rows = [(self.text[one.start : one.end] or "(missing)", *_facts(one)) for one in self.spans[:MOST_ROWS]]
+        rows = [
+            (self.text[one.start : one.end] or "(missing)", one.start, one.end, one.severity, one.confidence)
+            for one in self.spans[:MOST_ROWS]
+        ]
         return View(self.marked(), ("words", "start", "end", "severity", "confidence"), rows, len(self.spans))
 
     def marked(self) -> str:
@@ -160,10 +163,6 @@ def _escaped(text: str) -> str:
     """The text for HTML, without control characters; joiners of emoji stay."""
     kept = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
     return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, kept, strict=True)))
-
-
-def _facts(span: ErrorSpan) -> tuple[object, ...]:
-    return span.start, span.end, span.severity, span.confidence
 
 
 @dataclass(frozen=True, eq=False, repr=False)

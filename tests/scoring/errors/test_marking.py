@@ -1,13 +1,17 @@
 """Scorer.errors: the same spans whatever stands around them, and clear refusals."""
 
+import re
 import unicodedata
 from dataclasses import replace
 
 import pytest
+import torch
 
 from textmover import MetricConfig, MetricModel, Scorer
+from textmover.modules.errors.head import ErrorLogits
 from textmover.rome import RomeConfig, RomeMetric
-from textmover.types import InputError
+from textmover.scoring.errors import marking
+from textmover.types import ErrorSpan, InputError
 
 PAIRS = [
     ("the small dog went to the street", "the small dog went to the house"),
@@ -39,9 +43,41 @@ def test_wrong_words_are_marked_and_equal_texts_are_not(scorer):
     found = scorer.errors([one for one, _ in PAIRS], [other for _, other in PAIRS])
     assert found[0].marked() == "the small dog went to the [street]"
     assert [len(found[2]), found[3].flags, found[4].flags] == [0, ("empty",), ("empty",)]
+    assert found[3].spans == (ErrorSpan(0, 0, "major", 1.0),), "all words are missing"
     assert [one.text[span.start : span.end] for one in found[4:5] for span in one] == ["rain"], "no partner at all"
     assert found.counts == {"empty": 2}
     assert str(found.signature).endswith("errors:rule-T0.02")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "marked"),
+    [
+        *(
+            (f"a {one} b", part, f"a [{one}] b")
+            for one in ("1,200", "3.14", "12:30", "1/2")
+            for part in re.findall(r"\d+", one)
+        ),
+        ("on 2024-05-01.", "05", "on [2024-05-01]."),
+        ("state-of-the-art", "art", "[state-of-the-art]"),
+        ("J.J, snake_case", "snake", "J.J, [snake_case]"),
+        ("I don't", "don t", "I [don't]"),
+        ("I don’t", "don t", "I [don’t]"),
+        ("the dog's 'tail'", "dog", "the [dog]'s 'tail'"),
+        ("rain and/or 3.5€", "rain or", "[rain] and/[or] 3.5€"),
+    ],
+)
+def test_a_word_of_several_parts_is_one_error(scorer, monkeypatch, text, wrong, marked):
+    """The runs of letters and digits that stand in ``wrong`` are wrong."""
+    offsets = scorer.metric.tokenizer.offsets([text])[0].tolist()
+    parts = [found.span() for found in re.finditer(r"[^\W_]+", text) if found[0] in wrong.split()]
+    tags = torch.tensor([[any(a <= start < end <= b for a, b in parts) for start, end in offsets]])
+    between = torch.ones(1, len(offsets) + 1, dtype=torch.bool)
+    logits = ErrorLogits(20.0 * tags - 10, between * -10.0, tags | True, between)
+    monkeypatch.setattr(marking, "error_logits", lambda *_: logits)
+    (found,) = scorer.errors([text], ["a"])
+    assert found.marked() == marked
+    assert {one.confidence for one in found} == {found.word_probabilities.max()}
+    assert len(found.gap_probabilities) == len(found.words) + 1
 
 
 CHANGES = {
@@ -95,6 +131,24 @@ REFUSED = {
     "unequal numbers": (lambda one: one.errors(["a", "b"], ["a"]), "Expected"),
     "sources that nobody reads": (lambda one: one.errors(["a"], ["a"], ["b"]), "reads sources"),
 }
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "\u200b"])
+def test_a_text_without_words_lacks_those_that_it_is_compared_with(scorer, text):
+    others = [["a cat"], [""], [" "], ["\u200b"], ["a cat", ""], ["?!"]]
+    found = scorer.errors([text] * len(others), others)
+    assert [one.marked() for one in found] == [f"[]{text}", *[text] * 3, *[f"[]{text}"] * 2]
+    assert {one.flags for one in found} == {("empty",)}
+    assert [len(one.gap_probabilities) for one in found] == [1] * len(others)
+
+
+@pytest.mark.parametrize("text", ["?!", "\U0001f600"])
+def test_punctuation_and_emoji_are_words(scorer, text):
+    wrong, right, alone = scorer.errors([text] * 3, ["a cat", text, ""])
+    assert right.spans == ()
+    assert ["empty" in one.flags for one in (wrong, right, alone)] == [False, False, True]
+    assert wrong.words == right.words == tuple((place, place + 1) for place in range(len(text)))
+    assert alone.marked() == f"[{text}]"
 
 
 @pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textmover.experiments.papers.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
 from textmover.files import check_output, write_output
@@ -59,7 +59,10 @@ def run(options: argparse.Namespace) -> None:
             {
                 "centering": row.centering,
                 "layer": row.layer,
-                **{name: _record(one) for name, one in estimates(row).items()},
+                **{
+                    name: {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
+                    for name, one in estimates(row).items()
+                },
             }
             for row in found.rows
         ]
@@ -75,10 +78,6 @@ def run(options: argparse.Namespace) -> None:
             f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} (words that occur in more than "
             f"one: {found.words}).\nEncoder: {encoder}\n"
         )
-
-
-def _record(one: Estimate) -> dict[str, Any]:
-    return {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
 
 
 def _with_error(one: Estimate) -> str:

@@ -114,7 +114,9 @@ class MarkedDataModule(SourcesDataModule):
                 f"({len(kept)} of {len(training) + len(kept)} segments)"
             )
         if self.without:
-            (training, kept), left_out = without_files([training, kept], self.without, _pairs)
+            (training, kept), left_out = without_files(
+                [training, kept], self.without, lambda one: segment_pairs(as_segment(one))
+            )
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
         parts = {"training": training, HELD_BACK: kept}
@@ -133,10 +135,6 @@ class MarkedDataModule(SourcesDataModule):
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         return found
-
-
-def _pairs(segment: MarkedSegment) -> set[frozenset[str]]:
-    return segment_pairs(as_segment(segment))
 
 
 def split_marked(

@@ -140,7 +140,7 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
         else:
             parents = [key.rsplit(".", count)[0] for count in range(1, key.count(".") + 1)]
             # Under a mapping, or a setting that is off, there are keys that only the run itself can judge.
-            known = key in config or any(one in config and _open(config[one]) for one in parents)
+            known = key in config or any(isinstance(config.get(one, ""), dict | None) for one in parents)
             close = difflib.get_close_matches(key, list(config), n=1)
         if not known:
             way = f"did you mean {close[0]}?" if close else "write keys as `train.py fit --print_config` does."
@@ -155,10 +155,6 @@ def _judging(key: str) -> bool:
     while path[:1] == ["init_args"] or (path[:1] == ["sources"] and len(path) > 1):
         path = path[1:] if path[0] == "init_args" else path[2:]
     return not path or path[0] in JUDGING
-
-
-def _open(value: Any) -> bool:
-    return value is None or isinstance(value, dict)
 
 
 def _entry(key: str, value: Any) -> Range | Choices:

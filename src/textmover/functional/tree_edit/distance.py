@@ -169,7 +169,7 @@ def tree_edit_distances(
     """
     batch = len(first)
     changes = list(change)
-    deletes, inserts = (_for_each(one, batch) for one in (delete, insert))
+    deletes, inserts = ([one] * batch if isinstance(one, int | float) else list(one) for one in (delete, insert))
     given = {"first": batch, "second": len(second), "change": len(changes), "delete": len(deletes)}
     given["insert"] = len(inserts)
     if len(set(given.values())) > 1:
@@ -258,11 +258,6 @@ def _check_values(change: np.ndarray, delete: np.ndarray, insert: np.ndarray) ->
             wrong |= np.isinf(costs)
         if wrong.any():
             raise InputError(f"Expected `{name}` to be costs from 0 up, but got {costs[wrong][0]}.")
-
-
-def _for_each(cost: Costs, batch: int) -> list[Any]:
-    """One cost, or array of costs, to a pair."""
-    return [cost] * batch if isinstance(cost, int | float) else list(cost)
 
 
 def _no_tree(name: str, *heads: np.ndarray) -> InputError:

@@ -11,7 +11,7 @@ from textmover.files import atomic_file
 from textmover.markdown import one_line
 from textmover.report.errors.records import ErrorCount, MarkedLine, span_record, text_record
 from textmover.report.errors.text import print_marked
-from textmover.report.explanation.output import Target
+from textmover.report.explanation.output import Target, as_unicode
 from textmover.types import InputError
 
 FORMATS = ("text", "jsonl", "tsv", "html")
@@ -55,11 +55,11 @@ def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[
             stream.write(render_marked(counted(), count))
         elif target.format == "jsonl":
             for one in counted():
-                stream.write(_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
+                stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
         else:
             stream.write("\t".join((*columns, *COLUMNS)) + "\n")
             for one in counted():
-                stream.writelines(_unicode("\t".join(row)) + "\n" for row in _rows(one))
+                stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
     return count
 
 
@@ -69,8 +69,3 @@ def _rows(one: MarkedLine) -> Iterator[list[str]]:
         record = {"line": one.line or 1, **span_record(one.found.text, span)}
         record["words"] = record.pop("text")
         yield [one_line(str(cell)) for cell in (*one.kept.values(), *(record[name] for name in COLUMNS))]
-
-
-def _unicode(text: str) -> str:
-    """The text without half surrogate pairs, which are not characters of UTF-8."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -18,7 +18,7 @@ BEGINNING = 60
 """Characters of an error that the list below its text repeats."""
 
 OTHER_FLAGS = {
-    "empty": "a text has no words",
+    "empty": "one side has no words, so that all words of the other are errors",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }
 """Descriptions of flags that differ from those of scores."""
@@ -59,13 +59,12 @@ def _view(one: MarkedLine) -> Mapping[str, Any]:
         "line": one.line,
         "pieces": shown_pieces(found),
         "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
-        "flags": [_note(flag) for flag in found.flags if flag != "empty" or found.text.strip()],
+        "flags": [
+            OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
+            for flag in found.flags
+            if flag != "empty" or found.text.strip()
+        ],
     }
-
-
-def _note(flag: str) -> str:
-    """Sentence about a flag, whose marks mean as little as its score would."""
-    return OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
 
 
 def _visible(part: str) -> str:

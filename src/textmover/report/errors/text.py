@@ -46,6 +46,7 @@ def marked_lines(found: TextErrors, width: int, encoding: str = "utf-8") -> Iter
     """
     if not found.text.strip():
         yield Text(EMPTY, "dim")
+        yield from (Text(text, STYLES[one.severity]) for one in found.spans for text in ("^", one.label))
         return
     width = max(width, NARROWEST)
     marked: dict[int, list[ErrorSpan]] = {}
@@ -82,24 +83,26 @@ def print_marked(found: TextErrors, margin: str = "", stream: IO[str] | None = N
 def _underlined(
     line: Sequence[_Cell], marked: Mapping[int, Sequence[ErrorSpan]], told: set[ErrorSpan], width: int
 ) -> list[Text]:
-    """A line, its underlines, and below them the labels of the errors that have not been ``told``."""
+    """A line, its underlines, gaps where a wrong word begins, and the labels of errors that have not been ``told``."""
     words: list[tuple[str, str]] = []
-    marks: list[tuple[str, str]] = []
+    marks: tuple[list[tuple[str, str]], ...] = ([], [])
     labels: list[Text] = []
     column = 0
     for cell in line:
         here = list(dict.fromkeys(one for place in range(cell.first, cell.end) for one in marked.get(place, ())))
-        words.append((cell.shown, next((STYLES[one.severity] for one in here if not one.missing), "")))
+        wrong, gap = (next((one for one in here if one.missing == missing), None) for missing in (False, True))
+        words.append((cell.shown, STYLES[wrong.severity] if wrong else ""))
         wide = 1 if not cell.shown else cell.width  # the place behind the last word has room for a mark
-        mark = "" if not here else "^" if here[-1].missing else "~" * wide
-        marks.append((mark[:wide].ljust(cell.width), STYLES[here[-1].severity] if here else ""))
+        for row, marking in zip(marks, (wrong or gap, gap if wrong else None), strict=True):
+            mark = "" if marking is None else "^" if marking.missing else "~" * wide
+            row.append((mark[:wide].ljust(cell.width), STYLES[marking.severity] if marking else ""))
         for one in here:
             if one not in told:
                 told.add(one)
                 _place(labels, max(0, min(column, width - len(one.label))), one)
         column += cell.width
-    written, below = _joined(words), _joined(marks)
-    return [written, *([below] if below else []), *labels]
+    written, *below = map(_joined, (words, *marks))
+    return [written, *filter(None, below), *labels]
 
 
 def _joined(parts: Sequence[tuple[str, str]]) -> Text:

@@ -86,7 +86,9 @@ def print_marked(console: Console, sets: Sequence[MarkedSet], *, signatures: boo
 
 
 def _sections(one: MarkedSet) -> list[Section]:
-    ranked = sorted(one.agreements, key=lambda name: _descending(one.agreements[name].figures[one.main].estimate))
+    ranked = sorted(
+        one.agreements, key=lambda name: -np.nan_to_num(one.agreements[name].figures[one.main].estimate, nan=-np.inf)
+    )
     signatures = [(name, one.signatures[name]) for name in ranked if one.signatures.get(name)]
     sections = [Section(one.name, _summary(one, ranked), _remarks(one), signatures)]
     first = one.agreements[ranked[0]]
@@ -105,10 +107,6 @@ def _sections(one: MarkedSet) -> list[Section]:
         }
         sections.append(Section(f"{one.name} · by kind", _long_table("kind", ("recall", "precision"), cells)))
     return sections
-
-
-def _descending(value: float) -> float:
-    return math.inf if math.isnan(value) else -value
 
 
 def _summary(one: MarkedSet, ranked: Sequence[str]) -> Table:

@@ -85,19 +85,19 @@ def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several:
                 sys.stdout.write(f"{'' if place == 0 else chr(10)}line        {one.line}\n")
             print_explanation(one.found)
         if written is not None:
-            stream.write(_unicode(written.getvalue()))
+            stream.write(as_unicode(written.getvalue()))
         stream.flush()
 
 
-def _unicode(text: str) -> str:
-    """The text without half surrogate pairs, which are not characters of UTF-8."""
+def as_unicode(text: str) -> str:
+    """Return the text without half surrogate pairs, which are not characters of UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _write_json(stream: IO[str], explained: Iterable[ExplainedLine], *, listed: bool) -> None:
     for place, one in enumerate(explained):
         line = {} if one.line is None else {"line": one.line}
-        text = _unicode(json.dumps({**line, **one.found.to_dict()}, ensure_ascii=False))
+        text = as_unicode(json.dumps({**line, **one.found.to_dict()}, ensure_ascii=False))
         stream.write(("[\n" if place == 0 else ",\n") + text if listed else f"{text}\n")
         stream.flush()
     if listed:

@@ -14,7 +14,8 @@ from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_c
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import copied_sources
-from textmover.scoring.errors.spans import error_spans
+from textmover.readers.error_spans.text_words import APOSTROPHES
+from textmover.scoring.errors.spans import error_spans, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,
@@ -22,6 +23,7 @@ from textmover.types import (
     SegmentMetric,
     Signature,
     SourcedReferences,
+    SpecialToken,
     TextErrors,
     TokenEmbeddings,
     compared_texts,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WARNINGS = {
-    "empty": "had no words, so that no error can be marked",
+    "empty": "had no words on one side, so that all words of the other are errors",
     "truncated": "had more words than the encoder reads: errors behind the cut are not seen",
 }
 """Meanings of flags that differ from those for scores."""
@@ -155,10 +157,15 @@ def _marked(
 
 
 def _read(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> list[_Odds]:
-    """Log-odds of the errors of each hypothesis of a batch; those of no ordinary token are minus infinity."""
+    """Log-odds of the errors of each hypothesis of a batch; those of no ordinary token are minus infinity.
+
+    A hypothesis without words lacks all of the other text.
+    """
     logits: ErrorLogits = error_logits(metric, hypotheses, others)
     wrong = logits.wrong.masked_fill(~logits.present, -np.inf).double().cpu().numpy()
     missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
+    words = others.mask & (others.special == SpecialToken.NONE)
+    missing[(~logits.present.any(dim=1) & words.any(dim=1)).cpu().numpy(), 0] = np.inf
     severity = None if logits.severity is None else logits.severity.softmax(dim=2).double().cpu().numpy()
     lengths = hypotheses.mask.sum(dim=1).tolist()
     return [
@@ -174,16 +181,23 @@ def _probability(odds: np.ndarray) -> np.ndarray:
 def _errors(
     text: str, words: TokenWords, odds: _Odds, thresholds: tuple[float, float], flags: tuple[str, ...]
 ) -> TextErrors:
-    """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text."""
+    """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text.
+
+    An apostrophe is as wrong as the less wrong one of the parts beside it, so that a word like "don't" is one error.
+    """
     places = [place for place, span in enumerate(words.spans) if span is not None]
-    spans = tuple(span for span in words.spans if span is not None)
+    spans, numbers = whole_words(text, [span for span in words.spans if span is not None])
     if not places:
-        return TextErrors(text, (), flags=tuple(sorted({*flags, "empty"})))
-    of_token, number = words.of_token, {word: row for row, word in enumerate(places)}
+        chances = np.zeros(0), _probability(odds.missing[:1])
+        return TextErrors(text, error_spans((), *chances, thresholds), (), *chances, tuple(sorted({*flags, "empty"})))
+    of_token, number = words.of_token, dict(zip(places, numbers, strict=True))
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
     owners = np.array([number[of_token[token]] for token in tokens])
     wrong = np.full(len(spans), -np.inf)
     np.maximum.at(wrong, owners, odds.wrong[tokens])
+    for place, (start, end) in enumerate(spans[1:-1], start=1):
+        if text[start:end] in APOSTROPHES and spans[place - 1][1] == start and spans[place + 1][0] == end:
+            wrong[place] = max(wrong[place], min(wrong[place - 1], wrong[place + 1]))
     firsts = np.searchsorted(owners, np.arange(len(spans)))
     missing = np.append(odds.missing[np.array(tokens)[firsts]], odds.missing[tokens[-1] + 1])
     severities = None

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from textmover.readers.error_spans.text_words import APOSTROPHES, text_words
 from textmover.types import SEVERITIES, ErrorSpan, Severity
+
+Places = tuple[tuple[int, int], ...]
 
 MASS = {"minor": 1.0, "major": 3.0}
 """Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
@@ -14,6 +17,26 @@ MASS = {"minor": 1.0, "major": 3.0}
 
 LIKELY = 0.5
 """Probability from which missing words are a major error; below they are a minor one."""
+
+
+def whole_words(text: str, parts: Sequence[tuple[int, int]]) -> tuple[Places, list[int]]:
+    """Join parts that touch within a word of :func:`text_words`, but apostrophes; return words, and that of each part.
+
+    Example:
+        >>> whole_words("1,200 don't", [(0, 1), (1, 2), (2, 5), (6, 9), (9, 10), (10, 11)])
+        (((0, 5), (6, 9), (9, 10), (10, 11)), [0, 0, 0, 1, 2, 3])
+    """
+    starts = {place: start for start, end in text_words(text) for place in range(start, end)}
+    found, numbers = [(-1, -1)], []
+    for start, end in parts:
+        first, last = found[-1]
+        apart = last != start or starts.get(start, start) != starts.get(first)
+        if apart or {text[first:last], text[start:end]} & set(APOSTROPHES):
+            found.append((start, end))
+        else:
+            found[-1] = first, end
+        numbers.append(len(found) - 2)
+    return tuple(found[1:]), numbers
 
 
 def error_spans(

@@ -36,14 +36,14 @@ def _marked(text: str, references: Sequence[str]) -> TextErrors:
     spans = text_words(text)
     words = [text[start:end] for start, end in spans]
     pairs = [[one[start:end] for start, end in text_words(one)] for one in references]
-    matched = max((difflib.SequenceMatcher(None, one, words, False) for one in pairs), key=_ratio, default=None)
+    matched = max(
+        (difflib.SequenceMatcher(None, one, words, False) for one in pairs),
+        key=difflib.SequenceMatcher.ratio,
+        default=None,
+    )
     wrong, missing = np.zeros(len(words)), np.zeros(len(words) + 1)
     for tag, first, last, start, end in matched.get_opcodes() if matched else ():
         if tag != "equal":
             wrong[start:end] = 1
             missing[start] = max(missing[start], last - first > end - start)
     return TextErrors(text, error_spans(spans, wrong, missing, (0.5, 0.5)), spans, wrong, missing)
-
-
-def _ratio(matched: difflib.SequenceMatcher[str]) -> float:
-    return matched.ratio()
