@@ -115,3 +115,7 @@ def test_bad_input():
         metric.update(found[:1], gold)
     with pytest.raises(InputError, match="within the 14 characters of text 0"):
         metric.update([[ErrorSpan(0, 99)]], gold[:1])
+    for spans, places in {((3, 5), (0, 4)): "0 to 4 and 3 to 5", ((2, 2), (2, 2)): "2 to 2 and 2 to 2"}.items():
+        with pytest.raises(InputError, match=f"do not overlap in text 1 .counted from 0., but got {places}: merge"):
+            metric.update([found[0], [ErrorSpan(*one) for one in spans]], gold)
+    metric.update([[ErrorSpan(0, 2), ErrorSpan(2, 2), ErrorSpan(2, 3)], []], gold)  # they touch

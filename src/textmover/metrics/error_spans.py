@@ -63,7 +63,7 @@ class ErrorSpanAgreement(Metric):
             gold: Errors that people marked in the same texts.
 
         Raises:
-            InputError: If the texts differ, or a span ends behind its text.
+            InputError: If the texts differ, a span ends behind its text, or found spans overlap or share a gap.
         """
         check_pairs(gold, found)
         errors = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]])
         found: Errors of the same texts.
 
     Raises:
-        InputError: If the numbers of texts differ or a span ends behind its text.
+        InputError: If the numbers of texts differ, a span ends behind its text, or found spans overlap.
 
     Reference: Blain et al. (2023), Findings of the WMT 2023 Shared Task on Quality Estimation, and its scoring script
     (task 2).
@@ -68,7 +69,7 @@ def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]])
 
 
 def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> None:
-    """Make sure that found errors are those of the judged texts."""
+    """Make sure that found errors are those of the judged texts, and neither overlap nor share a gap."""
     if len(gold) != len(found):
         raise InputError(
             f"Expected the errors of {plural(len(gold), 'text')}, but got those of {len(found)}: mark the same texts "
@@ -85,6 +86,12 @@ def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpa
                 raise InputError(
                     f"Expected spans within the {plural(len(one.hypothesis), 'character')} of text {place} (counted "
                     f"from 0), but got one up to {span.end}: count characters of the text as given."
+                )
+        for first, second in itertools.pairwise(sorted(other, key=lambda span: (span.start, span.end))):
+            if second.start < first.end or (second.start, second.end) == (first.start, first.end):
+                raise InputError(
+                    f"Expected found spans that do not overlap in text {place} (counted from 0), but got {first.start} "
+                    f"to {first.end} and {second.start} to {second.end}: merge them or leave one out."
                 )
 
 
