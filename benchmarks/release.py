@@ -12,6 +12,8 @@ other processors and versions of PyTorch round otherwise, so that trained weight
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,17 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
     adapter = AdapterConfig(spec["rank"]) if "rank" in spec else None
     save_checkpoint(metric, folder, card="", overwrite=True, adapter=adapter)
     if "head" in spec:
-        put_head(Path(spec["head"]), folder)
+        put_head(trained_head(spec, folder), folder)
+
+
+def trained_head(spec: dict[str, Any], folder: Path) -> Path:
+    """Folder of the metric whose head marks errors; trained on the one in ``folder`` where it is missing."""
+    trained = harness.ROOT / spec["head"]
+    if not (trained / WEIGHTS).is_file():
+        metric = ["--model.init_args.metric", str(folder.resolve()), "--export", str(trained)]
+        command = [sys.executable, "train.py", "fit", "--config", spec["head_recipe"], *metric]
+        subprocess.run(command, cwd=harness.ROOT, check=True)
+    return trained
 
 
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:

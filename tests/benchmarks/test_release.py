@@ -79,3 +79,16 @@ def test_a_head_is_put_into_a_metric_whose_scores_stay(load_script, tiny_encoder
     after = Scorer.from_pretrained(tmp_path / "released")
     assert after.score(*texts).scores.tolist() == before
     assert [span.end for one in after.errors(*texts) for span in one if not span.missing] == [11, 10]
+
+
+def test_a_missing_head_is_trained_on_the_new_metric_and_an_existing_one_is_kept(scripts, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(scripts["release"].subprocess, "run", lambda command, **_: calls.append(command))
+    spec = {"head": str(tmp_path / "trained"), "head_recipe": "configs/errors.yaml"}
+    assert scripts["release"].trained_head(spec, tmp_path / "new") == tmp_path / "trained"
+    metric = ["--model.init_args.metric", str(tmp_path / "new"), "--export", str(tmp_path / "trained")]
+    assert [one[1:] for one in calls] == [["train.py", "fit", "--config", "configs/errors.yaml", *metric]]
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "model.safetensors").touch()
+    scripts["release"].trained_head(spec, tmp_path / "new")
+    assert len(calls) == 1

@@ -88,6 +88,7 @@ def test_lists_are_read_by_place():
         ([{"start": -1, "end": 2}], "but got -1 to 2"),
         ([{"start": 0, "end": 4}, {"start": 3, "end": 5}], "that do not overlap in line 2, but got 0 to 4 and 3 to 5"),
         ([{"start": 2, "end": 5}, {"start": 3, "end": 3}], "but got 2 to 5 and 3 to 3"),
+        ([{"start": 5, "end": 5}, {"start": 5, "end": 5}], "but got 5 to 5 and 5 to 5"),
         ([{"start": 2, "end": 5, "severity": "bad"}], "Expected one of the severities .* but got 'bad'"),
         ('[{"start": 2, "start": 3, "end": 5}]', "hold each key once"),
     ],

@@ -1,5 +1,7 @@
 """Scorer.errors: the same spans whatever stands around them, and clear refusals."""
 
+import itertools
+import random
 import re
 import unicodedata
 from dataclasses import replace
@@ -192,3 +194,41 @@ def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
     assert [len(one) > 0 for one in places] == [True, True, True, True, True, False]
     for one, other in zip(wanted, found, strict=True):
         assert one.word_probabilities == pytest.approx(other.word_probabilities, abs=1e-3)
+
+
+PIECES = (
+    "dog", "the", "Café", "na\u00efve", "e\u0301te\u0301", "1,200", "don't",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\u2764\ufe0f",
+    "我爱", "书", "\u0915\u094d\u0937", "a\u0323\u0302", "?!", "(x)", "\U0001f1e9\U0001f1ea", "\u0301",
+)  # fmt: skip
+
+
+def random_text(rng: random.Random) -> str:
+    """Pieces of several scripts with and without white space between them."""
+    return "".join(rng.choice(PIECES) + rng.choice((" ", "\t", "", "  ", "\n")) for _ in range(rng.randint(0, 8)))
+
+
+def named(found, form: str = "NFC") -> list[tuple[str, str]]:
+    """Words and severities of the errors in a normal form."""
+    return [(unicodedata.normalize(form, found.text[one.start : one.end]), one.severity) for one in found]
+
+
+def test_places_of_random_texts_are_right(scorer):
+    rng = random.Random(0)
+    texts, others = ([random_text(rng) for _ in range(60)] for _ in range(2))
+    found = scorer.errors(texts, others)
+    for text, one in zip(texts, found, strict=True):
+        assert one.text == text
+        assert all(0 <= start < end <= len(text) and not text[start:end].isspace() for start, end in one.words)
+        assert all(a <= b for a, b in itertools.pairwise(itertools.chain.from_iterable(one.words)))
+        assert all(a.end <= b.start and a != b for a, b in itertools.pairwise(one))
+        edges = {0, *itertools.chain.from_iterable(one.words)}
+        assert {place for span in one for place in (span.start, span.end)} <= edges
+    padded = scorer.errors([f"{one} \t\n" for one in texts], others)
+    shuffled = scorer.errors(texts[::-1], others[::-1])[::-1]
+    for one, behind, mates in zip(found, padded, shuffled, strict=True):
+        assert [(a.start, a.end, a.severity) for a in behind] == [(a.start, a.end, a.severity) for a in one]
+        assert [(a.start, a.end, a.severity) for a in mates] == [(a.start, a.end, a.severity) for a in one]
+    forms = [scorer.errors([unicodedata.normalize(form, one) for one in texts], others) for form in ("NFC", "NFD")]
+    for composed, decomposed in zip(*forms, strict=True):
+        assert named(composed) == named(decomposed)

@@ -116,7 +116,7 @@ def errors_of_list(value: object, text: str, place: str) -> tuple[tuple[ErrorSpa
             found.append(ErrorSpan(start, end, severity))
     found.sort(key=lambda span: (span.start, span.end))
     for first, second in itertools.pairwise(found):
-        if second.start < first.end:
+        if second.start < first.end or (second.start, second.end) == (first.start, first.end):
             raise InputError(
                 f"Expected spans that do not overlap in {place}, but got {first.start} to {first.end} and "
                 f"{second.start} to {second.end}: {WAY_OUT}."
