@@ -11,16 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import harness
 import numpy as np
+from matplotlib.figure import Figure
 
 from textmover import Scorer
 from textmover.data.error_spans import made_errors, with_references
 from textmover.meta_evaluation import judge_errors
+from textmover.meta_evaluation.error_spans.agreement import judged_probabilities
+from textmover.meta_evaluation.error_spans.calibration import cells_of, reliability
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
+from textmover.report.figures.panels import save_figure
 from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
 from textmover.types import MarkedSegment, TextErrors
 
@@ -155,6 +160,20 @@ def by_source(
     harness.print_table(["metric", *pairs], rows)
 
 
+def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]], path: Path) -> None:
+    """Draw the shares of words and gaps that are wrong over their probabilities, a curve for each metric."""
+    figure = Figure(figsize=(8, 3.6), layout="constrained")
+    for axes, place, title in zip(figure.subplots(1, 2), (0, 1), ("words", "gaps"), strict=True):
+        axes.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":")
+        for name, errors in marked.items():
+            judged = judged_probabilities(gold, errors)[place]
+            curve = reliability(cells_of(judged.probabilities, judged.wrong)[0], 20)
+            axes.plot(curve.probability, curve.wrong, marker="o", markersize=3, label=f"{name}: {curve.error:.3f}")
+        axes.set(title=title, xlabel="probability of an error", ylabel="share that people marked")
+        axes.legend(title="calibration error", fontsize="small")
+    save_figure(figure, path)
+
+
 def main() -> None:
     options = harness.parser(
         __doc__,
@@ -164,6 +183,7 @@ def main() -> None:
         sentences=500,
         seeds=[0, 1, 2],
         paraphrased=[0.0, 1.0],
+        picture=Path,
     ).parse_args()
     gold = tagged(options.most)
     pairs = list(dict.fromkeys(one.groups["lp"] for one in gold))
@@ -182,6 +202,8 @@ def main() -> None:
         if kind == "given":
             print("\n## MLQE-PE dev, Pearson of the negative MQM cost of the errors with direct assessments\n")
             harness.print_table(["metric", *own, "mean"], costs_and_people(kept, found))
+            if options.picture is not None:
+                picture(kept, {name: one for name, one in found.items() if name != NAME}, options.picture)
     if options.source_metrics:
         by_source(gold, options.source_metrics, pairs, headers)
     texts = list(dict.fromkeys(one.references[0] for one in gold if one.groups["lp"] in ENGLISH))
