@@ -23,7 +23,7 @@ def test_problems_are_printed_and_a_recipe_is_written(table, capsys, embedded):
     assert said.startswith("mine.csv: 150 rows, 149 to train on; ratings from 1 to 5, mean 2.99")
     assert "rating is not a number" in said
     assert "line 5 " in said
-    assert said.endswith("Recipe: mine_recipe.yaml. Train with it:\n  textmover train --config mine_recipe.yaml\n")
+    assert said.endswith("Recipe: mine_recipe.yaml. To train with it:\n  textmover train --config mine_recipe.yaml\n")
 
 
 def test_an_edited_recipe_is_kept_unless_it_is_to_be_replaced(table, capsys, embedded):

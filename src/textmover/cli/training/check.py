@@ -47,4 +47,4 @@ def run(options: argparse.Namespace) -> None:
         )
     with atomic_file(output) as stream:
         stream.write(found.recipe)
-    sys.stdout.write(f"\nRecipe: {output}. Train with it:\n  textmover train --config {shlex.quote(str(output))}\n")
+    sys.stdout.write(f"\nRecipe: {output}. To train with it:\n  textmover train --config {shlex.quote(str(output))}\n")

@@ -59,7 +59,7 @@ _KNOWN: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()
 
 
 def spellings(tokenizer: Any) -> Spelling | None:
-    """Return the spelling of a tokenizer's vocabulary, or ``None`` where white space is no part of tokens.
+    """Return the spelling of a tokenizer's vocabulary, or ``None`` where tokens hold no white space.
 
     So a word counts as kept behind a bracket, at the start of a text, and in Chinese with white space and without.
     """
