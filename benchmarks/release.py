@@ -69,8 +69,8 @@ def trained_head(spec: dict[str, Any], folder: Path) -> Path:
     """Folder of the metric whose head marks errors; trained on the one in ``folder`` where it is missing."""
     trained = harness.ROOT / spec["head"]
     if not (trained / WEIGHTS).is_file():
-        metric = ["--model.init_args.metric", str(folder.resolve()), "--export", str(trained)]
-        command = [sys.executable, "train.py", "fit", "--config", spec["head_recipe"], *metric]
+        options = [*spec.get("head_options", []), "--model.init_args.metric", str(folder.resolve())]
+        command = [sys.executable, "train.py", "fit", "--config", spec["head_recipe"], *options, "--export", str(trained)]
         subprocess.run(command, cwd=harness.ROOT, check=True)
     return trained
 

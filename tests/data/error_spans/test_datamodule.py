@@ -54,6 +54,15 @@ def test_rows_are_chosen_and_left_out(tagged, tmp_path):
     assert "Cat 7." not in [one.hypothesis for one in source.items]
 
 
+def test_at_most_so_many_rows_are_trained_on_the_same_each_time(tagged):
+    """They are chosen by a hash, after others are held back."""
+    whole, part = read([str(tagged)], held_back=0.3), read([str(tagged)], held_back=0.3, most=40)
+    assert part.parts["held-back"] == whole.parts["held-back"]
+    assert len(part.items) == 40
+    assert part.items == read([str(tagged)], held_back=0.3, most=40).items
+    assert {one.hypothesis for one in part.items} <= {one.hypothesis for one in whole.items}
+
+
 def test_bad_rows_are_refused_or_left_out(tagged, caplog):
     with tagged.open("a") as stream:
         stream.write("Cat.\tDog.\tCat !\tOK OK OK OK OK\tde-en\n")

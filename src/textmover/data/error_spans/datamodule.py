@@ -14,7 +14,7 @@ from textmover.data.error_spans.source import MarkedSource, as_segment
 from textmover.data.leakage import warn_of_shared
 from textmover.data.overlap import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source
-from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back, taken_by_hash
 from textmover.perturbations.clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.memory_tables import named_tables
@@ -51,6 +51,7 @@ class MarkedDataModule(SourcesDataModule):
         notice: What a reader of the results must know about these errors; printed with them and put on the card.
         unusable: Whether rows that cannot be used are refused, or left out and counted.
         joined: Share of the texts to train on that are 2 to 8 rows joined, so that long texts are learned too.
+        most: Rows to train on at most, chosen by a hash of their texts.
     """
 
     parse: Parse | None = None
@@ -76,6 +77,7 @@ class MarkedDataModule(SourcesDataModule):
         notice: str | None = None,
         unusable: Unusable = "refuse",
         joined: float = 0.0,
+        most: int | None = None,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
@@ -95,7 +97,7 @@ class MarkedDataModule(SourcesDataModule):
         self.where, self.validation_where = where or {}, validation_where or {}
         self.without, self.references = list(without or []), check_kinds(references)
         self.held_back, self.held_back_by, self.unusable = held_back, tuple(held_back_by), unusable
-        self.joined = check_share("joined", joined)
+        self.joined, self.most = check_share("joined", joined), most
 
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and draw the references."""
@@ -119,6 +121,7 @@ class MarkedDataModule(SourcesDataModule):
             )
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
+        training = taken_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: kept}
         self._check_sizes("segments", parts, "give more marked texts")
         shared = warn_of_shared(HELD_BACK, list(map(as_segment, training)), list(map(as_segment, kept)))
