@@ -70,7 +70,8 @@ def trained_head(spec: dict[str, Any], folder: Path) -> Path:
     trained = harness.ROOT / spec["head"]
     if not (trained / WEIGHTS).is_file():
         options = [*spec.get("head_options", []), "--model.init_args.metric", str(folder.resolve())]
-        command = [sys.executable, "train.py", "fit", "--config", spec["head_recipe"], *options, "--export", str(trained)]
+        options += ["--export", str(trained)]
+        command = [sys.executable, "train.py", "fit", "--config", spec["head_recipe"], *options]
         subprocess.run(command, cwd=harness.ROOT, check=True)
     return trained
 
