@@ -83,6 +83,7 @@ CASES = {
         -i h.txt empty.txt | Expected empty.txt to hold text, but it is empty
         -i gone.txt r.txt | gone.txt, but there is none
         -i h.txt | add a second file
+        -i capital.tsv | give a table with --data
         -i h.txt latin.txt | latin.txt to be UTF-8 … line 2
         -i capital.tsv r.txt | Expected one text a line, but capital.tsv is a table: give it with `--data`
         --data capital.tsv | Expected a column 'reference' in capital.tsv … did you mean 'Reference'?

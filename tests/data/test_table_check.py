@@ -99,7 +99,10 @@ def test_a_problem_is_found_with_its_place(problem):
 
 def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
-    assert [one.problem for one in found.findings] == ["several annotators", "held-back rows share their `topic`"]
+    assert [one.problem for one in found.findings] == [
+        "several annotators",
+        "held-back rows share their `topic` with training",
+    ]
     assert found.findings[1].training == "rows are held back by reference and topic"
     said = "the rows of `rows`: 240 rows, 120 to train on; ratings from 1.5 to 4.5, mean 3, after averaging"
     assert repr(found).startswith(said)
@@ -153,13 +156,13 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
             "too few references to hold some back",
             "not possible: no split",
-            ": rate texts with other references.",
+            ": rate texts with further references.",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "too few references to hold some back",
             "not possible: no split",
-            "several values of reference and topic in the rows of `rows`, to hold some back, but got too few: set `",
+            "more values of reference and topic in the rows of `rows`, to hold some back, but got too few: set `",
         ),
         ([{**row, "rating": ""} for row in clean_rows(2, 1)], "no rating", "the row is left out", "a row to train on"),
     ],

@@ -358,7 +358,7 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
             )
             findings.append(
                 Finding(
-                    f"held-back rows share {what}",
+                    f"held-back rows share {what} with training",
                     int(count.split()[0]),
                     f"{count} ratings, split by reference",
                     way_out,
@@ -374,6 +374,6 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: str | MemoryTabl
         refusal = f"Expected ratings that differ in {path}, but all are {ratings.pop():g}: set `score` to their column."
         return Finding("all ratings are equal", size, "", "not possible"), refusal
     alike = share_to_hold_back(segments) is None
-    way_out = "rate texts with other references" if alike else "set `groups` to another column"
-    refusal = f"Expected several values of {what} in {path}, to hold some back, but got too few: {way_out}."
+    way_out = "rate texts with further references" if alike else "set `groups` to another column"
+    refusal = f"Expected more values of {what} in {path}, to hold some back, but got too few: {way_out}."
     return Finding("too few references to hold some back", size, "", f"not possible: no split by {what}"), refusal

@@ -44,9 +44,10 @@ def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, .
     if options.input is None:
         return tuple(options.hypotheses or ()), tuple(options.references or ())
     if len(options.input) < 2 and options.sources is None:
-        raise InputError(
-            f"Expected hypotheses and references after -i, but got {options.input[0]} alone: add a second file."
-        )
+        from textmover.readers.tables import is_table
+
+        way_out = "give a table with --data" if is_table(options.input[0]) else "add a second file"
+        raise InputError(f"Expected hypotheses and references after -i, but got {options.input[0]} alone: {way_out}.")
     return (options.input[0],), tuple(options.input[1:])
 
 
