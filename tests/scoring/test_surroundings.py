@@ -189,6 +189,18 @@ def test_what_is_kept_inside_serves_outside(surrounded, tiny_encoder):
     np.testing.assert_allclose(scored(scorer)[0], expected[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("surrounding", ["autocast-bf16", "fewer-digits"])
+def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding, tiny_encoder, monkeypatch):
+    scorer, read = made("twmd", tiny_encoder, memory=EncoderMemory()), []
+    batch = scorer.metric.tokenize(CORPUS).to("cpu")
+    with SURROUNDINGS[surrounding](), torch.no_grad():
+        scorer.metric(batch, batch)
+    encode = scorer.metric.encoder.encode
+    monkeypatch.setattr(scorer.metric.encoder, "encode", lambda batch: (read.extend(batch.texts), encode(batch))[1])
+    scored(scorer)
+    assert set(HYPOTHESES[:3]) <= set(read)
+
+
 # --- other programs ---------------------------------------------------------------------------------------------------
 
 

@@ -131,6 +131,12 @@ def _products() -> tuple[str | None, list[str]]:
         return None, kinds
 
 
+def has_whole_products() -> bool:
+    """Return whether matrix products keep all digits of float32, as :func:`own_arithmetic` lets them."""
+    word, kinds = _products()
+    return word in (None, "highest") and {"ieee", "none"}.issuperset(kinds)
+
+
 def _choose(dtype: torch.dtype, word: str | None, kinds: list[str]) -> None:
     torch.set_default_dtype(dtype)
     if word is not None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.devices import has_whole_products
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES
 from textmover.modules.encoder.pretrained import load_model
 from textmover.modules.encoder.row_attention import EncoderGraph
@@ -205,7 +206,8 @@ class Encoder(nn.Module):
     @property
     def _scores(self) -> bool:
         """Return whether nothing is trained, and the arithmetic is that of the weights."""
-        return not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(self.device.type))
+        learns = self.training or torch.is_grad_enabled()
+        return not learns and not torch.is_autocast_enabled(self.device.type) and has_whole_products()
 
     def _wanted(self, states: list[Tensor]) -> list[Tensor]:
         """States of the layers that are read, among those computed."""
