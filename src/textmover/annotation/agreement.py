@@ -16,8 +16,8 @@ from textmover.meta_evaluation.agreement.annotators import (
     pairwise_agreement,
 )
 from textmover.meta_evaluation.error_spans.segment_sums import figures, segment_sums
-from textmover.readers.error_spans.text_words import text_words
 from textmover.types import MarkedSegment, TextErrors
+from textmover.types.text_words import text_words
 
 
 class Pair(NamedTuple):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textmover.readers.error_spans.text_words import text_words
 from textmover.readers.segments import told
 from textmover.types import SEVERITIES, ErrorSpan, InputError
+from textmover.types.text_words import text_words
 
 AGAIN = "load the page again"
 

@@ -20,12 +20,11 @@ from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
+from textmover.types.text_words import UNSPACED, goes_on
 
 Span = tuple[int, int]
 
 START, END = "[start]", "[end]"  # common names of special tokens, which encoders name differently
-IDEOGRAPHS = (("\u2e80", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"))
-"""Scripts without spaces between words, of which each token is a word of its own; kana is among the first."""
 
 
 class TokenWords(NamedTuple):
@@ -42,7 +41,7 @@ def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenW
 
 
 def words_of_texts(metric: MetricModel, batch: TokenBatch, texts: Sequence[str]) -> list[TokenWords]:
-    """Words of the tokens of texts: joined letters and digits; marks and ideographs are words of their own."""
+    """Words of the tokens of texts: joined letters and digits; any other token is one, as each of Chinese or Thai."""
     lengths = batch.lengths.tolist()
     if not isinstance(metric.tokenizer, Tokenizer):
         return [_static_words(metric, text, length) for text, length in zip(texts, lengths, strict=True)]
@@ -67,8 +66,8 @@ def _joined_words(text: str, places: Sequence[Sequence[int]], special: Sequence[
         else:
             while start < end and text[start].isspace():  # some tokens begin with the space before their word
                 start += 1
-            while end < len(text) and start < end and unicodedata.category(text[end])[0] == "M":
-                end += 1  # a mark over the last character, which tokenizers take off
+            while start < end < len(text) and goes_on(text, end):
+                end += 1  # a mark of the last character, which tokenizers take off
             last = spans[-1] if spans else None
             if last is not None and _joins(text, last, start):
                 start, end = last[0], max(last[1], end)
@@ -88,15 +87,13 @@ def _joins(text: str, word: Span, start: int) -> bool:
     if first == last:
         return True  # nothing but a mark of white space
     before, after = text[last - 1], text[start : start + 1]
-    return bool(after) and all(_is_letter(one) and not _is_ideograph(one) for one in (before, after))
+    return bool(after) and all(map(_joins_others, (before, after)))
 
 
-def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNM"
-
-
-def _is_ideograph(character: str) -> bool:
-    return any(low <= character <= high for low, high in IDEOGRAPHS)
+def _joins_others(character: str) -> bool:
+    """Return whether a character is part of longer words: a digit, or a letter or mark of a script with spaces."""
+    joins = unicodedata.category(character)[0] in "LNM"
+    return joins and (character.isdigit() or not UNSPACED.match(character))
 
 
 def _static_words(metric: MetricModel, text: str, length: int) -> TokenWords:

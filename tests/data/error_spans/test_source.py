@@ -9,9 +9,9 @@ import torch
 from textmover.data.error_spans import MarkedSource
 from textmover.presets import build_metric, preset_config
 from textmover.readers.error_spans.tagged_words import errors_of_tags
-from textmover.readers.error_spans.text_words import text_words
 from textmover.types import InputError, NoReferenceError, SpecialToken
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
+from textmover.types.text_words import text_words
 
 NAN = float("nan")
 

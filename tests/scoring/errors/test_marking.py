@@ -5,15 +5,20 @@ import random
 import re
 import unicodedata
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from textmover import MetricConfig, MetricModel, Scorer
+from textmover.explaining.words import words_of_texts
 from textmover.modules.errors.head import ErrorLogits
 from textmover.rome import RomeConfig, RomeMetric
 from textmover.scoring.errors import marking
+from textmover.scoring.errors.spans import whole_words
+from textmover.scoring.errors.word_overlap import word_overlap_errors
 from textmover.types import ErrorSpan, InputError
+from textmover.types.text_words import text_words
 
 PAIRS = [
     ("the small dog went to the street", "the small dog went to the house"),
@@ -204,7 +209,7 @@ def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
 PIECES = (
     "dog", "the", "Café", "na\u00efve", "e\u0301te\u0301", "1,200", "don't",
     "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\u2764\ufe0f",
-    "我爱", "书", "\u0915\u094d\u0937", "a\u0323\u0302", "?!", "(x)", "\U0001f1e9\U0001f1ea", "\u0301",
+    "我爱", "书", "น้ำส้ม", "ខ្ញុំ", "\u0915\u094d\u0937", "a\u0323\u0302", "?!", "(x)", "\U0001f1e9\U0001f1ea", "\u0301",
 )  # fmt: skip
 
 
@@ -216,6 +221,32 @@ def random_text(rng: random.Random) -> str:
 def named(found, form: str = "NFC") -> list[tuple[str, str]]:
     """Words and severities of the errors in a normal form."""
     return [(unicodedata.normalize(form, found.text[one.start : one.end]), one.severity) for one in found]
+
+
+THAI = "เขาดื่มน้ำส้มทุกวันก่อนไปทำงานที่โรงพยาบาล"
+
+
+def test_words_of_scripts_without_spaces_are_pieces_that_keep_letters_whole(scorer, monkeypatch):
+    """However an encoder cuts the text, pieces are joined only where one begins within a letter."""
+    rng, letters = random.Random(0), text_words(THAI)
+    ends = {end for _, end in letters}
+    for _ in range(50):
+        cuts = sorted(rng.sample(range(1, len(THAI)), rng.randint(1, 20)))
+        places = torch.tensor([list(itertools.pairwise([0, *cuts, len(THAI)]))])
+        monkeypatch.setattr(scorer.metric.tokenizer, "offsets", lambda texts, places=places: places)
+        lengths = torch.tensor([places.shape[1]])
+        batch = SimpleNamespace(lengths=lengths, special=torch.zeros(1, int(lengths)))
+        (found,) = words_of_texts(scorer.metric, batch, [THAI])
+        assert "".join(found.words) == THAI
+        assert [end for _, end in found.spans[:-1]] == sorted(ends & set(cuts))
+        assert whole_words(THAI, found.spans)[0] == found.spans
+
+
+def test_a_wrong_character_of_a_text_without_spaces_is_one_error():
+    (found,) = word_overlap_errors([THAI.replace("ส้ม", "ส้น")], [[THAI]])
+    assert found.marked() == THAI.replace("ส้ม", "ส้[น]")
+    (found,) = word_overlap_errors([THAI.replace("น้ำ", "น้า")], [[THAI]])
+    assert [found.text[one.start : one.end] for one in found] == ["น้า"]
 
 
 def test_places_of_random_texts_are_right(scorer):

@@ -14,8 +14,8 @@ from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import keyed_random
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.error_spans.text_words import text_words
 from textmover.types import InputError, MarkedSegment
+from textmover.types.text_words import text_words
 
 GIVEN, PARAPHRASE, OTHER = "given", "paraphrase", "other"
 """Kinds of references: the one of the row, that in other words, and the closest of another row."""

@@ -11,9 +11,9 @@ import torch
 
 from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import text_hash
-from textmover.readers.error_spans.text_words import text_words
 from textmover.types import Segment, SpecialToken, TokenBatch, compared_texts
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment
+from textmover.types.text_words import text_words
 from textmover.types.tokens import token_offsets
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
 
     A token is wrong where it shares a character with a wrong span. A gap is judged where a word begins behind it, or
     the last word ends before it: words are those that were tagged, or else those of
-    :func:`~textmover.readers.error_spans.text_words.text_words`. A span that touches no word is missing words.
+    :func:`~textmover.types.text_words.text_words`. A span that touches no word is missing words.
 
     Args:
         items: ``B`` texts with their errors.

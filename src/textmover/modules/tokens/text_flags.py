@@ -15,6 +15,7 @@ import numpy as np
 
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
+from textmover.types.text_words import SCRIPTS
 
 MOST = 0.1
 """Largest share of unknown tokens, or of letters in other scripts, of a text that is not flagged."""
@@ -54,39 +55,6 @@ MANY, PLENTY = 5, 50
 
 FALLBACK = "fallback"
 """Flag of segments in which a source stands in for missing references, or the other way round."""
-
-SCRIPTS = {
-    "Latin": r"A-Za-zÀ-ÖØ-öø-ʯ\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab64\ufb00-\ufb06"
-    r"\uff21-\uff3a\uff41-\uff5a",
-    "Greek": r"\u0370-\u03ff\u1f00-\u1fff",
-    "Cyrillic": r"\u0400-\u052f\u1c80-\u1c88\ua640-\ua69f",
-    "Hebrew": r"\u0590-\u05ff\ufb1d-\ufb4f",
-    "Arabic": r"\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
-    "Devanagari": r"\u0900-\u097f\ua8e0-\ua8ff",
-    "Armenian": r"\u0531-\u058f\ufb13-\ufb17",
-    "Bengali": r"\u0980-\u09ff",
-    "Gurmukhi": r"\u0a00-\u0a7f",
-    "Gujarati": r"\u0a80-\u0aff",
-    "Oriya": r"\u0b00-\u0b7f",
-    "Tamil": r"\u0b80-\u0bff",
-    "Telugu": r"\u0c00-\u0c7f",
-    "Kannada": r"\u0c80-\u0cff",
-    "Malayalam": r"\u0d00-\u0d7f",
-    "Sinhala": r"\u0d80-\u0dff",
-    "Thai": r"\u0e00-\u0e7f",
-    "Lao": r"\u0e80-\u0eff",
-    "Myanmar": r"\u1000-\u109f\ua9e0-\ua9fe\uaa60-\uaa7f",
-    "Georgian": r"\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f",
-    "Ethiopic": r"\u1200-\u139f\u2d80-\u2ddf\uab01-\uab2f",
-    "Khmer": r"\u1780-\u17ff",
-    "Hangul": r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
-    "Kana": r"\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
-    "Han": r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
-}
-"""Letters of each script, as ranges of a regular expression."""
-
-UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
-"""A letter of a script that puts no spaces between words."""
 
 WRITERS = {
     "Arabic": "ar fa ps sd ug ur",

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import load_tokenizer
-from textmover.modules.tokens.text_flags import UNSPACED, divides_words
+from textmover.modules.tokens.text_flags import divides_words
 from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
+from textmover.types.text_words import UNSPACED
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""

@@ -79,7 +79,6 @@ WARNINGS = {
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
-
 MULTILINGUAL = languages_of("multilingual-e5-small")
 """Languages that `textmover-multilingual` reads."""
 

@@ -14,7 +14,6 @@ from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_c
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import copied_sources
-from textmover.readers.error_spans.text_words import APOSTROPHES
 from textmover.scoring.errors.spans import error_spans, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
@@ -29,6 +28,7 @@ from textmover.types import (
     compared_texts,
     plural,
 )
+from textmover.types.text_words import APOSTROPHES
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.readers.error_spans.text_words import APOSTROPHES, text_words
 from textmover.types import SEVERITIES, ErrorSpan, Severity
+from textmover.types.text_words import APOSTROPHES, text_words
 
 Places = tuple[tuple[int, int], ...]
 
 MASS = {"minor": 1.0, "major": 3.0}
 """Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
-
 
 LIKELY = 0.5
 """Probability from which missing words are a major error; below they are a minor one."""

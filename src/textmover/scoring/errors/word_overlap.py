@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.readers.error_spans.text_words import text_words
 from textmover.scoring.errors.spans import error_spans
 from textmover.types import MarkedTexts, Signature, TextErrors
+from textmover.types.text_words import text_words
 
 NAME = "word-overlap"
 

@@ -1,0 +1,90 @@
+"""Words of a text that nobody has split, and scripts that put no spaces between them."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+
+SCRIPTS = {
+    "Latin": r"A-Za-zÀ-ÖØ-öø-ʯ\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab64\ufb00-\ufb06"
+    r"\uff21-\uff3a\uff41-\uff5a",
+    "Greek": r"\u0370-\u03ff\u1f00-\u1fff",
+    "Cyrillic": r"\u0400-\u052f\u1c80-\u1c88\ua640-\ua69f",
+    "Hebrew": r"\u0590-\u05ff\ufb1d-\ufb4f",
+    "Arabic": r"\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
+    "Devanagari": r"\u0900-\u097f\ua8e0-\ua8ff",
+    "Armenian": r"\u0531-\u058f\ufb13-\ufb17",
+    "Bengali": r"\u0980-\u09ff",
+    "Gurmukhi": r"\u0a00-\u0a7f",
+    "Gujarati": r"\u0a80-\u0aff",
+    "Oriya": r"\u0b00-\u0b7f",
+    "Tamil": r"\u0b80-\u0bff",
+    "Telugu": r"\u0c00-\u0c7f",
+    "Kannada": r"\u0c80-\u0cff",
+    "Malayalam": r"\u0d00-\u0d7f",
+    "Sinhala": r"\u0d80-\u0dff",
+    "Thai": r"\u0e00-\u0e7f",
+    "Lao": r"\u0e80-\u0eff",
+    "Myanmar": r"\u1000-\u109f\ua9e0-\ua9fe\uaa60-\uaa7f",
+    "Georgian": r"\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f",
+    "Ethiopic": r"\u1200-\u139f\u2d80-\u2ddf\uab01-\uab2f",
+    "Khmer": r"\u1780-\u17ff",
+    "Hangul": r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7af",
+    "Kana": r"\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+    "Han": r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+}
+"""Letters of each script, as ranges of a regular expression."""
+
+UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
+"""A letter of a script that puts no spaces between words."""
+
+APOSTROPHES = ("'", "’")
+
+ENDINGS = "\u0e33\u0eb3\uff9e\uff9f"
+"""Letters that Unicode joins to the one before them as it does marks: am in Thai and Lao, marks of half width."""
+
+STACKERS = "\u1039\u17d2"
+"""Marks that write the next letter below the last: of Myanmar and Khmer."""
+
+CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|[cxjtmsz](?:m|sc?|zx?)*")
+"""A word, or another character with its marks and what a zero-width joiner ties to it, by the classes of characters."""
+
+
+def text_words(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first character of each word and that behind its last.
+
+    A word is a run of letters, digits and their marks, with the hyphens, apostrophes, points and commas inside it, and
+    with colons and slashes between digits. Any other character but white space is a word of its own, as is each letter
+    of a script without spaces, with its marks.
+
+    Example:
+        >>> text = "It's 1,000 € at 12:30. 我爱น้ำ"
+        >>> [text[start:stop] for start, stop in text_words(text)]
+        ["It's", '1,000', '€', 'at', '12:30', '.', '我', '爱', 'น้ำ']
+    """
+    return tuple(found.span() for found in CLASSES.finditer("".join(map(_class, text))))
+
+
+def goes_on(text: str, place: int) -> bool:
+    """Return whether a character belongs to the one before it, as a mark or as a letter below it."""
+    one, last = _class(text[place]), _class(text[place - 1])
+    return one in ("m", "s") or (one == "c" and last == "s")
+
+
+@functools.cache
+def _class(character: str) -> str:
+    category = unicodedata.category(character)
+    if character.isspace():
+        return " "
+    if character in (*APOSTROPHES, *"-‐‑.,"):
+        return "j"
+    if character in ":/":
+        return "t"
+    if category.startswith("M") or character in ENDINGS:
+        return "s" if character in STACKERS else "m"
+    if category in ("Cf", "Nd"):
+        return "z" if category == "Cf" else "d"
+    if category[0] in "LN" or category == "Pc":
+        return "c" if UNSPACED.match(character) else "w"
+    return "x"
