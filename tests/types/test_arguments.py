@@ -52,6 +52,7 @@ class Thing(Base):
         ("share", np.float32(0.5), 0.5),
         ("number", np.int64(3), 3),
         ("size", {"width": 3, "names": ["a", "b"]}, Size(3, ("a", "b"))),
+        ("size", Size(np.int64(3), ["a"]), Size(3, ("a",))),
         ("several", {"x": {"width": 2}, "y": Size(4)}, {"x": Size(2), "y": Size(4)}),
         ("several", None, None),
         ("values", [1, 2.5], [1, 2.5]),

@@ -13,7 +13,7 @@ import torch
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
 from textmover.data.overlap import PairFile, normalised_pair, without_files
-from textmover.data.sources import Batch, Source, Tokenize
+from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import read_rows
@@ -139,8 +139,7 @@ class LabelsDataModule(SourcesDataModule):
         self.columns = filled_columns(task, columns, (where, validation_where))
         if self.columns.label is None:
             raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
-        if most is not None and most < 3:
-            raise InputError(f"Expected `most` to be at least 3, but got {most}: give more items, or leave it out.")
+        check_least(3, most=3 if most is None else most)
         self.validation_files = list(validation or [])
         self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
         self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])

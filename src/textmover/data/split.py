@@ -19,7 +19,6 @@ Item = TypeVar("Item")
 HELD_BACK_SHARE = 0.15
 """Default share of the references to hold back."""
 
-
 BY_REFERENCE = ("reference",)
 """Default of the things that may not stand on both sides of a split."""
 

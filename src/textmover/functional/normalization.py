@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from textmover.types import check_share
+
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:
     r"""Weighted harmonic mean :math:`F_\alpha = PR/(\alpha P + (1-\alpha)R)`, 0 where the denominator is not positive.
@@ -30,8 +32,7 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: 
     Reference:
         van Rijsbergen 1979; Lo 2019 (YiSi) with alpha = 0.7.
     """
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"Expected `alpha` to be between 0 and 1, but got {alpha}.")
+    check_share("alpha", alpha)
     total = alpha * precision + (1 - alpha) * recall
     nothing = total <= 0  # false for NaN, which stays one
     return torch.where(nothing, 0.0, precision * recall / torch.where(nothing, 1.0, total))

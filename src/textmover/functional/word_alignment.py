@@ -15,7 +15,7 @@ from torch import Tensor
 
 from textmover.functional._arguments import check_problem
 from textmover.functional.exact import PartialResult, per_mass
-from textmover.types import InputError, check_choice
+from textmover.types import check_choice, check_share
 from textmover.types.bounds import Penalty, Position
 
 CODE_GAMMA = 0.07
@@ -109,8 +109,7 @@ def aligned_distances(
     Reference: Rony et al. 2022 (RoMe), Eq. 4 and section "Soft-penalization", and its code.
     """
     check_choice("penalty", penalty, get_args(Penalty))
-    if not 0 <= threshold <= 1:
-        raise InputError(f"Expected `threshold` to be between 0 and 1, but got {threshold}.")
+    check_share("threshold", threshold)
     near = similarity
     if penalty != "none":
         i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)

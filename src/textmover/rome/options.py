@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import get_args
 
-from textmover.types import InputError, check_choice, check_whole
+from textmover.types import InputError, check_choice, check_share, check_whole
 from textmover.types.bounds import Penalty, Position
 
 DEFAULT_PARSER = "textmover-parser"
@@ -42,8 +42,7 @@ class SemanticConfig:
         """Check the fields."""
         check_choice("position", self.position, get_args(Position))
         check_choice("penalty", self.penalty, get_args(Penalty))
-        if not 0 <= self.threshold <= 1:
-            raise InputError(f"Expected `threshold` to be between 0 and 1, but got {self.threshold}.")
+        check_share("threshold", self.threshold)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -19,7 +19,6 @@ logger = logging.getLogger(__name__)
 GIVEN = ("reader.", "acceptability.", "others.")
 """Beginnings of the names of weights that come from elsewhere and are named, not stored."""
 
-
 PARTS = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
 """Entries of the signature that say where values of features lie."""
 

@@ -25,7 +25,7 @@ from textmover.terminal import console
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.reports.agreement import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
-from textmover.types import InputError, Segment, SegmentMetric
+from textmover.types import InputError, Segment, SegmentMetric, check_share
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,7 @@ class ExportOptions:
     untrained_share: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.untrained_share <= 1:
-            raise InputError(f"Expected `untrained_share` to be between 0 and 1, but got {self.untrained_share}.")
+        check_share("untrained_share", self.untrained_share)
 
 
 def check_base(metric: SegmentMetric, options: ExportOptions) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.types import InputError, check_choice
+from textmover.types import InputError, check_choice, check_share
 
 Schedule = Literal["linear", "cosine", "constant"]
 
@@ -49,9 +49,7 @@ class OptimizerConfig:
             if not 0 <= value < 1:
                 raise InputError(f"Expected `{name}` to be at least 0 and below 1, but got {value}.")
         for name in ("warmup", "final", "thaw"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise InputError(f"Expected `{name}` to be between 0 and 1, but got {value}.")
+            check_share(name, getattr(self, name))
         if not 0 < self.layer_decay <= 1:
             raise InputError(
                 f"Expected `layer_decay` to be above 0 and at most 1, but got {self.layer_decay}: to keep lower "

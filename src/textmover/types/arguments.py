@@ -10,7 +10,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Union
 
@@ -111,7 +111,7 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
     elif origin in (dict, Mapping) and isinstance(value, Mapping):
         one = inner[1] if inner else Any
         return {key: _fitted(item, one, f"{name}[{key!r}]") for key, item in value.items()}
-    elif is_dataclass(origin) and isinstance(value, Mapping):
+    elif is_dataclass(origin) and isinstance(value, (Mapping, origin)):
         return _dataclass(value, origin, name)
     else:
         fits = not isinstance(origin, type) or isinstance(value, origin)
@@ -131,7 +131,9 @@ def _fitted_any(value: Any, choices: Sequence[Any], name: str, hint: Any) -> Any
     raise _misfit(value, hint, name)
 
 
-def _dataclass(value: Mapping[str, Any], kind: Any, name: str) -> Any:
+def _dataclass(value: Any, kind: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        kind, value = type(value), {one.name: getattr(value, one.name) for one in fields(value) if one.init}
     known = inspect.signature(kind).parameters
     unknown = [str(key) for key in value if key not in known]
     if unknown:

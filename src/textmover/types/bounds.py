@@ -116,6 +116,13 @@ def check_whole(
         )
 
 
+def check_share(name: str, value: float) -> float:
+    """Return a share of a whole; raise an :class:`InputError` unless it is between 0 and 1."""
+    if not 0 <= value <= 1:
+        raise InputError(f"Expected `{name}` to be between 0 and 1, but got {value}.")
+    return value
+
+
 def check_choice(name: str, value: object, choices: Collection[object]) -> None:
     """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
     if value not in choices:

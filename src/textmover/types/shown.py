@@ -13,7 +13,6 @@ MOST_ROWS = 12
 LONGEST_CELL = 60
 """Characters of a cell that are shown."""
 
-
 T = TypeVar("T")
 
 

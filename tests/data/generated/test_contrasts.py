@@ -84,6 +84,8 @@ def test_a_text_with_nothing_to_make_wrong_is_left_out():
         ({"least": {"rating": 1.0}}, "rating"),
         ({"where": {"part": ["test"]}}, "whose 'part' is 'test'"),
         ({"most": 1}, "Expected rewordings for at least 3 segments"),
+        ({"most": -3}, "Expected `most` to be a whole number from 1 to 1,000,000,000, but got -3"),
+        ({"most": "x"}, r"Expected `pairs\[0\]\.most` to be int, but got 'x'"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(table, options, sentence):

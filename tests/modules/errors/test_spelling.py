@@ -5,7 +5,7 @@ import torch
 
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
 from textmover.modules.errors.head import ErrorHead
-from textmover.modules.errors.spelling import spellings
+from textmover.modules.errors.spelling import compared_units, spellings
 from textmover.types import TokenEmbeddings
 
 PIECES = (
@@ -112,3 +112,19 @@ def test_texts_with_spaces_keep_their_evidence_to_the_bit_beside_others():
         length = by_itself.tokens.shape[1]
         torch.testing.assert_close(mixed.tokens[row, :length], by_itself.tokens[0], atol=1e-6, rtol=0)
         assert marks(mixed, row) == marks(by_itself)
+
+
+def test_units_are_characters_where_neither_text_has_spaces_and_tokens_elsewhere():
+    """Each side has its own number of units; special tokens are one, and tokens are alike in either case."""
+    hypotheses, others = batch("\u2581他|在南京", "\u2581the|\u2581dog"), batch("他在|北京", "\u2581the|\u2581cat")
+    found = compared_units(others, hypotheses, SPELLING)
+    assert [one.tolist() for one in found.lengths] == [[6, 4], [6, 4]]
+    assert found.starts.tolist() == [[0, 1, 2, 5, 6], [0, 1, 2, 3, 4]]
+    assert found.before.tolist() == [[0, 1, 3, 5, 6], [0, 1, 2, 3, 4]]
+    by_tokens = compared_units(others, hypotheses, None)
+    assert (by_tokens.starts, by_tokens.before) == (None, None)
+    assert [one.tolist() for one in by_tokens.lengths] == [[4, 4], [4, 4]]
+    assert torch.equal(by_tokens.same, by_tokens.tokens)
+    kept = torch.tensor([[True, True, False, True]] * 2)
+    assert found.alike(kept)[0].nonzero().tolist() == [[0, 0], [1, 1], [3, 3]], "a kept character is in either piece"
+    assert torch.equal(by_tokens.alike(kept), by_tokens.tokens)

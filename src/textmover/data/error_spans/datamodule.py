@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
-from textmover.data.error_spans.joining import check_share, joined_segments
+from textmover.data.error_spans.joining import joined_segments
 from textmover.data.error_spans.references import KIND, check_kinds, with_references
 from textmover.data.error_spans.source import MarkedSource, as_segment
 from textmover.data.leakage import warn_of_shared
@@ -18,7 +18,7 @@ from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back,
 from textmover.perturbations.clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.memory_tables import named_tables
-from textmover.types import InputError, MarkedSegment, plural
+from textmover.types import InputError, MarkedSegment, check_share, plural
 
 logger = logging.getLogger(__name__)
 

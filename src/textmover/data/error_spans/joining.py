@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from textmover.perturbations.phrases import keyed_random
-from textmover.types import InputError, MarkedSegment
+from textmover.types import MarkedSegment
 
 MOST = 8
 """Most segments that are joined."""
-
-
-def check_share(name: str, share: float) -> float:
-    """Return a share; refuse what is none."""
-    if not 0 <= share <= 1:
-        raise InputError(f"Expected `{name}` to be a share between 0 and 1, but got {share}.")
-    return share
 
 
 def joined_segments(segments: Sequence[MarkedSegment], share: float, seed: int) -> list[MarkedSegment]:

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from textmover.data.error_spans.datamodule import marked_source, split_marked
-from textmover.data.error_spans.joining import check_share
 from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import (
@@ -29,9 +28,9 @@ from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import WordPool, mixed
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.error_spans.text_words import text_words
-from textmover.types import InputError, MarkedSegment
+from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity
+from textmover.types.text_words import text_words
 
 NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them is not finding errors of people."
 

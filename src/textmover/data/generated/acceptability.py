@@ -14,7 +14,7 @@ from textmover.data.label_tasks import TASKS
 from textmover.data.labelled import LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
-from textmover.types import InputError, plural
+from textmover.types import InputError, check_share, plural
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +73,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         sizes = (batch_size, validation_batch_size)
         super().__init__(texts, (column, split), sentences, words, (3, 30), held_back, sizes, seed, workers, NOTICE)
         self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
-        if not 0 <= bare <= 1:
-            raise InputError(f"Expected `bare` to be between 0 and 1, but got {bare}: 0.15 is usual.")
-        self.bare, self.labels = bare, labels
+        self.bare, self.labels = check_share("bare", bare), labels
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences, damage them, and put people's labels beside them."""

@@ -27,7 +27,6 @@ CHANGES = (0, 1, 1, 1, 2, 2, 3)
 KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "act": 0.7}
 """Weights of the changes; `name` changes the number where results are counted."""
 
-
 STYLES = ("written", "written", "spaced", "spaced, lower case", "lower case")
 """Ways to write a text, one by chance: most systems that make texts of data give lower case or spaces around marks."""
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.functional.edits import Edits, any_of_pieces, shortest_edits
-from textmover.modules.errors.spelling import Spelling, ordinary
-from textmover.modules.tokens.unknown_tokens import apart, token_keys
+from textmover.functional.edits import shortest_edits
+from textmover.modules.errors.spelling import Spelling, compared_units, ordinary
+from textmover.modules.tokens.unknown_tokens import apart
 from textmover.types import SpecialToken, TokenEmbeddings
 
 LOWEST = -1e4
@@ -20,9 +20,6 @@ LOWEST = -1e4
 
 FARTHEST = 4.0
 """Largest jump, in tokens, that differs from a larger one."""
-
-SPECIAL_KEY = torch.iinfo(torch.int64).min + 10
-"""Key of special tokens, below that of any other."""
 
 EDGE = 0.25
 """Softness of the bounds between two places, in tokens."""
@@ -112,10 +109,12 @@ def evidence(
     jumps = (edges[:, 1:] - edges[:, :-1] - 1).clamp(-FARTHEST, FARTHEST) / FARTHEST
     ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
-    edits, rate, alike = _edits(others, hypotheses, spelling)
+    units = compared_units(others, hypotheses, spelling)
+    edits = shortest_edits(units.same, *units.lengths, units.starts)
+    rate = (edits.distance / torch.maximum(*units.lengths).clamp(min=1))[:, None]
     of_tokens = [spread / FARTHEST, jumps[:, :-1], jumps[:, 1:], ratio.expand_as(spread), unknown]
     of_tokens += [one.to(spread) for one in (edits.kept, edits.exchanged, edits.added)] + [rate.expand_as(spread)]
-    tokens = torch.stack([*_of_tokens(matched, alike & pairs, edits.kept), *of_tokens], dim=2)
+    tokens = torch.stack([*_of_tokens(matched, units.alike(edits.kept) & pairs, edits.kept), *of_tokens], dim=2)
     sides = _neighbours(returned, hypotheses, others)
     of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
     gaps = torch.stack([*of_gaps, edits.lost.to(jumps), rate.expand_as(jumps)], dim=2)
@@ -123,31 +122,6 @@ def evidence(
     partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
     return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0)
-
-
-def _edits(
-    others: TokenEmbeddings, hypotheses: TokenEmbeddings, spelling: Spelling | None
-) -> tuple[Edits, Tensor, Tensor]:
-    """Edits of all tokens, where special ones are like those of their kind, their number to a unit ``[B, 1]``.
-
-    Units are characters where both texts are of scripts without spaces, else tokens. The last value tells which tokens
-    are alike, bool ``[B, M, N]``: they are the same, or the other text keeps the one and shares a unit with it.
-    """
-    sides = others, hypotheses
-    keys = [token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special) for one in sides]
-    alike = token_keys(others)[:, :, None] == token_keys(hypotheses)[:, None, :]
-    first, second = (one.mask.sum(dim=1) for one in sides)
-    rows = None if spelling is None else spelling.unspaced_texts(others) & spelling.unspaced_texts(hypotheses)
-    starts = None
-    if spelling is not None and rows is not None and rows.any():
-        (keys[0], before), (keys[1], starts) = (spelling.units(*both, rows) for both in zip(sides, keys, strict=True))
-        first, second = before[:, -1], starts[:, -1]
-    same = keys[0][:, :, None] == keys[1][:, None, :]
-    edits = shortest_edits(same, first, second, starts)
-    if starts is not None:
-        shared = any_of_pieces(any_of_pieces(same, starts[:, None]).mT, before[:, None]).mT
-        alike = alike | (shared & edits.kept[:, None])
-    return edits, (edits.distance / torch.maximum(first, second).clamp(min=1))[:, None], alike
 
 
 def _places(matched: _Matched) -> tuple[Tensor, Tensor]:

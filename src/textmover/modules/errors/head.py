@@ -26,7 +26,6 @@ RULE_TEMPERATURE = 0.02
 RULE_THRESHOLDS = 0.6, 0.4
 """Probabilities from which the rule marks words and gaps."""
 
-
 NO_ERROR = -20.0
 """Log-odds of a right token or gap."""
 

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from textmover.modules.tokens.text_flags import UNSPACED
+from textmover.functional.edits import any_of_pieces
+from textmover.modules.tokens.unknown_tokens import token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
+from textmover.types.text_words import UNSPACED
 
 MARKS = ("\u2581", "\u0120")
 """Signs of white space before a word: of SentencePiece, and of byte-level tokenizers."""
@@ -20,6 +22,9 @@ COMMON = 0.05
 
 UNSPACED_SHARE = 0.3
 """Share of a text's tokens in scripts without spaces, such as Chinese, from which it is compared by characters."""
+
+SPECIAL_KEY = torch.iinfo(torch.int64).min + 10
+"""Key of special tokens, below that of any other."""
 
 
 def ordinary(tokens: TokenEmbeddings) -> Tensor:
@@ -53,6 +58,37 @@ class Spelling(NamedTuple):
         within = (self.starts[ids] - starts[:, :-1]).gather(1, owners) + places
         characters = self.characters[within.clamp(0, len(self.characters) - 1)]
         return torch.where(spelled.gather(1, owners), characters, keys.gather(1, owners)), starts
+
+
+class Units(NamedTuple):
+    """Units by which ``B`` pairs of texts are compared: characters where neither puts spaces, else tokens.
+
+    Special tokens are like those of their kind.
+    """
+
+    same: Tensor  # units of the other text that are those of the hypothesis, bool [B, U, V]
+    lengths: tuple[Tensor, Tensor]  # number of units on either side, [B]
+    tokens: Tensor  # tokens of the other text that are those of the hypothesis, bool [B, M, N]
+    before: Tensor | None = None  # where the units of each token of the other text start, [B, M + 1], if not tokens
+    starts: Tensor | None = None  # and of the hypothesis, [B, N + 1]
+
+    def alike(self, kept: Tensor) -> Tensor:
+        """Tokens that are the same, or share a unit, where the other text keeps ``[B, N]`` that of the hypothesis."""
+        if self.before is None or self.starts is None:
+            return self.tokens
+        shared = any_of_pieces(any_of_pieces(self.same, self.starts[:, None]).mT, self.before[:, None]).mT
+        return self.tokens | (shared & kept[:, None])
+
+
+def compared_units(others: TokenEmbeddings, hypotheses: TokenEmbeddings, spelling: Spelling | None) -> Units:
+    """Return the units of pairs of texts; tokens alone where nobody knows how they are written."""
+    sides = others, hypotheses
+    keys = [token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special) for one in sides]
+    tokens = keys[0][:, :, None] == keys[1][:, None, :]
+    if spelling is None or not (rows := spelling.unspaced_texts(others) & spelling.unspaced_texts(hypotheses)).any():
+        return Units(tokens, (others.mask.sum(dim=1), hypotheses.mask.sum(dim=1)), tokens)
+    (first, before), (second, starts) = (spelling.units(*both, rows) for both in zip(sides, keys, strict=True))
+    return Units(first[:, :, None] == second[:, None, :], (before[:, -1], starts[:, -1]), tokens, before, starts)
 
 
 _KNOWN: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()

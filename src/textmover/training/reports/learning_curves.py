@@ -18,7 +18,7 @@ from torch import Tensor
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, atomic_file
 from textmover.markdown import figure_label
-from textmover.types import InputError, needs_extra
+from textmover.types import InputError, check_share, needs_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,11 +67,7 @@ class LearningCurves(pl.Callback):
     ) -> None:
         if not isinstance(picture, bool) and picture != "auto":
             raise InputError(f"Expected `picture` to be true, false or auto, but got {picture!r}: choose one of them.")
-        if not 0 <= smoothing <= 1:
-            raise InputError(
-                f"Expected `smoothing` to be between 0 and 1, but got {smoothing}: it is a share of steps."
-            )
-        self.folder, self.picture, self.smoothing = folder, picture, smoothing
+        self.folder, self.picture, self.smoothing = folder, picture, check_share("smoothing", smoothing)
         self._draws = picture is not False
         self.values: dict[str, dict[int, float]] = {}
         """Value by step, for each name."""
