@@ -16,7 +16,7 @@ FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") f
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
 LINES = 65_303
-COMMAND_LINES = 3_308
+COMMAND_LINES = 3_307
 FILE_COUNT = 437
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0

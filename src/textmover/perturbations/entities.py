@@ -15,7 +15,6 @@ from textmover.reading import read_yaml
 
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 
-
 NAMES = {kind: listed(names) for kind, names in read_yaml(Path(__file__).with_name("names.yaml")).items()}
 """Names by their kind, such as ``"cities"``."""
 

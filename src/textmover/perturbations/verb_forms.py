@@ -12,7 +12,6 @@ SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they"
 OBJECT_CASE = {subject.lower(): object_ for object_, subject in SUBJECT_CASE.items()}
 """Pronouns as the object, by what they are as the subject in lower case."""
 
-
 IRREGULAR = {
     verb: (forms[0], forms[-1]) for verb, *forms in (entry.split() for entry in LEXICON["irregular_verbs"].split(";"))
 }

@@ -27,7 +27,6 @@ GROUP_SEPARATOR = " / "
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-
 LARGEST = 1e15
 """Greatest size of a rating or score: statistics and losses square them in single precision."""
 

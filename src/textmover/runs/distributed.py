@@ -42,7 +42,6 @@ from textmover.types import InputError, plural
 
 LIGHTNING = ("pytorch_lightning", "lightning_fabric")
 
-
 HELD = 1.0
 """Seconds for which one of the others holds the lock of the first one, so that no second one speaks."""
 

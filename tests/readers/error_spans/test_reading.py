@@ -149,3 +149,22 @@ def test_columns_have_names(field):
 def test_a_column_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match=r"Expected a column 'tags' .*set `tags` to the name"):
         read_marked(table(tmp_path, TAGGED[:3], ("A.", "x", "A .")))
+
+
+def test_marks_without_a_column_of_severities_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"Expected a column 'severity' .*set `severity` to the name"):
+        read_marked(table(tmp_path, RATED[:-1], rated("a", "1", "r", "A <v>dog</v>.", "")[:-1]), MQM)
+
+
+def test_spans_without_a_severity_count_as_major_and_are_counted(tmp_path, caplog):
+    graded, bare = ({"start": 2, "end": 5, **one} for one in ({"severity": "minor"}, {}))
+    path = tmp_path / "marked.jsonl"
+    lists = [[graded], [bare], [], [bare, {"start": 0, "end": 1, "severity": "minor"}]]
+    path.write_text(
+        "".join(json.dumps({"hypothesis": "A cat.", "reference": "A", "spans": one}) + "\n" for one in lists)
+    )
+    found = read_marked(path, LISTED)
+    assert [[error.severity for error in one.errors] for one in found] == [["minor"], ["major"], [], ["minor", "major"]]
+    assert [one.getMessage() for one in caplog.records] == [
+        f"2 texts of {path} had spans without a severity, which count as major."
+    ]

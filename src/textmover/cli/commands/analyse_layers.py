@@ -59,10 +59,7 @@ def run(options: argparse.Namespace) -> None:
             {
                 "centering": row.centering,
                 "layer": row.layer,
-                **{
-                    name: {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
-                    for name, one in estimates(row).items()
-                },
+                **{name: _record(one) for name, one in estimates(row).items()},
             }
             for row in found.rows
         ]
@@ -78,6 +75,10 @@ def run(options: argparse.Namespace) -> None:
             f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} (words that occur in more than "
             f"one: {found.words}).\nEncoder: {encoder}\n"
         )
+
+
+def _record(one: Estimate) -> dict[str, float]:
+    return {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
 
 
 def _with_error(one: Estimate) -> str:

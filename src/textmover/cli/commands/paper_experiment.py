@@ -34,7 +34,6 @@ WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "com
 PRINTED = ("table", "markdown", "csv", "json")
 """Formats that an experiment can be printed in."""
 
-
 NAMED = 3
 """Number of things without a value named at the end; all are named under their tables."""
 

@@ -82,7 +82,6 @@ class Choices:
 Space = Mapping[str, Range | Choices]
 """Range or choices of each key, which is written as on the command line of ``train.py fit``."""
 
-
 PARTS = ("data", "model", "trainer", "optimizer", "lr_scheduler")
 """Keys of a recipe whose value may stand in a file of its own."""
 

@@ -73,7 +73,6 @@ MANY_PIECES = 150_000
 POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
 
-
 FIRST_POSITION = {"albert": 0, "bert": 0, "distilbert": 0, "electra": 0}
 """Types that can be told where each token stands and which others it sees, with the position of a text's first."""
 

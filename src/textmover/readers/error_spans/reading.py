@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,10 @@ from textmover.readers.lines import usable
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import TableRow, read_rows
-from textmover.types import InputError, SourcedReferences
+from textmover.types import InputError, SourcedReferences, plural
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
+
+logger = logging.getLogger(__name__)
 
 
 class _Row(NamedTuple):
@@ -72,10 +75,12 @@ def read_marked(
     chosen = rows_where([_Row(one, columns.groups) for one in numbered if isinstance(one, TableRow)], where, str(path))
     found: list[MarkedSegment | InputError] = [one for one in numbered if isinstance(one, InputError)]
     found += [_segment(rows, columns) for rows in _gathered(chosen, columns)]
-    if left_out is None:
-        return list(usable(found))
-    left_out += [one for one in found if isinstance(one, InputError)]
-    return [one for one in found if isinstance(one, MarkedSegment)]
+    read = [one for one in found if isinstance(one, MarkedSegment)] if left_out is not None else list(usable(found))
+    if left_out is not None:
+        left_out += [one for one in found if isinstance(one, InputError)]
+    if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in read)):
+        logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
+    return read
 
 
 def _gathered(rows: Sequence[_Row], columns: MarkedColumns) -> list[list[_Row]]:

@@ -59,12 +59,13 @@ def _view(one: MarkedLine) -> Mapping[str, Any]:
         "line": one.line,
         "pieces": shown_pieces(found),
         "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
-        "flags": [
-            OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
-            for flag in found.flags
-            if flag != "empty" or found.text.strip()
-        ],
+        "flags": [_note(flag) for flag in found.flags if flag != "empty" or found.text.strip()],
     }
+
+
+def _note(flag: str) -> str:
+    """Return the sentence about a flag, where marks mean as little as a score would."""
+    return OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
 
 
 def _visible(part: str) -> str:

@@ -16,7 +16,7 @@ from textmover.markdown import REORDERING, one_line
 from textmover.terminal import UNWRAPPED, console
 from textmover.types import ErrorSpan, TextErrors
 
-STYLES = {"minor": "yellow", "major": "bold dark_orange", "critical": "bold red"}
+STYLES = {"minor": "yellow", "major": "bold dark_orange3", "critical": "bold red"}
 """Colours of a terminal by severity."""
 
 NARROWEST = 24
