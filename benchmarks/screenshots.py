@@ -1,6 +1,6 @@
-"""The pictures of docs/explain.md, docs/compare.md and docs/app.md, made again.
+"""The pictures of docs/explain.md, docs/errors.md, docs/compare.md and docs/app.md, made again.
 
-    python benchmarks/screenshots.py [--only explain compare app] [--output docs/images]
+    python benchmarks/screenshots.py [--only explain errors compare app] [--output docs/images]
 
 Needs the extras ``report``, ``app`` and ``embedded``, selenium, Pillow, chromium and chromedriver. The pages are shown
 as narrow as a phone by emulation, since a browser without a head has no window that narrow. Pictures are kept with 256
@@ -28,6 +28,25 @@ import harness
 
 HYPOTHESIS = "The committee postponed its decision on the new budget until Monday, officials said."
 REFERENCE = "Officials said that the committee has delayed the vote about the budget to next week."
+TRANSLATIONS = (
+    ("The train to Geneva leaves at 18:35 from platform 7.", "The train to Geneva leaves at 18:45 from platform 7."),
+    ("It rained all day.", "The sun shone all day."),
+    ("The museum opens daily.", "The museum opens daily, except on Mondays."),
+    (
+        "The bridge was finish in 2012 by the engineers of Bern.",
+        "The bridge was finished in 2021 by engineers from Bern.",
+    ),
+    ("A heavy storm closed the mountain road for two days.", "A heavy storm closed the mountain road for two days."),
+    ("Who left garage the door open all night?", "Who left the garage door open all night?"),
+    (
+        "The mayor said on Monday that the new school would be built by the river, next to the old library, and that "
+        "the town would sell the meadow.",
+        "The mayor said on Monday that the new hospital would be built by the river, next to the old library, and that "
+        "the town would keep the meadow.",
+    ),
+)
+"""Made-up translations with their references."""
+
 COLUMNS = 108
 LARGEST = 200_000
 """Bytes of a picture."""
@@ -84,11 +103,20 @@ def resize(chrome: Any, width: int, height: int) -> None:
 
 
 def shot(
-    chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int | None = None, fit: bool = False
+    chrome: Any,
+    page: Path,
+    path: Path,
+    *,
+    word: str | None = None,
+    height: int | None = None,
+    fit: bool = False,
+    whole: bool = False,
 ) -> None:
-    """Take a picture of a page, one of its words lit up."""
+    """Take a picture of a page, one of its words lit up; ``whole`` to its end, ``fit`` no wider than it either."""
     chrome.get(page.as_uri())
     width = chrome.execute_script("return innerWidth")
+    if whole:
+        height = chrome.execute_script("return document.documentElement.scrollHeight")
     if fit:
         width, height = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
     if height is not None:
@@ -138,7 +166,8 @@ def explain(folder: Path) -> None:
         textmover("explain", *texts, "--output", str(folder / "explain.png"))
         keep_small(folder / "explain.png")
         textmover("explain", *texts, "--output", str(page))
-        terminal.write_text(TERMINAL.format(code=as_html(in_terminal("explain", *texts, "--quiet"))), encoding="utf-8")
+        command = f'textmover explain "{HYPOTHESIS}" \\\n    "{REFERENCE}"'
+        write_terminal(terminal, command, in_terminal("explain", *texts, "--quiet"))
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "explain-terminal.png", fit=True)
             shot(chrome, page, folder / "alignment.png", height=960)
@@ -151,26 +180,49 @@ def explain(folder: Path) -> None:
                     shot(chrome, page, folder / f"explain-html{place}{theme}.png", word=word, height=height)
 
 
-def in_terminal(*arguments: str) -> str:
+def in_terminal(*arguments: str, folder: str | None = None) -> str:
     """What a command writes on a terminal of so many columns."""
     environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
     environment.pop("NO_COLOR", None)
     command = [sys.executable, "-m", "textmover", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=folder).stdout
 
 
-def as_html(written: str) -> str:
-    """What a terminal shows, as HTML with the prompt and the command above it."""
+def write_terminal(page: Path, command: str, written: str) -> None:
+    """Write a page that shows what a terminal does, with the prompt and the command above it."""
     from rich.console import Console
     from rich.terminal_theme import DEFAULT_TERMINAL_THEME
     from rich.text import Text
 
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS + 4, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text.assemble(("$ ", "dim"), f'textmover explain "{HYPOTHESIS}" \\'))
-        console.print(Text(f'    "{REFERENCE}"\n'))
+        console.print(Text.assemble(("$ ", "dim"), f"{command}\n"))
         console.print(Text.from_ansi(written))
-        return console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+        code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+    page.write_text(TERMINAL.format(code=code), encoding="utf-8")
+
+
+# --- textmover errors -------------------------------------------------------------------------------------------------
+
+
+def errors(folder: Path) -> None:
+    """Terminal and page of a few translations; the page narrow and dark, too, in a folder that is named, to look at."""
+    with tempfile.TemporaryDirectory() as kept:
+        for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
+            Path(kept, name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        command = ["errors", "-i", "hypotheses.txt", "references.txt"]
+        page, terminal = Path(kept, "errors.html"), Path(kept, "terminal.html")
+        textmover(*command, "--output", str(page), folder=kept)
+        write_terminal(terminal, f"textmover {' '.join(command)}", in_terminal(*command, "--quiet", folder=kept))
+        with browser(1200, 900) as chrome:
+            shot(chrome, terminal, folder / "errors-terminal.png", fit=True)
+        looked_at = Path(tempfile.mkdtemp())
+        print(f"{looked_at}: the page in each width and theme")
+        for width in (1000, 390):
+            for theme in ("", "-dark"):
+                with browser(width, 760, dark=bool(theme)) as chrome:
+                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png", whole=True)
+        shutil.copy(looked_at / "errors-page-1000.png", folder / "errors-page.png")
 
 
 # --- textmover compare and rank ---------------------------------------------------------------------------------------
@@ -312,7 +364,7 @@ def explore(chrome: Any, url: str) -> None:
 
 def main() -> None:
     """Make the pictures."""
-    parts = {"explain": explain, "compare": compare, "app": app}
+    parts = {"explain": explain, "errors": errors, "compare": compare, "app": app}
     parser = harness.parser(__doc__, output=harness.ROOT / "docs" / "images")
     parser.add_argument("--only", nargs="+", choices=list(parts), default=list(parts))
     options = parser.parse_args()

@@ -58,6 +58,8 @@ addEventListener("load", () => setTimeout(() => {
   const shown = () => [...document.querySelectorAll(".texts > li")].filter((one) => one.offsetHeight > 0).length;
   const found = { width: innerWidth, needed: document.documentElement.scrollWidth, all: shown() };
   found.paper = getComputedStyle(document.body).backgroundColor;
+  const [edge, box] = ["h1", "#only"].map((one) => document.querySelector(one).getBoundingClientRect().left);
+  found.indent = box - edge;
   document.querySelector("#only").click();
   found.wrong = shown();
   document.body.dataset.found = JSON.stringify(found);
@@ -75,6 +77,7 @@ def test_nothing_sticks_out_and_texts_without_errors_can_be_hidden(probe, marked
     found = probe(page, PROBE, *(["--blink-settings=preferredColorScheme=0"] * (theme == "dark")), framed=framed)
     assert found["needed"] <= found["width"] == (360 if framed else 1280)
     assert (found["all"], found["wrong"]) == (3, 2)
+    assert found["indent"] == 0 or not framed, "it begins a line of its own on a phone"
     assert found["paper"] == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[theme]
 
 

@@ -4,6 +4,8 @@ import random
 
 import pytest
 from rich.cells import cell_len
+from rich.color import ColorType
+from rich.style import Style
 
 from textmover.markdown import one_line
 from textmover.report.errors.text import NARROWEST, STYLES, marked_lines
@@ -72,6 +74,14 @@ def test_words_underlines_and_labels_have_the_colour_of_their_severity(marked):
         for line in shown
     ]
     assert coloured == ["cat", "~~~", "critical 0.91"]
+
+
+def test_fixed_colours_can_be_read_on_white_and_on_black(contrast):
+    """Those of the sixteen of a terminal are its own choice."""
+    colours = [Style.parse(one).color for one in STYLES.values()]
+    fixed = [one.get_truecolor().hex for one in colours if one.type is not ColorType.STANDARD]
+    assert len(fixed) == 1
+    assert all(contrast(one, paper) >= 3 for one in fixed for paper in ("#ffffff", "#000000"))
 
 
 def made(seed: int) -> TextErrors:

@@ -1,10 +1,12 @@
 """Scorer.errors: the same spans whatever stands around them, and clear refusals."""
 
+import csv
 import itertools
 import random
 import re
 import unicodedata
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +21,8 @@ from textmover.scoring.errors.spans import whole_words
 from textmover.scoring.errors.word_overlap import word_overlap_errors
 from textmover.types import ErrorSpan, InputError
 from textmover.types.text_words import text_words
+
+ROOT = Path(__file__).resolve().parents[3]
 
 PAIRS = [
     ("the small dog went to the street", "the small dog went to the house"),
@@ -204,6 +208,18 @@ def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
     assert [len(one) > 0 for one in places] == [True] * 7 + [False]
     for one, other in zip(wanted, found, strict=True):
         assert one.word_probabilities == pytest.approx(other.word_probabilities, abs=1e-3)
+
+
+def test_other_spellings_are_marked_as_often_as_the_limits_say(embedded):
+    """Of the default metric; a new release is measured anew, with the table that the page names."""
+    page = re.sub(r"\s+", " ", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
+    said = re.search(r"of (\d+) \(`(\S+)`\), `textmover-general` marks (\d+), (\d+) as critical", page)
+    with (ROOT / said[2]).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    texts = [row["hypothesis"] for row in rows], [row["reference"] for row in rows]
+    found = Scorer.from_pretrained("textmover-general", backend="torch").errors(*texts)
+    critical = sum(any(one.severity == "critical" for one in text) for text in found)
+    assert [len(rows), sum(len(text) > 0 for text in found), critical] == [int(said[one]) for one in (1, 3, 4)]
 
 
 PIECES = (
