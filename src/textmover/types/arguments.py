@@ -111,7 +111,7 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
     elif origin in (dict, Mapping) and isinstance(value, Mapping):
         one = inner[1] if inner else Any
         return {key: _fitted(item, one, f"{name}[{key!r}]") for key, item in value.items()}
-    elif is_dataclass(origin) and isinstance(value, (Mapping, origin)):
+    elif isinstance(origin, type) and isinstance(value, (Mapping, origin)) and is_dataclass(origin):
         return _dataclass(value, origin, name)
     else:
         fits = not isinstance(origin, type) or isinstance(value, origin)
