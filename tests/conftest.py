@@ -42,7 +42,7 @@ from _pytest.doctest import DoctestModule
 # A function within another is decorated whenever that one runs; what checks it is compiled once, which makes trainings
 # three times as fast.
 for name in {"_make_fn_with_signature", "_apply_typechecker"} & set(vars(jaxtyping._decorator)):
-    setattr(jaxtyping._decorator, name, functools.cache(getattr(jaxtyping._decorator, name)))
+    setattr(jaxtyping._decorator, name, functools.lru_cache(999)(getattr(jaxtyping._decorator, name)))
 jaxtyping.install_import_hook("textmover.functional", "beartype.beartype")
 
 sys.dont_write_bytecode = False

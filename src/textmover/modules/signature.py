@@ -41,7 +41,7 @@ def _token_entries(metric: MetricModel) -> dict[str, str]:
     entries: dict[str, str] = {"special": config.reference_special_tokens}
     if config.hypothesis_special_tokens != config.reference_special_tokens:
         entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
-    default = MetricConfig()
+    default = MetricConfig  # its defaults
     for name in ("subwords", "punctuation", "ngram", "unknown_tokens"):
         if getattr(config, name) != getattr(default, name):
             entries[name] = str(getattr(config, name))
