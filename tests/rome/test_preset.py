@@ -1,11 +1,14 @@
 """RoMe as it comes along: the released parser and classifier on the embedded encoder."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from textmover import Scorer
 from textmover.modules.encoder import known_encoders
 from textmover.presets import build_metric, preset_config
+from textmover.rome.features import text_features
 
 PARAPHRASE = ("Munich is situated in the south of Germany.", "Munich is located at the southern part of Germany.")
 PASSIVE = ("Elon Musk has founded Tesla Motors.", "Tesla motors is founded by Elon Musk.")
@@ -20,6 +23,14 @@ REPETITIVE = (
 )
 EXAMPLES = [PARAPHRASE, PASSIVE, REPETITION, UNRELATED, REPETITIVE]
 """Rony et al. 2022, tables 2 and 3."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read_once():
+    """The parser that comes along is read once for all metrics here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_features, "load_parser", functools.cache(text_features.load_parser))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Minimum Bayes risk: the same as the double loop over single scores, whatever is saved on the way."""
 
+import functools
 from collections import Counter
 
 import numpy as np
@@ -45,6 +46,12 @@ def loop(scorer, candidates, references):
     )
 
 
+@pytest.fixture(scope="module")
+def matrices(made, sets):
+    """All utilities of each set by the name of a preset."""
+    return functools.cache(lambda name: [loop(made(name), one, one) for one in sets])
+
+
 def without_own(matrix):
     return np.array([np.delete(row, place).mean() if len(row) > 1 else row[0] for place, row in enumerate(matrix)])
 
@@ -55,11 +62,10 @@ def first_best(scorer, utilities):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_same_as_the_double_loop(made, sets, name):
+def test_the_same_as_the_double_loop(made, sets, matrices, name):
     scorer = made(name)
     found = choose(scorer, sets, matrices=True)
-    for choice, candidates in zip(found.choices, sets, strict=True):
-        matrix = loop(scorer, candidates, candidates)
+    for choice, candidates, matrix in zip(found.choices, sets, matrices(name), strict=True):
         expected = without_own(matrix)
         np.testing.assert_allclose(choice.matrix, matrix, rtol=0, atol=1e-6)
         np.testing.assert_allclose(choice.utilities, expected, rtol=0, atol=1e-6)
@@ -115,15 +121,14 @@ def test_further_symmetric_settings(made, fields):
 @pytest.mark.parametrize("name", ["twmd", "bertscore-p"])
 @pytest.mark.parametrize("include_self", [None, True, False])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_weights_and_the_candidate_itself(made, sets, name, include_self, weighted):
+def test_weights_and_the_candidate_itself(made, sets, matrices, name, include_self, weighted):
     scorer = made(name)
     draw = np.random.default_rng(0)
     weights = [draw.random(len(one)).tolist() for one in sets] if weighted else None
     found = choose(scorer, sets, weights=weights, include_self=include_self)
     with_self = weighted if include_self is None else include_self
     assert found.signature.entries["mbr"] == ("all" if with_self else "others") + "-weighted" * weighted
-    for number, (choice, candidates) in enumerate(zip(found.choices, sets, strict=True)):
-        matrix = loop(scorer, candidates, candidates)
+    for number, (choice, candidates, matrix) in enumerate(zip(found.choices, sets, matrices(name), strict=True)):
         masses = np.tile(np.ones(len(candidates)) if weights is None else weights[number], (len(candidates), 1))
         if not with_self and len(candidates) > 1:
             np.fill_diagonal(masses, 0.0)
