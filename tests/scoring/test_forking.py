@@ -57,7 +57,11 @@ def scorer(request, tiny_encoder, real_backends):
 
 @pytest.mark.parametrize(
     ("scorer", "method"),
-    [("torch", "fork"), *(pytest.param("torch", method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))],
+    [
+        ("torch", "fork"),
+        pytest.param("torch", "spawn", marks=pytest.mark.slow),
+        pytest.param("torch", "forkserver", marks=pytest.mark.long),  # pickles as spawn does
+    ],
     indirect=["scorer"],
 )
 def test_a_loaded_scorer_scores_in_a_child(scorer, method):
@@ -71,8 +75,7 @@ def test_a_loaded_scorer_scores_in_a_child(scorer, method):
     ("backend", "method"),
     [
         *(pytest.param(backend, "fork", marks=pytest.mark.slow) for backend in ("openvino", "onnxruntime")),
-        pytest.param("openvino", "spawn", marks=pytest.mark.slow),
-        pytest.param("onnxruntime", "spawn", marks=pytest.mark.long),
+        *(pytest.param(backend, "spawn", marks=pytest.mark.long) for backend in ("openvino", "onnxruntime")),
     ],
 )
 def test_a_back_end_scores_in_a_child(backend, method, tiny_encoder, real_backends):

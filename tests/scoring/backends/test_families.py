@@ -12,9 +12,11 @@ DEEP = {"modernbert": {"num_hidden_layers": 4}}
 """What one layer makes of padding, another one spreads to the texts."""
 
 BACKENDS = {"openvino": openvino, "onnxruntime": onnxruntime}
+ALIKE = ("roberta", "electra")
+"""Families with the layers of XLM-RoBERTa and BERT."""
 FREQUENT = {
     ("modernbert", "openvino"): (),
-    **{(family, "openvino"): pytest.mark.slow for family in FAMILIES if family not in ("modernbert", "roberta")},
+    **{(family, "openvino"): pytest.mark.slow for family in FAMILIES if family not in ("modernbert", *ALIKE)},
     **{(family, "onnxruntime"): pytest.mark.slow for family in ("deberta-v2", "modernbert")},
 }
 """Those that are tried more often than now and then: each family once, and the kinds of attention on both."""

@@ -60,7 +60,12 @@ def cache(real_backends, full, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "asked", ["openvino", *(pytest.param(one, marks=pytest.mark.slow) for one in ("auto", "onnxruntime"))]
+    "asked",
+    [
+        "openvino",
+        pytest.param("onnxruntime", marks=pytest.mark.slow),
+        pytest.param("auto", marks=pytest.mark.long),
+    ],
 )
 def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, caplog, asked):
     if asked == "auto":
