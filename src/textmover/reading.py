@@ -118,7 +118,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456
 def unreadable(name: str, error: Exception) -> InputError:
     """The error of a file that cannot be opened or parsed, with its cause on one line."""
     if isinstance(error, FileNotFoundError):
-        return InputError(f"Expected a file at {name}, but there is none: correct the path.")
+        return InputError(f"Expected a file at {os.path.abspath(name)}, but there is none: correct the path.")
     if isinstance(error, IsADirectoryError):
         return InputError(f"Expected a file, but got the folder {name}: give the path of a file in it.")
     reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0].rstrip(".")

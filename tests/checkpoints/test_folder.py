@@ -428,7 +428,8 @@ def test_a_download_that_cannot_be_completed_says_what_is_there(folder, monkeypa
 def test_a_hub_id_that_is_nowhere_is_one_sentence(monkeypatch):
     Hub(monkeypatch)
     with pytest.raises(
-        InputError, match=r"no such folder, it is not in the Hugging Face cache, and .* OSError: not here$"
+        InputError,
+        match=r"no such folder, it is not in the Hugging Face cache, and .* OSError: not here: correct the name",
     ):
         load_metric("owner/metric")
 

@@ -130,9 +130,9 @@ def test_an_encoder_may_have_another_name(files, tiny_encoder, tiny_metric, tmp_
 # --- another metric ---------------------------------------------------------------------------------------------------
 
 MISFITS = {
-    "no mean": ("mean", {}, r"got mean: choose centering='corpus', or leave the file out"),
-    "no idf": ("idf", {"centering": "corpus"}, r"got idf: choose weights='idf'"),
-    "no baseline": ("baseline", {}, r"got baseline: choose rescale=True"),
+    "no mean": ("mean", {}, r"got mean: set `centering` to corpus, or leave the file out"),
+    "no idf": ("idf", {"centering": "corpus"}, r"got idf: set `weights` to idf, or"),
+    "no baseline": ("baseline", {}, r"got baseline: set `rescale` to true"),
     "another layer": ("mean", {"centering": "corpus", "layer": 1}, r"was for layer:3 instead of layer:1: fit it again"),
     "several layers": ("mean", {"centering": "corpus", "aggregation": "scalar-mix", "last_layers": 2}, "layer"),
     "another matching": ("baseline", {**EVERYTHING, "matching": "twmd"}, r"metric:bertscore instead of metric:twmd"),

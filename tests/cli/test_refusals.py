@@ -49,7 +49,7 @@ CASES = {
     "score -i h.txt r.txt": """
         short.txt | 2 in h.txt, 2 in r.txt, 1 in short.txt
         --reference-column ref | `--reference-column` together with --data
-        --references r.txt | `--references` together with --hypotheses
+        --references r.txt | Expected hypotheses with `--references`, but got none: add -t FILE
         --data-format csv | `--data-format` together with --data
         --shard-size 0 | at least 1 pair, but got 0
         --resume | --resume together with --output
@@ -162,7 +162,7 @@ CASES = {
         -i h.txt short.txt --line 1 | 2 in h.txt, 1 in short.txt
         -t h.txt | at least one file of references
         -t h.txt r.txt -r r.txt | one file after --hypotheses, but got 2
-        -r r.txt | `--references` together with --hypotheses
+        -r r.txt | Expected hypotheses with `--references`, but got none: add -t FILE
         -i h.txt gone.txt | gone.txt""",
     "explain a b": """
         --line 2 | `--line` together with -i
@@ -193,7 +193,7 @@ CASES = {
         -i h.txt | h.txt alone
         -i h.txt short.txt | 2 in h.txt, 1 in short.txt
         -t h.txt r.txt -r r.txt | the texts of one system, but got 2
-        -r r.txt | `--references` together with --hypotheses
+        -r r.txt | Expected hypotheses with `--references`, but got none: add -t FILE
         -i h.txt gone.txt | gone.txt
         -i h.txt r.txt --output r.txt | got the input r.txt
         -i h.txt r.txt --keep-columns id | `--keep-columns` together with --data

@@ -76,7 +76,7 @@ def test_rows_of_a_table(table):
         (("{lines}",), 0, "`number` to be at least 1"),
         (("{lines}",), 4, "a multiple of `number` (4), but got 6: the last segment has 2"),
         (("{lines}", "{short}"), None, "Expected the same number of lines in each file, but got 6 in"),
-        (("missing.txt",), 2, "Expected a file at missing.txt"),
+        (("missing.txt",), 2, "missing.txt, but there is none"),
         (("{folder}",), 2, "Expected a file, but got the folder"),
         (("{empty}",), 2, "it is empty"),
         (("{bytes}",), 2, "0xff in line 2"),

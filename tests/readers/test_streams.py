@@ -123,7 +123,7 @@ def test_standard_input(piped, format):
 
 def test_standard_input_needs_a_format_that_is_read_from_its_beginning(piped):
     piped(b"")
-    with pytest.raises(InputError, match="name it as csv, tsv or jsonl"):
+    with pytest.raises(InputError, match="set `format` to csv, tsv or jsonl"):
         list(TableFile("-"))
     with pytest.raises(InputError, match="Parquet, which is read from its end"):
         list(TableFile("-", format="parquet"))

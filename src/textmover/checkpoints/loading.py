@@ -31,7 +31,7 @@ from textmover.checkpoints.shipped.words import fill_idf
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
 from textmover.modules.encoder.base_weights import weights_print
-from textmover.modules.encoder.source import file_sha256
+from textmover.modules.encoder.source import file_sha256, hub_reason
 from textmover.modules.released_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.types import CompositeMetric, InputError, SegmentMetric, check_whole
@@ -275,13 +275,12 @@ def _download(name: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision))
     except Exception as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         if broken is not None:
             raise InputError(
-                f"{broken} (It is what the Hugging Face cache holds of {name}; asked for the rest, the hub answered "
-                f"{type(error).__name__}: {reason})"
+                f"{broken} (It is what the Hugging Face cache holds of {name}; asked for the rest, {hub_reason(error)})"
             ) from error
         raise InputError(
             f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is not in the "
-            f"Hugging Face cache, and the hub answered {type(error).__name__}: {reason}"
+            f"Hugging Face cache, and {hub_reason(error)}: correct the name (`textmover list` shows released ones), "
+            "or check the network."
         ) from error

@@ -29,8 +29,8 @@ FORMAT = 1
 FIT_COMMANDS = {"mean": "fit-mean", "idf": "fit-idf", "idf_hypothesis": "fit-idf", "baseline": "fit-baseline"}
 """The command that fits each statistic."""
 
-SETTINGS = {"mean": "centering='corpus'", "idf": "weights='idf'", "baseline": "rescale=True"}
-SETTINGS["idf_hypothesis"] = "weights='idf' and idf_from='sides'"
+SETTINGS = {"mean": "`centering` to corpus", "idf": "`weights` to idf", "baseline": "`rescale` to true"}
+SETTINGS["idf_hypothesis"] = "`weights` to idf and `idf_from` to sides"
 """Settings by which a metric takes each statistic."""
 
 UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
@@ -118,7 +118,9 @@ def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
     room = metric.statistics
     for name, one in found.items():
         if name not in room:
-            way = f"choose {SETTINGS[name]}" if name in SETTINGS else "install a newer textmover"
+            way = f"set {SETTINGS[name]}" if name in SETTINGS else "install a newer textmover"
+            if name != "baseline" and "baseline" in room and room["baseline"].fitted and "baseline" not in found:
+                way += " and `rescale` to false (its baseline was fitted without)"
             raise InputError(
                 f"Expected {one.path} to hold statistics that the metric reads, but got {name}: {way}, or leave "
                 "the file out."
@@ -149,7 +151,7 @@ def _put(metric: SegmentMetric, found: Mapping[str, _Saved]) -> None:
     if rescaled and _basis(metric, "baseline") != for_baseline:
         raise InputError(
             f"Expected a baseline along with {' and '.join(found)}, since the metric's own was fitted with others, but "
-            "got none: fit one with `textmover fit-baseline`, or turn rescale off."
+            "got none: fit one with `textmover fit-baseline`, or set `rescale` to false."
         )
 
 

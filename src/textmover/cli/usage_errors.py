@@ -63,8 +63,11 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) -> str:
     """Add the way out where files are named without the option -i."""
-    file = next((one for one in given if not one.startswith("-") and os.path.isfile(one)), None)
-    forgotten = file is not None and "-i" in known and "-i" not in given
-    if not forgotten or not message.startswith(("Expected one of", "Expected nothing")):
+    if "-i" not in known or "-i" in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message
-    return f"Expected -i before the names of files, but got {file} without it: write -i {file}"
+    if "-t" in known and {"-r", "--references"} & {*given}:
+        return "Expected hypotheses with --references, but got none: add -t FILE"
+    pairs = zip(("", *given), given, strict=False)  # a file behind another option is that one's
+    file = next((one for last, one in pairs if "-" not in (last[:1], one[:1]) and os.path.isfile(one)), None)
+    said = f"Expected -i before the names of files, but got {file} without it: write -i {file}"
+    return said if file else message

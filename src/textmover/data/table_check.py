@@ -16,7 +16,7 @@ import numpy as np
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
 from textmover.data.rating_scales import over_annotators, split_by_range
 from textmover.data.split import BY_REFERENCE, split_held_back
-from textmover.data.written_recipe import filled_recipe, share_to_hold_back, template_for
+from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back, template_for
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import open_tables
@@ -105,7 +105,7 @@ class CheckedTable(Shown):
 
     def view(self) -> View:
         """Show the problems."""
-        headline = f"{self.name}: {plural(self.rows, 'row')}, {len(self.segments):,} to train on; {self.scale}"
+        headline = f"{self.name}: {plural(self.rows, 'row')}, {len(self.segments):,} usable; {self.scale}"
         headline += f"\nColumns: {self.columns}" if self.columns else ""
         return View(headline, ("problem", "rows", "first met", "training"), self.findings)
 
@@ -166,8 +166,7 @@ def check_table(
     by = [*BY_REFERENCE, *(name for name in columns.groups if name != annotator)]
     found, share = _held_back(segments, by)
     findings += found
-    if len(by) > 1:
-        data["held_back_by"] = by
+    data |= {"held_back_by": by} if len(by) > 1 else {}
     reached = np.array([one.score for one in segments])
     told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     told += JOINED.get(data.get("annotators", ""), "")
@@ -175,11 +174,12 @@ def check_table(
         way_out = f"fewer than {FEW_RATINGS} ratings gain little: use a released metric"
         findings.append(Finding("few ratings", count, "", way_out))
     if share is None:
-        finding, refusal = _no_split(segments, by, path)
+        finding, refusal = _no_split(segments, by, path, "unusable" in data)
         findings.append(finding)
         return done(segments, told, None, refusal)
     recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count))
-    return done(segments, told, recipe)
+    trained, kept = map(len, split_held_back(segments, share, by))
+    return done(segments, f"{trained:,} to train on, {kept:,} held back; {told}", recipe)
 
 
 def scale_of(values: np.ndarray) -> tuple[float, float] | None:
@@ -209,7 +209,8 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     """Columns by role, that of annotators, which is one of the groups, and what rows are counted in."""
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
-        names = list(table.columns or dict.fromkeys(name for _, row in islice(table.rows, 100) for name in _keys(row)))
+        rows = (row for _, row in islice(table.rows, 100) if not isinstance(row, InputError))
+        names = list(table.columns or dict.fromkeys(name for row in rows for name in row))
     if len(names) == 1:  # which may be a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
@@ -245,10 +246,6 @@ def _told_columns(columns: Columns) -> str:
         "groups": ", ".join(columns.groups),
     }
     return "; ".join(f"{role} = {name}" for role, name in roles.items() if name)
-
-
-def _keys(row: Any) -> Sequence[str]:
-    return () if isinstance(row, InputError) else list(row)
 
 
 def _plain(columns: Columns) -> dict[str, Any]:
@@ -367,13 +364,19 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
     return findings, share
 
 
-def _no_split(segments: list[Segment], by: Sequence[str], path: str | MemoryTable) -> tuple[Finding, str]:
+def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[Finding, str]:
     """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
     size, ratings, what = len(segments), {one.score for one in segments}, " and ".join(by)
     if len(ratings) == 1:
-        refusal = f"Expected ratings that differ in {path}, but all are {ratings.pop():g}: set `score` to their column."
-        return Finding("all ratings are equal", size, "", "not possible"), refusal
-    alike = share_to_hold_back(segments) is None
-    way_out = "rate texts with further references" if alike else "set `groups` to another column"
-    refusal = f"Expected more values of {what} in {path}, to hold some back, but got too few: {way_out}."
-    return Finding("too few references to hold some back", size, "", f"not possible: no split by {what}"), refusal
+        problem, got, way_out = "all ratings are equal", f"all are {ratings.pop():g}", "set `score` to their column"
+        if size == 1:
+            problem, got, way_out = "a single rating", "only 1 row is usable", "add rows"
+        way_out = "correct the rows that are left out" if left_out else way_out
+        refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
+        return Finding(problem, size, "", "not possible"), refusal
+    way_out = "set `groups` to another column" if share_to_hold_back(segments) else "rate texts with further references"
+    values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
+    got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
+    refusal = f"Expected {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, without a common {what}, "
+    refusal += f"but got {plural(size, 'rating')} and {got}: {way_out}."
+    return Finding("too few references to hold some back", size, got, f"not possible: no split by {what}"), refusal

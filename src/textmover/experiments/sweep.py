@@ -21,7 +21,7 @@ from textmover.meta_evaluation import (
 from textmover.readers.text_tables import named
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import pick, plain
-from textmover.scoring.field_flags import field_flag, field_value
+from textmover.scoring.field_flags import field_flag, field_value, written
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 
@@ -105,15 +105,6 @@ def best_setting(results: Sequence[SettingResult]) -> int | None:
     most = max(one.mean.groups for one in results)
     usable = [index for index, one in enumerate(results) if one.mean.groups == most and not math.isnan(one.agreement)]
     return max(usable, key=lambda index: results[index].agreement, default=None)
-
-
-def written(value: Any) -> str:
-    """A value as it is written on the command line."""
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def as_table(results: Sequence[SettingResult]) -> str:

@@ -199,8 +199,10 @@ def _steps(
         return (Step("score", score, "a side is empty: the value of unrelated texts"),)
     steps = [Step(one.name, one.value, _sum(one)) for one in matches]
     if metric.matching.has_sides:
+        alpha, formula = config.alpha, "harmonic mean of precision and recall"
+        formula = formula if alpha == 0.5 else f"P R / ({alpha:g} P + {1 - alpha:g} R)"
         recall, precision = (torch.tensor(one.value, dtype=torch.float64) for one in matches)
-        steps.append(Step("f", float(f_score(precision, recall, config.alpha)), _f_formula(config.alpha)))
+        steps.append(Step("f", float(f_score(precision, recall, config.alpha)), formula))
     last = next((one for one in steps if one.name == config.score), steps[-1]) if len(matches) > 1 else steps[-1]
     how = ["F" if last.name == "f" else last.name]
     if own is not None:
@@ -223,7 +225,3 @@ def _sum(match: ExplainedMatch) -> str:
     of = {"recall": "of each word of the reference", "precision": "of each word of the hypothesis"}.get(match.name, "")
     beside = "".join(f", and {name}" for name in match.extras)
     return f"sum of matched mass times {match.measure} {of}".rstrip() + beside
-
-
-def _f_formula(alpha: float) -> str:
-    return "harmonic mean of precision and recall" if alpha == 0.5 else f"P R / ({alpha:g} P + {1 - alpha:g} R)"

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from textmover.meta_evaluation.error_spans.agreement import judged_probabilities
 from textmover.meta_evaluation.error_spans.calibration import BINS, Cells, check_bins, reliability
 from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pairs, figures, segment_sums
+from textmover.metrics.ordered import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
 CELLS = 1000
 """Steps of the probabilities that are counted; bins of the calibration are made of these."""
 
 
-class ErrorSpanAgreement(Metric):
+class ErrorSpanAgreement(FullPrecision):
     """Agreement of marked errors with those that people marked, accumulated over batches and processes.
 
     States are sums, so that nothing grows with the number of texts. :meth:`compute` gives the figures of
@@ -83,11 +83,3 @@ class ErrorSpanAgreement(Metric):
         values = {name: float(one) for name, one in figures(self.sums.cpu().numpy()).items()}
         values["ece"] = reliability(Cells(*self.histogram.cpu().numpy().T), self.bins).error
         return {name: torch.tensor(one, dtype=torch.float64) for name, one in values.items()}
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> ErrorSpanAgreement:
-        # A module that is cast to half precision takes its metrics along: sums follow to its device only.
-        def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if found.dtype == tensor.dtype else tensor.to(found.device)
-
-        return super()._apply(moved, *args, **kwargs)

@@ -17,7 +17,18 @@ MIXED = "give `positions` at every update, in all processes, or at none"
 """The way out where some segments were numbered and others have positions of their own."""
 
 
-class OrderedStates(Metric):
+class FullPrecision(Metric):
+    """A metric that follows a module to its device, and keeps its types where that is cast to half precision."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> FullPrecision:
+        def moved(tensor: Tensor) -> Tensor:
+            found = fn(tensor)
+            return found if found.dtype == tensor.dtype else tensor.to(found.device)
+
+        return super()._apply(moved, *args, **kwargs)
+
+
+class OrderedStates(FullPrecision):
     """Collects named columns of values, and the int64 position of each segment that they belong to.
 
     Positions may be given, at every update or at none, which is checked; without them a process numbers its segments as
@@ -181,14 +192,6 @@ class OrderedStates(Metric):
         # MPS has no float64; everywhere else human scores and ours keep theirs.
         dtype = self._columns[name]
         return torch.float32 if dtype == torch.float64 and self.device.type == "mps" else dtype
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> OrderedStates:
-        # A module that is cast to half precision takes its metrics along: they follow to its device only.
-        def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if found.dtype == tensor.dtype else tensor.to(found.device)
-
-        return super()._apply(moved, *args, **kwargs)
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         # For a process that has seen nothing torchmetrics sends float32, which others that send int64 cannot gather.

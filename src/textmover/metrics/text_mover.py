@@ -29,7 +29,7 @@ class SegmentValues(ScorerMetric):
     """
 
     def __init__(
-        self, model: str | Path | Scorer | SegmentMetric | None, *, reduction: Reduction, **kwargs: Any
+        self, model: str | Path | Scorer | SegmentMetric | None = None, *, reduction: Reduction = "mean", **kwargs: Any
     ) -> None:
         check_choice("reduction", reduction, ("mean", "none"))
         own, options = split_options(kwargs)
@@ -120,15 +120,6 @@ class TextMoverScore(SegmentValues):
 
     value_score: list[Tensor]
 
-    def __init__(
-        self,
-        model: str | Path | Scorer | SegmentMetric | None = None,
-        *,
-        reduction: Literal["mean", "none"] = "mean",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(model, reduction=reduction, **kwargs)
-
     @staticmethod
     def value_names(scorer: Scorer) -> tuple[str, ...]:
         """The score alone."""
@@ -166,11 +157,7 @@ class RoMeScore(SegmentValues):
     """
 
     def __init__(
-        self,
-        model: str | Path | Scorer | SegmentMetric = "rome",
-        *,
-        reduction: Literal["mean", "none"] = "mean",
-        **kwargs: Any,
+        self, model: str | Path | Scorer | SegmentMetric = "rome", *, reduction: Reduction = "mean", **kwargs: Any
     ) -> None:
         super().__init__(model, reduction=reduction, **kwargs)
 

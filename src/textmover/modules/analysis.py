@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
     """Mean cosine of pairs that were drawn."""
 
     mean: float  # in [-1, 1]; NaN where no pair can be drawn
-    error: float  # standard error of the mean, for the draw of the pairs from these texts; NaN for fewer than two pairs
+    error: float  # its standard error, in which repeated pairs count once; NaN for fewer than two different pairs
     pairs: int  # pairs whose cosine is defined: neither vector is 0 once it is centred
 
 
@@ -249,5 +249,6 @@ def _estimate(vectors: Tensor, pairs: Indices) -> Estimate:
     cosines = (one * other).sum(dim=1)[defined].numpy()
     if not len(cosines):
         return Estimate(float("nan"), float("nan"), 0)
-    error = float(cosines.std(ddof=1)) / len(cosines) ** 0.5 if len(cosines) > 1 else float("nan")
+    different = len(np.unique(np.sort(pairs[defined.numpy()], axis=1), axis=0))
+    error = float(cosines.std(ddof=1)) / different**0.5 if different > 1 else float("nan")
     return Estimate(float(cosines.mean()), error, len(cosines))

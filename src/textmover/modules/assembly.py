@@ -41,6 +41,13 @@ class Parts:
     identity: str  # name and hash of the encoder for the signature
 
 
+def check_layers(config: MetricConfig) -> None:
+    """Refuse layers that the encoder lacks, without loading it."""
+    if not is_static(config.encoder):
+        folder = resolve_encoder(config.encoder, config.revision).folder
+        _layers(config, load_config(folder).num_hidden_layers)
+
+
 def assemble(config: MetricConfig) -> Parts:
     """The pretrained encoder that a configuration names, and its tokenizer."""
     if is_static(config.encoder):

@@ -21,6 +21,7 @@ COLUMN_FLAGS = {
     "annotator": "--annotator-column",
     "missing_references": "--missing-references",
     "keep": "--keep-columns",
+    "format": "--data-format",
 }
 """The flag behind each field of :class:`~textmover.readers.segments.Columns`."""
 
@@ -40,7 +41,7 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
 def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Files of hypotheses and of references, behind -i or behind --hypotheses and --references; none with a table."""
     if options.references is not None and options.hypotheses is None:
-        raise InputError("Expected `--references` together with --hypotheses, but got it alone: name the hypotheses.")
+        raise InputError("Expected hypotheses with `--references`, but got none: add -t FILE.")
     if options.input is None:
         return tuple(options.hypotheses or ()), tuple(options.references or ())
     if len(options.input) < 2 and options.sources is None:

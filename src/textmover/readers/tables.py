@@ -54,7 +54,8 @@ def open_tables(
         return
     name = located(path)
     try:
-        format = format or _format_of(name)
+        # A place in the input is asked for by the readers whose format can be set.
+        format = format or _format_of(name, position is not None)
     except OSError as error:
         raise unreadable(name, error) from error
     if format in TEXT_TABLES:
@@ -85,12 +86,13 @@ def refuse_tables(paths: Iterable[str]) -> None:
         raise InputError(f"Expected one text a line, but {table} is a table: give it with `--data`, or rename it.")
 
 
-def _format_of(name: str) -> str:
+def _format_of(name: str, can_be_set: bool) -> str:
     path = Path(name)
     if name.startswith(HUB_PREFIX) or _is_saved_data_set(path):
         return "hub"
     if name == STANDARD_INPUT:
-        raise InputError("Expected the format of standard input (-), but got none: name it as csv, tsv or jsonl.")
+        way_out = "set `format` to csv, tsv or jsonl" if can_be_set else "save it as a file"
+        raise InputError(f"Expected the format of standard input (-), but got none: {way_out}.")
     if path.is_dir():
         if _parquet_files(path):
             return "parquet"
@@ -99,12 +101,12 @@ def _format_of(name: str) -> str:
             "the path of a file in it."
         )
     if not path.exists():
-        raise InputError(f"Expected a file at {name}, but there is none: correct the path.")
+        raise FileNotFoundError
     format = _format_of_suffix(path)
     if format is None:
         raise InputError(
             f"Expected a file that ends in {', '.join(FORMATS)} (or these with .gz or .zst added), but got {name}: "
-            "rename it, or give its format as csv, tsv, jsonl or parquet."
+            f"rename it{', or set `format` to csv, tsv, jsonl or parquet' if can_be_set else ''}."
         )
     return format
 

@@ -59,6 +59,15 @@ def field_value(name: str, text: str) -> Any:
     return value
 
 
+def written(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
+
+
 LONGEST_WORD = 48
 """Characters of the choices that may stand behind a flag."""
 

@@ -13,7 +13,8 @@ import numpy as np
 from torch import Tensor
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
-from textmover.modules.assembly import Parts
+from textmover.modules.assembly import Parts, check_layers
+from textmover.modules.config import MetricConfig
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.readers.segments import read_lines
@@ -101,6 +102,8 @@ class Settings:
         self.is_preset = model in PRESETS and not Path(model).expanduser().is_dir()
         if self.is_preset:
             self.configs = [described_config(self.options, model, one) for one in grid]
+            for config in {vectors_key(one): one for one in self.configs if isinstance(one, MetricConfig)}.values():
+                check_layers(config)
         else:
             first = build_scorer(self.options, **grid[0]).metric.config
             self.configs = [first.override(**one) for one in grid]

@@ -20,7 +20,7 @@ from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statis
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.readers import column_flags
 from textmover.readers.segments import read_lines
-from textmover.scoring.field_flags import FIELD, field_flag, given_fields
+from textmover.scoring.field_flags import FIELD, field_flag, given_fields, metric_fields
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
-    with column_flags.flags_named({**{name: field_flag(name) for name in overrides}, **presets}):
+    with column_flags.flags_named({**{name: field_flag(name) for name in metric_fields()}, **presets}):
         return Scorer.from_pretrained(
             options.model,
             precision=options.precision,

@@ -52,6 +52,13 @@ def test_the_chosen_texts_are_printed(run, metric, samples):
     assert "Signature" not in quiet.err
 
 
+@pytest.mark.parametrize(("number", "more", "few"), [(1, (), 12), (2, (), 6), (2, ("--include-self",), 0), (3, (), 0)])
+def test_too_few_candidates_are_warned_of(run, metric, samples, number, more, few):
+    said = run("mbr", "-i", samples, "--num-candidates", number, *metric, *more).ok().err
+    assert said.count("or two that tie under this metric: the first was chosen: give three or more.") == bool(few)
+    assert not few or f"{few} segments had one candidate" in said
+
+
 def test_every_form_of_input_chooses_alike(run, metric, samples, table, write, monkeypatch, tmp_path):
     texts = run("mbr", "-i", samples, "--num-candidates", 4, *metric).out
     files = [write(f"system{place}.txt", [group[place] for group in GROUPS]) for place in range(4)]

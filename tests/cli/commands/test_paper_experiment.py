@@ -488,7 +488,7 @@ def test_other_files(refused, experiment, ratings, text, said):
 
 def test_a_file_that_is_not_there(refused, ratings):
     said = refused("evaluate", "--experiment", "papers/none.yaml", "--data", ratings)
-    assert "Expected a file at papers/none.yaml, but there is none: correct the path." in said
+    assert "papers/none.yaml, but there is none: correct the path." in said
 
 
 def test_a_description_beside_the_experiment_and_its_changes(told, experiment, write):

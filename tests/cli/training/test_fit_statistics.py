@@ -8,9 +8,15 @@ import sys
 import pytest
 from safetensors import safe_open
 
+from textmover.cli.training import fit_statistics
 from textmover.scoring import Scorer
 
 CORPUS = ["the small dog ran home", "she will buy a book", "warm tea", "a little dog", "go home", "the old tree"]
+
+
+@pytest.fixture(autouse=True)
+def six_are_enough(monkeypatch):
+    monkeypatch.setattr(fit_statistics, "ENOUGH", len(CORPUS))
 
 
 @pytest.fixture
@@ -38,6 +44,12 @@ def score_as_told(run, texts, out: str) -> list[float]:
 def about(path) -> dict[str, str]:
     with safe_open(str(path), framework="pt") as content:
         return content.metadata()
+
+
+def test_few_texts_are_warned_of(run, corpus, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(fit_statistics, "ENOUGH", 7)
+    command = ("fit-idf", "--data", corpus, "--encoder", tiny_encoder, "--output", "i.safetensors", "--quiet")
+    assert "Fitted on few texts (6) for idf weights: give 7." in run(*command).ok().err
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------

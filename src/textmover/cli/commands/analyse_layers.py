@@ -59,7 +59,10 @@ def run(options: argparse.Namespace) -> None:
             {
                 "centering": row.centering,
                 "layer": row.layer,
-                **{name: _record(one) for name, one in estimates(row).items()},
+                **{
+                    name: {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
+                    for name, one in estimates(row).items()
+                },
             }
             for row in found.rows
         ]
@@ -73,12 +76,8 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(
             f"\nMean cosine and its standard error over {plural(options.pairs, 'pair')} of each kind, drawn from "
             f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} (words that occur in more than "
-            f"one: {found.words}).\nEncoder: {encoder}\n"
+            f"one: {found.words}). Repeated pairs count once in the error.\nEncoder: {encoder}\n"
         )
-
-
-def _record(one: Estimate) -> dict[str, float]:
-    return {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
 
 
 def _with_error(one: Estimate) -> str:

@@ -31,7 +31,7 @@ COLUMNS = {
 }
 """The flag behind each column of a table of candidates."""
 
-FLAGS = {**COLUMNS, "number": "--num-candidates"}
+FLAGS = {**COLUMNS, "number": "--num-candidates", "format": "--data-format"}
 
 
 def run(options: argparse.Namespace) -> None:

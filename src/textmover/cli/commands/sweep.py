@@ -22,13 +22,12 @@ from textmover.experiments.sweep import (
     draw_settings,
     judge,
     read_grid,
-    written,
 )
 from textmover.files import check_output, write_output
 from textmover.readers.named.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
-from textmover.scoring.field_flags import given_fields
+from textmover.scoring.field_flags import given_fields, written
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_options import take_by_language
 from textmover.terminal import print_table, progress_bars
@@ -135,11 +134,5 @@ def _print(results: Sequence[SettingResult], best: int | None, samples: int) -> 
 
 def _once() -> Callable[[logging.LogRecord], bool]:
     """A filter for messages that every setting would repeat."""
-    seen: set[str] = set()
-
-    def unseen(record: logging.LogRecord) -> bool:
-        new = record.getMessage() not in seen
-        seen.add(record.getMessage())
-        return new
-
-    return unseen
+    seen: dict[str, logging.LogRecord] = {}
+    return lambda record: seen.setdefault(record.getMessage(), record) is record

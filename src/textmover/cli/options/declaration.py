@@ -226,6 +226,8 @@ class Instead(argparse.Action):
         """Choose what runs; as with ``--help``, no option is required then."""
         from textmover.cli.options import signature_and_citations
 
+        if namespace.run is not None and not getattr(namespace, self.dest):
+            parser.error("argument --cite: not allowed with argument --signature")
         setattr(namespace, self.dest, values or True)
         namespace.run = getattr(signature_and_citations, f"print_{self.dest}")
         needed: list[Any] = [*parser._actions, *parser._mutually_exclusive_groups]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
 from pathlib import Path
@@ -13,13 +14,15 @@ from textmover.files import check_output
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
-from textmover.scoring.field_flags import field_flag, given_fields
+from textmover.scoring.field_flags import field_flag, given_fields, written
 from textmover.scoring.scorer_options import build_scorer
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
+
+ENOUGH = 100  # texts from which on a statistic can be trusted
 
 STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-idf": ("idf weights", "weights", "idf"),
@@ -46,6 +49,8 @@ def run(options: argparse.Namespace) -> None:
     scorer.fit(texts, names)
     written = [one for one in names if one != "idf_hypothesis"]  # on a corpus, one table serves both sides
     scorer.save_statistics(output, written, options.corpus or ", ".join(Path(one).name for one in options.data))
+    if len(texts) < ENOUGH:
+        logging.getLogger(__name__).warning("Fitted on few texts (%d) for %s: give %d.", len(texts), what, ENOUGH)
     if options.quiet:
         return
     for field, value in changes.items():
@@ -73,7 +78,7 @@ def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dic
     if field in given:
         raise InputError(
             f"Expected a metric that reads {what}, but got `{_flag(field, given[field])}`: leave it out, or give "
-            f"{_value(value)}."
+            f"{written(value)}."
         )
     return build_scorer(options, **{field: value}), {field: value}
 
@@ -92,14 +97,9 @@ def _hint(options: argparse.Namespace, changes: dict[str, Any], output: Path) ->
     model = ["--model", options.model, *(["--revision", options.revision] if options.revision else [])]
     files = [part for path in (*(options.statistics or ()), str(output)) for part in ("--statistics", path)]
     fields = {**given_fields(options), **changes}.items()
-    flags = [part for field, value in fields for part in (field_flag(field), _value(value))]
+    flags = [part for field, value in fields for part in (field_flag(field), written(value))]
     return shlex.join(["textmover", "score", "-i", "hypotheses.txt", "references.txt", *model, *flags, *files])
 
 
 def _flag(field: str, value: Any) -> str:
-    return f"{field_flag(field)} {_value(value)}"
-
-
-def _value(value: Any) -> str:
-    """A value as it is written on the command line."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{field_flag(field)} {written(value)}"

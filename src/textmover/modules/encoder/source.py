@@ -160,14 +160,20 @@ def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
         if _weights(folder) is None:  # only models without safetensors cost a second look
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
     except Exception as error:
-        if type(error).__name__ == "LocalEntryNotFoundError":
-            return "the hub cannot be reached"
-        lines = (line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
-        return f"the hub answered {type(error).__name__}: {next(lines, 'no reason given')}"
+        return hub_reason(error)
     weights = _weights(folder)
     if weights is None:
         return "the hub's repository holds no weights"
     return EncoderSource(folder, "hub", file_sha256(weights))
+
+
+def hub_reason(error: Exception) -> str:
+    """Why the hub gave nothing: it was not reached, or its answer."""
+    reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
+    if re.search("LocalEntryNotFound|Connect|Timeout|Offline", kind := type(error).__name__):
+        cause = "HF_HUB_OFFLINE is set" if "HF_HUB_OFFLINE" in str(error) else reason.rpartition("] ")[2]
+        return f"the hub could not be reached ({cause})"
+    return f"the hub answered {kind}: {reason}"
 
 
 def _is_repository_name(name: str) -> bool:

@@ -392,7 +392,7 @@ class Engine(TextWork):
             if name not in self._warned:
                 self._warned.add(name)
                 examples, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
-                told = unusual(name, number, examples, languages)
+                told = unusual(name, number, examples, languages, self.metric)
                 for way in READERS.values():  # each once
                     told = told.replace(f"; {way}", "") if way in self._warned else told
                 self._warned.update(way for way in READERS.values() if way in told)

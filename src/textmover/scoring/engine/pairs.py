@@ -74,6 +74,7 @@ WARNINGS = {
     f"(at least {MANY} different references; {PLENTY} always suffice)",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
+    "few candidates": "had one candidate, or two that tie under this metric: the first was chosen",
     "undefined": "had a self-similarity of 0 or below, which scores 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
@@ -84,14 +85,16 @@ MULTILINGUAL = languages_of("multilingual-e5-small")
 
 READERS = {
     "letters": "use `--model textmover-multilingual`",
+    "ends": '`--long-texts window` (in Python `long_texts="window"`) reads all',
     "symbols": "for symbols use `--model twmd --encoder roberta-base` (in Python `encoder=`)",
 }
 """Metrics that read what another does not."""
 
 WAYS_OUT = {
     **dict.fromkeys(("unknown", "script", "language"), "such scores mean little"),
-    "repetition": "look at what made them, for such loops can score high",
-    "same output": "look at what made them",
+    "repetition": "check the system that wrote them: such loops can score high",
+    "same output": "check the system that wrote them",
+    "few candidates": "give three or more",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
 }
 """The way out by flag."""
@@ -102,7 +105,7 @@ def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np
     return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
 
 
-def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Sequence[str] = ()) -> str:
+def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Sequence[str] = (), on: Any = None) -> str:
     """Number of flagged segments by flag, and what to do: the metric that reads the examples, where there is one.
 
     Example:
@@ -110,8 +113,14 @@ def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Seq
         '2 segments had a text that is longer than the encoder allows and was cut'
     """
     found = f"{plural(number, 'segment')} {WARNINGS.get(kind, kind)}"
+    if (mode := getattr(on, "mode", "both")) != "both":  # which names the side that a fallback stands in for
+        sides = ("source", "reference") if mode == "source" else ("reference", "source")
+        found = found.replace("reference or a source: the other", "{}: the {}".format(*sides))
     shown = f", such as {', '.join(examples)}" if examples else ""
     ways_out = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
+    if kind == "truncated" and (limit := getattr(getattr(on, "tokenizer", None), "max_length", None)):
+        found += f" after {limit} tokens"
+        ways_out += [READERS["ends"]] if hasattr(getattr(on, "encoder", None), "window") else []
     if kind in ("unknown", "script", "language"):
         lettered = [one for one in examples if any(map(str.isalpha, one))]
         if len(languages) < 2 and (not examples or any(not other_script(one, MULTILINGUAL) for one in lettered)):
