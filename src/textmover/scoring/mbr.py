@@ -180,7 +180,7 @@ def choose_each(
         if counts is not None:
             found = {"copied": sum(bool(plan.copied.any()) for plan in plans)}
             few = [one for one in block if len(one.texts) < 2 + symmetric and not include_self]
-            found["few candidates"] = sum(one.references is one.weights is one.source is None for one in few)
+            found["few candidates"] = sum(not (one.references or one.weights or one.source) for one in few)
             found[FALLBACK] = int(fell_back(scorer.metric, sides).sum())
             counts.update(unusual + Counter(found))
         for plan, values in zip(plans, scores, strict=True):
