@@ -36,7 +36,7 @@ REFERENCES = {
 }
 """Kinds of references, in the order of the tables."""
 
-KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace")
+KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")
 """Kinds of made errors."""
 
 PUBLISHED = {

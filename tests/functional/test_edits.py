@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from textmover.functional.edits import shortest_edits
 
@@ -50,11 +51,29 @@ def test_edits_are_those_of_all_shortest_ways():
             for place in getattr(found, name)[row].nonzero()[:, 0].tolist()
         }
         assert got == wanted, (reference, hypothesis)
+        added = {("added", place) for place in found.surplus[row].nonzero()[:, 0].tolist()}
+        assert any(added == {edit for edit in one if edit[0] == "added"} for one in several), (reference, hypothesis)
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "surplus"),
+    [
+        ("he is in p", "he is in p in p in p", [4, 5, 6, 7]),
+        ("a b c", "a a b c", [1]),
+        ("a b", "x a b", [0]),
+        ("a", "b", []),
+    ],
+)
+def test_of_equal_tokens_the_first_are_kept(reference, hypothesis, surplus):
+    one, other = reference.split(), hypothesis.split()
+    same = torch.tensor([[[word == own for own in other] for word in one]])
+    found = shortest_edits(pad(same, (0, 2, 0, 1)), torch.tensor([len(one)]), torch.tensor([len(other)]))
+    assert found.surplus[0].nonzero()[:, 0].tolist() == surplus
 
 
 @pytest.mark.parametrize("size", [(0, 3), (3, 0), (0, 0)])
 def test_empty_texts_lose_or_add_everything(size):
     found = shortest_edits(torch.zeros(1, *size, dtype=torch.bool), *(torch.tensor([one]) for one in size))
     assert found.distance.item() == max(size)
-    assert found.added.sum().item() == size[1]
+    assert found.added.sum().item() == found.surplus.sum().item() == size[1]
     assert found.lost.any().item() == (size[0] > 0)

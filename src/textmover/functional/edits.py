@@ -17,6 +17,8 @@ class Edits(NamedTuple):
         kept: Tokens of the hypothesis that match one of the reference, bool ``[B, N]``.
         exchanged: Tokens that stand in the place of another one, bool ``[B, N]``.
         added: Tokens that are too many, bool ``[B, N]``.
+        surplus: Those on the way that keeps the first of equal tokens, so that of words said twice the second are too
+            many, bool ``[B, N]``.
         lost: Gaps before each token and behind the last where a token of the reference is missing, bool ``[B, N + 1]``.
         distance: Number of edits, float32 ``[B]``.
     """
@@ -24,6 +26,7 @@ class Edits(NamedTuple):
     kept: Bool[Tensor, "B N"]
     exchanged: Bool[Tensor, "B N"]
     added: Bool[Tensor, "B N"]
+    surplus: Bool[Tensor, "B N"]
     lost: Bool[Tensor, "B K"]
     distance: Float[Tensor, " B"]
 
@@ -77,18 +80,37 @@ def shortest_edits(
     stepped = (ahead[:, :-1, :-1] + (~same).float() + behind[:, 1:, 1:] == shortest) & pairs
     added = (ahead[:, :, :-1] + 1 + behind[:, :, 1:] == shortest) & reached[0][:, :, None] & inside[1][:, None, :]
     lost = (ahead[:, :-1] + 1 + behind[:, 1:] == shortest) & inside[0][:, :, None] & reached[1][:, None, :]
-    matched, exchanged, extra, missing = stepped & same, stepped & ~same, added.any(dim=1), lost.any(dim=1)
+    matched, exchanged, missing = stepped & same, stepped & ~same, lost.any(dim=1)
+    extra = added.any(dim=1), _surplus(stepped, lost, inside[1])
     if starts is None:
-        return Edits(matched.any(dim=1), exchanged.any(dim=1), extra, missing, total)
+        return Edits(matched.any(dim=1), exchanged.any(dim=1), *extra, missing, total)
     within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, starts, False)
-    kept, extra = _kept_whole(matched, starts), any_of_pieces(extra, starts)
-    return Edits(kept, any_of_pieces(within, starts), extra, missing.gather(1, starts), total)
+    edited = (any_of_pieces(one, starts) for one in (within, *extra))
+    return Edits(_kept_whole(matched, starts), *edited, missing.gather(1, starts), total)
 
 
 def any_of_pieces(marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... K"]) -> Bool[Tensor, "... P"]:
     """Pieces with any marked unit, from where each starts and where the last ends."""
     before = pad(marks.float().cumsum(dim=-1), (1, 0))
     return before.gather(-1, starts.expand(*marks.shape[:-1], -1)).diff(dim=-1) > 0
+
+
+def _surplus(
+    stepped: Bool[Tensor, "B M N"], lost: Bool[Tensor, "B M K"], inside: Bool[Tensor, "B N"]
+) -> Bool[Tensor, "B N"]:
+    """Tokens that the way adds which matches or exchanges wherever it can, loses else, and adds last."""
+    batch, rows, columns = stepped.shape
+    every = torch.arange(batch, device=stepped.device)
+    stepped, lost = pad(stepped, (0, 1, 0, 1)), pad(lost, (0, 0, 0, 1))
+    row = column = torch.zeros_like(every)
+    passed = torch.zeros(batch, columns + 1, dtype=torch.bool, device=stepped.device)
+    for _ in range(rows + columns):
+        steps = stepped[every, row, column]
+        loses = lost[every, row, column] & ~steps
+        adds = ~steps & ~loses
+        passed[every, column] = passed[every, column] | adds
+        row, column = row + (steps | loses), (column + (steps | adds)).clamp(max=columns)
+    return passed[:, :-1] & inside
 
 
 def _kept_whole(matched: Bool[Tensor, "B M N"], starts: Int[Tensor, "B K"]) -> Bool[Tensor, "B P"]:

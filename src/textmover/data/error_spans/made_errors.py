@@ -42,7 +42,7 @@ WRONG = (
 CLEAN = ("identity", "synonym", "notation")
 """Kinds that leave what is said, so that nothing is wrong."""
 
-DEFAULT = (*WRONG[:7], *CLEAN)
+DEFAULT = (*WRONG[:8], *CLEAN)
 
 BOUNDS = 0.3, 0.6
 """Severity of the damage, from 0 to 1, from which an error is major, and from which it is critical."""
@@ -59,8 +59,8 @@ class MadeErrorsDataModule(SentencesDataModule):
         words: Least and greatest number of words of a sentence.
         versions: Versions of each sentence.
         types: Kinds of damage and their weights. ``identity``, ``synonym`` and ``notation`` leave what is said and make
-            no error. If None, these, a number, a name, a negation, an opposite, and a word lost, added or replaced have
-            the same weight. Rare kinds come first where they apply.
+            no error. If None, these, a number, a name, a negation, an opposite, and words lost, added, replaced or said
+            twice have the same weight. Rare kinds come first where they apply.
         paraphrased: Share of the references that are paraphrased by rules.
         held_back: Share of the sentences to hold back for validation.
         batch_size: Texts to a batch, those of all processes together.

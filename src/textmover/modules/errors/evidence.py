@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
     :math:`B_{ij} = \mathrm{softmax}_j(S_{ij}/T)` is what a partner gives back.
 
     Attributes:
-        tokens: ``[B, N, 18]``, by the names of :data:`TOKEN_EVIDENCE`.
+        tokens: ``[B, N, 19]``, by the names of :data:`TOKEN_EVIDENCE`.
         gaps: ``[B, N + 1, 11]``, by the names of :data:`GAP_EVIDENCE`.
         own: Unit vectors of the tokens, ``[B, N, D]``.
         partners: Mean of the partners' unit vectors, :math:`\sum_i A_{ij} y_i`, ``[B, N, D]``.
@@ -53,13 +53,14 @@ class Evidence(NamedTuple):
 
 TOKEN_EVIDENCE = (
     "best", "mean", "second", "returned", "entropy", "rival", "same written", "partner written alike", "taken",
-    "spread", "step before", "step behind", "length ratio", "unknown", "kept", "exchanged", "added", "edit rate",
+    "spread", "step before", "step behind", "length ratio", "unknown", "kept", "exchanged", "added", "surplus",
+    "edit rate",
 )  # fmt: skip
 """Similarity of the best partner, of the partners' mean and of the second best; share that comes back; entropy of the
 shares; how much closer the partners are to another token; whether the token stands in the other text, and its partners
 are written alike; shares that it gets; deviation of the partners' places; jumps to those of its neighbours;
 log-ratio of the lengths; whether the token is unknown; whether it is kept, exchanged or added on a shortest way between
-the texts; edits of that way to a token."""
+the texts, or on the one that keeps the first of equal tokens; edits of that way to a token."""
 
 GAP_EVIDENCE = (
     "jump", "length ratio", "uncovered between", "most uncovered between", "unreturned between", "uncovered beside",
@@ -113,7 +114,7 @@ def evidence(
     edits = shortest_edits(units.same, *units.lengths, units.starts)
     rate = (edits.distance / torch.maximum(*units.lengths).clamp(min=1))[:, None]
     of_tokens = [spread / FARTHEST, jumps[:, :-1], jumps[:, 1:], ratio.expand_as(spread), unknown]
-    of_tokens += [one.to(spread) for one in (edits.kept, edits.exchanged, edits.added)] + [rate.expand_as(spread)]
+    of_tokens += [one.to(spread) for one in edits[:4]] + [rate.expand_as(spread)]
     tokens = torch.stack([*_of_tokens(matched, units.alike(edits.kept) & pairs, edits.kept), *of_tokens], dim=2)
     sides = _neighbours(returned, hypotheses, others)
     of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
