@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from labelled_runs import fit, write_tags
+from pytorch_lightning import seed_everything
 from scipy.optimize import minimize
 
 from textmover import Scorer
@@ -12,6 +13,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
+from textmover.training.stage import FROZEN_STATES
 from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
 from textmover.types import ErrorSpan
 
@@ -123,3 +125,21 @@ def test_a_frozen_encoder_keeps_its_scores(tiny_encoder, tmp_path):
     texts = ["the old dog seven", "she small red"], ["the old dog house", "she small water red"]
     before = Scorer.from_pretrained(tmp_path / "metric").score(*texts).scores
     assert Scorer(module.metric).score(*texts).scores.tolist() == before.tolist()
+
+
+def test_a_frozen_encoder_reads_each_text_once_and_without_dropout(tiny_encoder, tmp_path, monkeypatch):
+    heads, read = [], []
+    for kept in (FROZEN_STATES, 0):
+        monkeypatch.setattr("textmover.training.stage.FROZEN_STATES", kept)
+        seed_everything(1)
+        module = MultiTaskModule(metric="twmd", overrides={"encoder": str(tiny_encoder), "freeze_layers": 3})
+        data = MarkedDataModule([str(write_tags(tmp_path / "tags.tsv", 40))], held_back=0.3, batch_size=8)
+        encode = module.metric.encoder.encode
+        read.append([])
+        watched = lambda one, now=read[-1], encode=encode: (now.extend(one.texts), encode(one))[1]  # noqa: E731
+        monkeypatch.setattr(module.metric.encoder, "encode", watched)
+        fit(module, data, epochs=3)
+        heads.append([one.detach().clone() for one in module.metric.error_head.parameters()])
+    assert len(read[0]) == len(set(read[0])) < len(read[1])
+    for one, other in zip(*heads, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)

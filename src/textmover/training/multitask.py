@@ -203,8 +203,7 @@ class MultiTaskModule(StageModule):
 
     def _refit(self) -> None:
         """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""
-        learned = any(one.requires_grad for _, one in self.metric.encoder_parameters())
-        names = [name for name in ENCODED if learned and name in self.metric.statistics]
+        names = [name for name in ENCODED if self._encoder_learns and name in self.metric.statistics]
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():
                 self.metric.fit(self.data.training_texts(FITTING_TEXTS), names=names)

@@ -22,7 +22,9 @@ from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.training_run import metric_entry
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
+from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
+from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision import has_bfloat16
 from textmover.training.lora import LoraConfig, add_lora
 from textmover.training.optimization import (
@@ -56,6 +58,9 @@ logger = logging.getLogger(__name__)
 FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
 
+FROZEN_STATES = 1 << 31
+"""Bytes that the hidden states of a frozen encoder may take."""
+
 Bfloat16 = Literal["auto", "yes", "no"]
 
 
@@ -70,8 +75,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
         optimizer: Rates, decay and schedule.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``. Transport and losses
-            stay in float32.
+        bfloat16: Autocast the encoder: ``auto`` where it learns and the hardware has it, ``yes`` or ``no``. Transport
+            and losses stay in float32.
         gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to keep the input of each of the encoder's blocks alone for the way back, and
             compute the rest again: a third more time for a fraction of the memory.
@@ -183,6 +188,9 @@ class StageModule(CheckedArguments, pl.LightningModule):
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
         tasks: list[Any] = list(self.tasks.values())
+        if not self._encoder_learns and not is_sharded(self.metric.encoder):
+            # Each text is read once in the whole run.
+            EncoderMemory(FROZEN_STATES, evict=False).join(self.metric, "training")
         if not all(bool(task.prepared) for task in tasks):
             self._fit_statistics(self.metric)
         for task in tasks:
@@ -332,6 +340,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         if has_lora(self.metric.encoder):
             merge_lora(self.metric.encoder)
         self.metric.eval()
+        if isinstance(self.metric.encoder, Encoder):
+            self.metric.encoder.leave()  # the states of a frozen one
 
     def export_beside(self, folder: Path, card: str) -> None:
         """Write what else the stage has learned beside the exported metric's folder; nothing by default."""
@@ -361,8 +371,13 @@ class StageModule(CheckedArguments, pl.LightningModule):
         heads = [one for _, one in (*self.metric.head_parameters(), *self._task_parameters()) if one.requires_grad]
         return 0.0 * torch.stack([one.sum() for one in heads]).sum() if heads else 0.0
 
+    @property
+    def _encoder_learns(self) -> bool:
+        return any(one.requires_grad for _, one in self.metric.encoder_parameters())
+
     def _autocast(self) -> Any:
-        wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
+        auto = self.bfloat16 == "auto" and self._encoder_learns and has_bfloat16(self.device)
+        wanted = self.bfloat16 == "yes" or auto
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if wanted else contextlib.nullcontext()
 
     def _fit_statistics(self, metric: SegmentMetric) -> None:

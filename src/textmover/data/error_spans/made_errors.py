@@ -197,13 +197,15 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
     """Return the errors of a damaged text: other and further words are wrong, and lost ones missing.
 
     Words are compared without case, and *an* with *a*. Texts of as many words are compared word by word, others by
-    their longest common parts.
+    their longest common parts. Of words that are said twice, the second ones are wrong.
 
     Example:
         >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake was not frozen.")]
         [(13, 16)]
         >>> [(one.start, one.end) for one in errors_between("The big lake froze.", "The lake froze.")]
         [(3, 3)]
+        >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake lake was frozen.")]
+        [(9, 13)]
     """
     places = text_words(damaged)
     old, new = ([_key(one[start:stop]) for start, stop in text_words(one)] for one in (text, damaged))
@@ -221,10 +223,17 @@ def _changes(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     """Places of the new words that differ, none of which where old ones were lost."""
     if len(old) != len(new):
         codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        return [(start, stop) for tag, _, _, start, stop in codes if tag != "equal"]
+        return [_later(new, start, stop, tag) for tag, _, _, start, stop in codes if tag != "equal"]
     differ = [one != two for one, two in zip(old, new, strict=True)]
     runs = [list(run) for changed, run in itertools.groupby(range(len(new)), key=differ.__getitem__) if changed]
     return [(run[0], run[-1] + 1) for run in runs]
+
+
+def _later(new: list[str], start: int, stop: int, tag: str) -> tuple[int, int]:
+    """Place of a change; of words that are said twice, that of the second ones."""
+    while tag == "insert" and stop < len(new) and new[start] == new[stop]:
+        start, stop = start + 1, stop + 1
+    return start, stop
 
 
 def _key(word: str) -> str:

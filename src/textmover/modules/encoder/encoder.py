@@ -152,9 +152,14 @@ class Encoder(nn.Module):
         drop_capturing_hooks(self.model)
         return copy.deepcopy(self.model)
 
+    @property
+    def learns(self) -> bool:
+        """Return whether any weight can be trained."""
+        return any(one.requires_grad for one in self.model.parameters())
+
     def train(self, mode: bool = True) -> Encoder:
         """Training mode, in which neither states are shared nor another back-end computes, or evaluation mode."""
-        if mode:
+        if mode and self.learns:
             self.leave()
             self.run_with(None)
         return super().train(mode)
@@ -197,16 +202,20 @@ class Encoder(nn.Module):
         """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing."""
         if batch.states is not None:
             return self._wanted(list(batch.states))
-        trained = torch.is_grad_enabled() and any(one.requires_grad for one in self.model.parameters())
+        learns = self.learns
+        trained = torch.is_grad_enabled() and learns
+        if self.model.training and not learns:
+            self.model.eval()  # dropout would hide what stays as it is
         if self._states is not None and trained:
             self.leave()
-        shared = self._states is not None and self._scores and batch.embeddings is None
-        return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
+        with torch.set_grad_enabled(trained or (torch.is_grad_enabled() and batch.embeddings is not None)):
+            shared = self._states if self._scores and batch.embeddings is None else None
+            return self._wanted(self.encode(batch) if shared is None else shared.states(batch, self.encode))
 
     @property
     def _scores(self) -> bool:
         """Return whether nothing is trained, and the arithmetic is that of the weights."""
-        learns = self.training or torch.is_grad_enabled()
+        learns = torch.is_grad_enabled() or (self.training and self.learns)
         return not learns and not torch.is_autocast_enabled(self.device.type) and has_whole_products()
 
     def _wanted(self, states: list[Tensor]) -> list[Tensor]:
