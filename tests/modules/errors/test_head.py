@@ -7,7 +7,7 @@ import torch
 
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence
-from textmover.modules.errors.head import ErrorHead, error_calibration, plan_rule
+from textmover.modules.errors.head import ADDED, ErrorHead, error_calibration, plan_rule
 from textmover.modules.errors.spelling import spellings
 from textmover.types import TokenEmbeddings
 
@@ -40,6 +40,7 @@ TOKENS = {
     "stands in the other text": ("same written", (0, 5), (0, 1), [1, 0]),
     "steps within equal texts": ("step behind", (0, 1, 2), (0, 1, 2), [0, 0, 0]),
     "a token is passed over": ("step behind", (0, 2), (0, 1, 2), [0.25, 0]),
+    "the second of two is too much": ("surplus", (0, 1, 1, 2), (0, 1, 2), [0, 0, 1, 0]),
     "order is turned": ("step before", (1, 0), (0, 1), [0.25, -0.5]),
 }
 GAPS = {
@@ -154,3 +155,18 @@ def test_equal_texts_have_no_errors_however_long(head, length):
     for found in (head(text(*axes), text(*axes)), plan_rule(evidence(text(*axes), text(*axes), 0.05))):
         assert found.wrong.max() < -10
         assert found.missing.max() < -10
+
+
+def test_a_head_from_before_an_evidence_marks_as_it_did():
+    torch.manual_seed(1)
+    head, place = ErrorHead(8), TOKEN_EVIDENCE.index(ADDED)
+    with torch.no_grad():
+        head.near.weight[:, place] = 0.0
+    old = {
+        **head.state_dict(),
+        "near.weight": torch.cat([head.near.weight[:, :place], head.near.weight[:, place + 1 :]], 1),
+    }
+    loaded = ErrorHead(8)
+    loaded.load_state_dict(old)
+    sides = text(0, 1, 1, 5), text(0, 1, 2)
+    torch.testing.assert_close(loaded(*sides).wrong, head(*sides).wrong, atol=0, rtol=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ RULE_TEMPERATURE = 0.02
 
 RULE_THRESHOLDS = 0.6, 0.4
 """Probabilities from which the rule marks words and gaps."""
+
+ADDED = "surplus"
+"""Evidence that the first released heads did not have."""
 
 NO_ERROR = -20.0
 """Log-odds of a right token or gap."""
@@ -98,6 +101,15 @@ class ErrorHead(nn.Module):
         return _none_if_equal(
             ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity), found
         )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        """Take weights, also of heads from before :data:`ADDED` was evidence, which give it no weight."""
+        name, place = f"{prefix}near.weight", TOKEN_EVIDENCE.index(ADDED)
+        weights = state_dict.get(name)
+        if weights is not None and weights.shape[1] == self.near.in_channels - 1:
+            before, behind = weights[:, :place], weights[:, place:]
+            state_dict[name] = torch.cat([before, torch.zeros_like(weights[:, :1]), behind], dim=1)
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     @torch.no_grad()
     def take_calibration(
