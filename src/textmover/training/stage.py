@@ -75,8 +75,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
         optimizer: Rates, decay and schedule.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where it learns and the hardware has it, ``yes`` or ``no``. Transport
-            and losses stay in float32.
+        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``. Transport and losses
+            stay in float32.
         gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to keep the input of each of the encoder's blocks alone for the way back, and
             compute the rest again: a third more time for a fraction of the memory.
@@ -189,8 +189,9 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
         tasks: list[Any] = list(self.tasks.values())
         if not self._encoder_learns and not is_sharded(self.metric.encoder):
-            # Each text is read once in the whole run.
-            EncoderMemory(FROZEN_STATES, evict=False).join(self.metric, "training")
+            memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is read once in the whole run
+            memory.any_arithmetic = True
+            memory.join(self.metric, "training")
         if not all(bool(task.prepared) for task in tasks):
             self._fit_statistics(self.metric)
         for task in tasks:
@@ -376,8 +377,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return any(one.requires_grad for _, one in self.metric.encoder_parameters())
 
     def _autocast(self) -> Any:
-        auto = self.bfloat16 == "auto" and self._encoder_learns and has_bfloat16(self.device)
-        wanted = self.bfloat16 == "yes" or auto
+        wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if wanted else contextlib.nullcontext()
 
     def _fit_statistics(self, metric: SegmentMetric) -> None:

@@ -209,8 +209,12 @@ class Encoder(nn.Module):
         if self._states is not None and trained:
             self.leave()
         with torch.set_grad_enabled(trained or (torch.is_grad_enabled() and batch.embeddings is not None)):
-            shared = self._states if self._scores and batch.embeddings is None else None
+            shared = self._states if batch.embeddings is None and self._takes_states else None
             return self._wanted(self.encode(batch) if shared is None else shared.states(batch, self.encode))
+
+    @property
+    def _takes_states(self) -> bool:
+        return self._states is not None and (self._scores or (self._states.any_arithmetic and not self.learns))
 
     @property
     def _scores(self) -> bool:
@@ -264,6 +268,10 @@ class SharedStates(Protocol):
     @property
     def encoders(self) -> Iterable[Encoder]:
         """The encoders that share them."""
+
+    @property
+    def any_arithmetic(self) -> bool:
+        """Return whether states are kept under autocast, too."""
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, those that are not kept made by ``encode``."""

@@ -54,6 +54,9 @@ class EncoderMemory:
         >>> theirs = Scorer.from_pretrained("bertscore-f1", memory=memory)  # doctest: +SKIP
     """
 
+    any_arithmetic = False
+    """Whether states are kept under autocast, too, as a training may that no scorer shares them with."""
+
     def __init__(
         self, limit: int = 1 << 30, *, folder: str | Path | None = None, folder_limit: int = 1 << 33, evict: bool = True
     ) -> None:
@@ -208,6 +211,11 @@ class _Group:
         self._files: StateFiles | None = None
         self._lock = new_lock()
         self.add(encoder, weights)
+
+    @property
+    def any_arithmetic(self) -> bool:
+        """Return whether states are kept under autocast, too."""
+        return self.memory.any_arithmetic
 
     @property
     def encoders(self) -> Iterable[Encoder]:
