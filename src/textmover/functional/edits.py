@@ -81,12 +81,12 @@ def shortest_edits(
     added = (ahead[:, :, :-1] + 1 + behind[:, :, 1:] == shortest) & reached[0][:, :, None] & inside[1][:, None, :]
     lost = (ahead[:, :-1] + 1 + behind[:, 1:] == shortest) & inside[0][:, :, None] & reached[1][:, None, :]
     matched, exchanged, missing = stepped & same, stepped & ~same, lost.any(dim=1)
-    extra = added.any(dim=1), _surplus(stepped, lost, inside[1])
+    extra, surplus = added.any(dim=1), _surplus(stepped, lost, inside[1])
     if starts is None:
-        return Edits(matched.any(dim=1), exchanged.any(dim=1), *extra, missing, total)
+        return Edits(matched.any(dim=1), exchanged.any(dim=1), extra, surplus, missing, total)
     within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, starts, False)
-    edited = (any_of_pieces(one, starts) for one in (within, *extra))
-    return Edits(_kept_whole(matched, starts), *edited, missing.gather(1, starts), total)
+    within, extra, surplus = (any_of_pieces(one, starts) for one in (within, extra, surplus))
+    return Edits(_kept_whole(matched, starts), within, extra, surplus, missing.gather(1, starts), total)
 
 
 def any_of_pieces(marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... K"]) -> Bool[Tensor, "... P"]:
