@@ -269,9 +269,7 @@ class SharedStates(Protocol):
     def encoders(self) -> Iterable[Encoder]:
         """The encoders that share them."""
 
-    @property
-    def any_arithmetic(self) -> bool:
-        """Return whether states are kept under autocast, too."""
+    any_arithmetic: bool  # whether states are kept under autocast, too
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, those that are not kept made by ``encode``."""

@@ -54,9 +54,6 @@ class EncoderMemory:
         >>> theirs = Scorer.from_pretrained("bertscore-f1", memory=memory)  # doctest: +SKIP
     """
 
-    any_arithmetic = False
-    """Whether states are kept under autocast, too, as a training may that no scorer shares them with."""
-
     def __init__(
         self, limit: int = 1 << 30, *, folder: str | Path | None = None, folder_limit: int = 1 << 33, evict: bool = True
     ) -> None:
@@ -65,7 +62,7 @@ class EncoderMemory:
                 raise InputError(f"Expected `{name}` to be 0 bytes or more, but got {value}.")
         self._limit, self.folder_limit, self.evict = limit, folder_limit, evict
         self.folder = None if folder is None else Path(folder).expanduser()
-        self.is_asleep = False
+        self.is_asleep = self.any_arithmetic = False  # the latter: under autocast, too, as a training alone may
         self._groups: list[_Group] = []
         self._files: list[StateFiles] = []
         # When nobody needs it any more, and at the latest when the process ends.
@@ -204,6 +201,7 @@ class _Group:
 
     def __init__(self, memory: EncoderMemory, kind: tuple[str, ...], weights: _Weights, encoder: Encoder) -> None:
         self.memory, self.kind, self.weights = memory, kind, weights
+        self.any_arithmetic = memory.any_arithmetic
         self.model: Any = encoder.model
         self.computed: tuple[int, ...] = ()
         self._members: weakref.WeakSet[Encoder] = weakref.WeakSet()
@@ -211,11 +209,6 @@ class _Group:
         self._files: StateFiles | None = None
         self._lock = new_lock()
         self.add(encoder, weights)
-
-    @property
-    def any_arithmetic(self) -> bool:
-        """Return whether states are kept under autocast, too."""
-        return self.memory.any_arithmetic
 
     @property
     def encoders(self) -> Iterable[Encoder]:
