@@ -151,6 +151,13 @@ def test_a_statistic_that_does_not_fit_is_refused(files, tiny_metric, name):
     assert not any(one.fitted for one in metric.statistics.values())
 
 
+def test_the_way_out_counts_the_baseline_in(files, tiny_metric):
+    metric = tiny_metric(rescale=True)
+    metric.fit(REFERENCES)
+    with pytest.raises(InputError, match="set `weights` to idf and `rescale` to false"):
+        load_statistics(metric, files["idf"])
+
+
 @pytest.mark.parametrize("statistic", ["mean", "idf"])
 def test_another_encoder_is_refused(everything, tiny_metric, tmp_path, monkeypatch, statistic):
     metric = tiny_metric(**EVERYTHING)

@@ -219,7 +219,7 @@ CASES = {
         -i samples.txt samples.jsonl | Expected one text a line, but samples.jsonl is a table
         -i samples.txt --num-candidates 4 --weights-column p | `--weights-column` together
         -i samples.txt --num-candidates 4 --split x | `--split` together with --data
-        --data gone.jsonl | Expected a file at gone.jsonl
+        --data gone.jsonl | gone.jsonl, but there is none: correct
         --data breaks.jsonl | texts without line breaks for --format text, but got one in breaks.jsonl, line 1
         --data breaks.jsonl --format tsv | without tabs and line breaks""",
     "mbr --data samples.jsonl": """
@@ -264,7 +264,7 @@ CASES = {
         --statistic darr | Expected ratings to hold preferences for darr, but got ratings alone: derive
         --statistic accuracy --level pooled | Expected the level of accuracy to be systems
         --pair-rate 0.5 | Expected `--pair-rate` to be 1 for pearson
-        --scores gone.txt | Expected a file at gone.txt
+        --scores gone.txt | gone.txt, but there is none: correct
         --scores one.txt | Expected 4 scores in
         --scores odd.txt | in line 4 of odd.txt, but got 'good'
         --model twmd --lower-is-better twmd | to name scores of --scores or --metric-column, but got twmd""",
@@ -298,10 +298,10 @@ CASES = {
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
     "sweep --data ratings.tsv --model checkpoint": """
-        --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `layer`""",
+        --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `--layer`""",
     "perturb": """
          | Expected `--input FILE` with texts
-        -i none.txt | Expected a file at none.txt
+        -i none.txt | none.txt, but there is none: correct
         -i table.tsv | name it with `--column`
         -i table.tsv --column txt | Expected a column 'txt'""",
     "perturb -i texts.txt": """
@@ -319,7 +319,7 @@ CASES = {
         --neighbours no/where | Expected `--neighbours` to be a folder or the name""",
     "robustness --baselines chrf": """
          | Expected -i/--input, but got none
-        -i none.txt | Expected a file at none.txt
+        -i none.txt | none.txt, but there is none: correct
         -i empty.txt | Expected empty.txt to hold text, but it is empty
         -i blank.txt | Expected at least two different texts in blank.txt, but got 0
         -i same.txt | Expected at least two different texts in same.txt, but got 1

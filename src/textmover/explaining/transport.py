@@ -58,7 +58,7 @@ def explain_transport(
         "pairs": pairs,
         "unmatched_reference": lonely[0],
         "unmatched_hypothesis": lonely[1],
-        "steps": _steps(metric, matches, own, components),
+        "steps": _steps(metric, matches, own, components, "reference" if bool(given.side.empty) else "hypothesis"),
         "contributions": shares.contributions,
         "remainders": shares.remainders,
     }
@@ -192,11 +192,12 @@ def _steps(
     matches: Sequence[ExplainedMatch],
     own: tuple[float, float] | None,
     components: Mapping[str, float],
+    empty: str,
 ) -> tuple[Step, ...]:
-    """From the values of the plans to the score."""
+    """From the values of the plans to the score; without plans, one side is empty."""
     config, score = metric.config, components["score"]
     if not matches:
-        return (Step("score", score, "a side is empty: the value of unrelated texts"),)
+        return (Step("score", score, f"the {empty} is empty: the value of unrelated texts"),)
     steps = [Step(one.name, one.value, _sum(one)) for one in matches]
     if metric.matching.has_sides:
         alpha, formula = config.alpha, "harmonic mean of precision and recall"

@@ -54,7 +54,10 @@ def test_the_best_reference_and_what_is_out_of_the_ordinary_are_noted(run, metri
     out = run("explain", "a dog", "rain", "a dog", "the dog", *metric).out
     assert "reference 2 a dog" in out
     assert "this is the best" in out
-    assert "a side has nothing to match" in run("explain", "", "a dog", *metric).out
+    empty = run("explain", "", "a dog", *metric).out
+    assert "(the hypothesis is empty: the value of unrelated texts)" in empty
+    assert "a side has nothing to match" in empty
+    assert "the reference is empty" in run("explain", "a dog", "", *metric).out
     long = run("explain", "a dog " * 20, "a dog", *metric, "--max-length", 8).out
     assert "longer than the encoder allows" in long
 

@@ -55,7 +55,7 @@ def test_the_chosen_texts_are_printed(run, metric, samples):
 @pytest.mark.parametrize(("number", "more", "few"), [(1, (), 12), (2, (), 6), (2, ("--include-self",), 0), (3, (), 0)])
 def test_too_few_candidates_are_warned_of(run, metric, samples, number, more, few):
     said = run("mbr", "-i", samples, "--num-candidates", number, *metric, *more).ok().err
-    assert said.count("or two that tie under this metric: the first was chosen: give three or more.") == bool(few)
+    assert said.count("or two that tie under this metric, so the first was chosen: give three or more.") == bool(few)
     assert not few or f"{few} segments had one candidate" in said
 
 

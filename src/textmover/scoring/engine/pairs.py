@@ -74,7 +74,7 @@ WARNINGS = {
     f"(at least {MANY} different references; {PLENTY} always suffice)",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
-    "few candidates": "had one candidate, or two that tie under this metric: the first was chosen",
+    "few candidates": "had one candidate, or two that tie under this metric, so the first was chosen",
     "undefined": "had a self-similarity of 0 or below, which scores 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
@@ -92,7 +92,7 @@ READERS = {
 
 WAYS_OUT = {
     **dict.fromkeys(("unknown", "script", "language"), "such scores mean little"),
-    "repetition": "check the system that wrote them: such loops can score high",
+    "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
     "few candidates": "give three or more",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
