@@ -70,9 +70,10 @@ CASES = {
         --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … the hub … give a folder
         --temperature -1 | `--temperature`
         --matching softmax | 'softmax'
+        --model wmd --metric-output distance --rescale true | `--rescale` to be false with `--metric-output distance`
         --encoder encoder --layer 9 | `--layer` to be between 0 and 3 (or from -1, the last, to -4)
         --encoder encoder --batch-tokens 0 | Expected --batch-tokens to be at least 1, but got 0
-        --encoder encoder --device gpu | `device`
+        --encoder encoder --device gpu | `--device`
         --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
         --encoder encoder --model twmd-b | twmd-b … --fit-on FILE … `textmover fit-mean` wrote with --statistics FILE
         --model twmd-b --encoder encoder --statistics h.txt | damaged or of another kind

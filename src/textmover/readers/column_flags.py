@@ -33,6 +33,8 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
         yield
     except InputError as error:
         said = re.sub(r"`([^`]+)`", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
+        written = re.compile(r"\b([a-z_]+)='([^']*)'")  # as in Python
+        said = written.sub(lambda one: f"`{flags[one[1]]} {one[2]}`" if one[1] in flags else one[0], said)
         if said == str(error):
             raise
         raise InputError(said) from error

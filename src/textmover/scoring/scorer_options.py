@@ -81,7 +81,8 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
-    with column_flags.flags_named({**{name: field_flag(name) for name in metric_fields()}, **presets}):
+    names = (*metric_fields(), "backend", "device", "precision")
+    with column_flags.flags_named({**{name: field_flag(name) for name in names}, **presets}):
         return Scorer.from_pretrained(
             options.model,
             precision=options.precision,
