@@ -19,13 +19,14 @@ from textmover.types.text_words import SCRIPTS, UNSPACED, goes_on, text_words
         ("snake_case 'quoted' -", ["snake_case", "'", "quoted", "'", "-"]),
         ("e\u0301te\u0301 हिन्दी", ["e\u0301te\u0301", "हिन्दी"]),
         ("我爱,カナ", ["我", "爱", ",", "カ", "ナ"]),
-        ("👩\u200d👧 ok👍🏽", ["👩\u200d👧", "ok", "👍", "🏽"]),
+        ("👩\u200d👧 ok👍🏽", ["👩\u200d👧", "ok", "👍🏽"]),
         ("می\u200cخواهم", ["می\u200cخواهم"]),
         ("❤\ufe0f!", ["❤\ufe0f", "!"]),
         ("น้ำส้ม ๑๒", ["น้ำ", "ส้", "ม", "๑๒"]),
         ("ເຂົ້າ", ["ເ", "ຂົ້", "າ"]),
         ("ខ្ញុំ", ["ខ្ញុំ"]),
         ("မြန်မာ", ["မြ", "န်", "မာ"]),
+        ("👍🏽🇩🇪🇫🇷 👨\u200d👩\u200d👧1️⃣", ["👍🏽", "🇩🇪", "🇫🇷", "👨\u200d👩\u200d👧", "1️⃣"]),
         ("人々〇ｶﾞ", ["人", "々", "〇", "ｶﾞ"]),
     ],
 )
@@ -55,3 +56,8 @@ def test_letters_keep_their_marks_as_unicode_has_it(first, last, size):
         assert [place for place in range(1, len(text)) if not goes_on(text, place)] == list(
             itertools.accumulate(map(len, found[:-1]))
         )
+
+
+def test_an_emoji_goes_on_to_its_end():
+    text = "👍🏽a👨\u200d👩🇩🇪"
+    assert [place for place in range(1, len(text)) if not goes_on(text, place)] == [2, 3, 6]

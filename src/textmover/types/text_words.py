@@ -44,10 +44,16 @@ APOSTROPHES = ("'", "’")
 ENDINGS = "\u0e33\u0eb3\uff9e\uff9f"
 """Letters that Unicode joins to the one before them as it does marks: am in Thai and Lao, marks of half width."""
 
+SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+"""Colours of the skin of the emoji before them."""
+
+JOINER = "\u200d"
+"""Ties emoji to one."""
+
 STACKERS = "\u1039\u17d2"
 """Marks that write the next letter below the last: of Myanmar and Khmer."""
 
-CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|[cxjtmsz](?:m|sc?|zx?)*")
+CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|(?:ff?|[cxjtmsz])(?:m|sc?|zx?)*")
 """A word, or another character with its marks and what a zero-width joiner ties to it, by the classes of characters."""
 
 
@@ -56,7 +62,7 @@ def text_words(text: str) -> tuple[tuple[int, int], ...]:
 
     A word is a run of letters, digits and their marks, with the hyphens, apostrophes, points and commas inside it, and
     with colons and slashes between digits. Any other character but white space is a word of its own, as is each letter
-    of a script without spaces, with its marks.
+    of a script without spaces, with its marks; two letters that make a flag are one.
 
     Example:
         >>> text = "It's 1,000 € at 12:30. 我爱น้ำ"
@@ -67,9 +73,10 @@ def text_words(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def goes_on(text: str, place: int) -> bool:
-    """Return whether a character belongs to the one before it, as a mark or as a letter below it."""
+    """Return whether a character belongs to the one before it: as a mark, a letter below it, or a part of an emoji."""
     one, last = _class(text[place]), _class(text[place - 1])
-    return one in ("m", "s") or (one == "c" and last == "s")
+    tied = JOINER in text[place - 1 : place + 1] and (text[place] == JOINER or one == "x")
+    return one in ("m", "s") or (one == "c" and last == "s") or one == last == "f" or tied
 
 
 @functools.cache
@@ -81,7 +88,9 @@ def _class(character: str) -> str:
         return "j"
     if character in ":/":
         return "t"
-    if category.startswith("M") or character in ENDINGS:
+    if "\U0001f1e6" <= character <= "\U0001f1ff":
+        return "f"
+    if category.startswith("M") or character in ENDINGS or character in SKINS:
         return "s" if character in STACKERS else "m"
     if category in ("Cf", "Nd"):
         return "z" if category == "Cf" else "d"

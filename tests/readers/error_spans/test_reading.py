@@ -140,6 +140,13 @@ def test_a_segment_goes_with_its_bad_row(tmp_path):
     assert "line 4 and line 5, which share system, doc, seg_id, rater, but they differ" in str(left_out[1])
 
 
+def test_rows_of_a_segment_have_one_source(tmp_path):
+    one = rated("a", "1", "r", "A <v>dog</v>.", "Major")
+    other = rated("a", "1", "r", "A dog.", "No-error", source="Ein Hund.")
+    with pytest.raises(InputError, match=r"the same text in column 'source' of .*, line 2 and line 3, which share"):
+        read_marked(table(tmp_path, RATED, one, other), MQM)
+
+
 @pytest.mark.parametrize("field", ["hypothesis", "words", "tags", "references", "source", "groups"])
 def test_columns_have_names(field):
     with pytest.raises(InputError, match=f"Expected `{field}` to be the name of a column, but got ''"):

@@ -138,25 +138,26 @@ def _words(text: str, place: str) -> str:
 def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> _Errors:
     """The errors of a text that rows mark one by one."""
     marked, found = str(columns.marked), []
-    first, source = None, None
+    first: tuple[str, str | None] | None = None
+    source = None
     for row in rows:
         place = row.cell(marked)
         text, spans = split_marks(row.text(marked), place)
         _words(text, place)
-        if first is None:
-            first = text
-        elif text != first:
-            raise InputError(
-                f"Expected the same text in {rows[0].cell(marked)} and {row.unit} {row.number}, which share "
-                f"{', '.join(columns.segment)}, but they differ: {WAY_OUT}, or name more columns in `segment`."
-            )
         in_source: list[tuple[int, int]] = []
         if columns.source is not None:
             source, in_source = split_marks(row.optional_text(columns.source) or "", row.cell(columns.source))
+        first = first or (text, source)
+        if (text, source) != first:
+            differs = marked if text != first[0] else str(columns.source)
+            raise InputError(
+                f"Expected the same text in {rows[0].cell(differs)} and {row.unit} {row.number}, which share "
+                f"{', '.join(columns.segment)}, but they differ: {WAY_OUT}, or name more columns in `segment`."
+            )
         severity = as_severity(row.cells.get(columns.severity), row.cell(columns.severity))
         if severity is None:
             continue
         if not spans and not in_source:
             raise InputError(f"Expected a mark <v>…</v> in {place}, but got none for a {severity} error: {WAY_OUT}.")
         found += [ErrorSpan(*one, severity) for one in spans or [(len(text.rstrip()),) * 2]]
-    return _Errors(first or "", joined(found), None, True, source or None)
+    return _Errors(first[0] if first else "", joined(found), None, True, source or None)

@@ -18,7 +18,7 @@ BEGINNING = 60
 """Characters of an error that the list below its text repeats."""
 
 OTHER_FLAGS = {
-    "empty": "one side has no words, so that all words of the other are errors",
+    "empty": "one side has no words, so that any words of the other are errors",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }
 """Descriptions of flags that differ from those of scores."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WARNINGS = {
-    "empty": "had no words on one side, so that all words of the other are errors",
+    "empty": "had no words on one side, so that any words of the other are errors",
     "truncated": "had more words than the encoder reads: errors behind the cut are not seen",
 }
 """Meanings of flags that differ from those for scores."""
