@@ -156,14 +156,14 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
         (
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
             "too few references to hold some back",
-            "not possible: no split",
-            "1 different reference, 20 different topics: rate texts with further references.",
+            "no recipe: both parts would share",
+            "1 different reference, 20 different topics: add rated texts with other references.",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "too few references to hold some back",
-            "not possible: no split",
-            "reference and topic, but got 60 ratings and 60 different references, 1 different topic: set `",
+            "no recipe: both parts would share",
+            "reference and topic in both parts, but got 60 ratings and 60 different references, 1 different topic: set `",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

@@ -374,9 +374,14 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         way_out = "correct the rows that are left out" if left_out else way_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
         return Finding(problem, size, "", "not possible"), refusal
-    way_out = "set `groups` to another column" if share_to_hold_back(segments) else "rate texts with further references"
+    way_out = (
+        "set `groups` to another column" if share_to_hold_back(segments) else "add rated texts with other references"
+    )
     values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
-    refusal = f"Expected {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, without a common {what}, "
+    refusal = (
+        f"Expected {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, with no {what} in both parts, "
+    )
     refusal += f"but got {plural(size, 'rating')} and {got}: {way_out}."
-    return Finding("too few references to hold some back", size, got, f"not possible: no split by {what}"), refusal
+    told = f"no recipe: both parts would share a {what}"
+    return Finding("too few references to hold some back", size, got, told), refusal

@@ -91,6 +91,7 @@ READERS = {
 """Metrics that read what another does not."""
 
 WAYS_OUT = {
+    "empty": "`score --format tsv` flags each",
     **dict.fromkeys(("unknown", "script", "language"), "such scores mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
