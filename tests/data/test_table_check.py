@@ -163,7 +163,7 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "too few references to hold some back",
             "no recipe: both parts would share",
-            "reference and topic in both parts, but got 60 ratings and 60 different references, 1 different topic: set `",
+            "reference and topic in both parts, but got 60 ratings and 60 different references, 1 different topic: ",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],
