@@ -251,7 +251,7 @@ def test_a_metric_that_the_encoder_cannot_give_is_named(told, experiment):
     assert values(found, "Their metric") == {}
     assert values(found, "Their metric", "paper") != {}
     said = next(one for one in found["tables"][0]["remarks"] if one.startswith("Not computed: Their metric."))
-    assert "Expected `layer` to be between 0 and 3" in said
+    assert "Expected `--layer` to be between 0 and 3" in said
 
 
 FIGURE = """

@@ -436,7 +436,7 @@ def test_a_space_that_cannot_be_used(tmp_path, line):
 def test_a_file_that_is_not_there(run, asked, tmp_path, file):
     arguments = asked()
     (tmp_path / file).unlink()
-    assert f"a file at {file}, but there is none" in run(*arguments).complaint()
+    assert f"a file at {tmp_path / file}, but there is none" in run(*arguments).complaint()
 
 
 def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, asked):

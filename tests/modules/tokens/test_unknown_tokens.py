@@ -153,7 +153,7 @@ def test_several_references_as_one_text(build):
 
 def test_candidates_are_counted(build):
     found = Scorer(build("twmd")).mbr([["tea ✅", "tea ❌"], ["the dog", "a dog"]])
-    assert found.counts == {"unknown": 1}
+    assert found.counts == {"unknown": 1, "few candidates": 2}
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
