@@ -21,7 +21,7 @@ OF_A_RATING = ["", "", "1"]
 """What the page saw, its order, and the rating: they have no names."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_field_of_a_request_fails(folder, serve):
     server = serve(folder, "--scale", "0-100", "--criteria", "fluency")
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)

@@ -477,7 +477,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stder
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_input(tiny_encoder, tmp_path, write):
     peaks = []
     for count in (4000, 20_000):

@@ -102,8 +102,14 @@ assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.tom
 """Installs nothing, but knows the extras."""
 
 
-TRAININGS = {"docs/own-ratings.md", "docs/training.md"}
-"""Pages whose commands train for minutes; their recipes run two steps in tests/training/test_stage_recipes.py."""
+LONG = {
+    "docs/own-ratings.md",
+    "docs/training.md",
+    "docs/scoring-at-scale.md",
+    "docs/checkpoints.md",
+    "docs/robustness.md",
+}
+"""Pages whose commands take longest; recipes of trainings run two steps in tests/training/test_stage_recipes.py."""
 
 
 def environment(commands: Path, **more: str) -> dict[str, str]:
@@ -115,7 +121,7 @@ def environment(commands: Path, **more: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.long if page in TRAININGS else pytest.mark.slow)
+        pytest.param(page, marks=pytest.mark.long if page in LONG else pytest.mark.slow)
         for page in PAGES
         if running(page, commands=True)
     ],
