@@ -381,7 +381,7 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
     refusal = (
         f"Expected {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, with no {what} in both parts, "
+        f"but got {plural(size, 'rating')} and {got}: {way_out}."
     )
-    refusal += f"but got {plural(size, 'rating')} and {got}: {way_out}."
     told = f"no recipe: both parts would share a {what}"
     return Finding("too few references to hold some back", size, got, told), refusal

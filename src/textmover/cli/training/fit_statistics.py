@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> None:
     scorer, changes = _with_statistic(options, name)
     names = _names(scorer, name)
     scorer.fit(texts, names)
-    written = [one for one in names if one != "idf_hypothesis"]  # on a corpus, one table serves both sides
-    scorer.save_statistics(output, written, options.corpus or ", ".join(Path(one).name for one in options.data))
+    saved = [one for one in names if one != "idf_hypothesis"]  # on a corpus, one table serves both sides
+    scorer.save_statistics(output, saved, options.corpus or ", ".join(Path(one).name for one in options.data))
     if len(texts) < ENOUGH:
         logging.getLogger(__name__).warning("Fitted on few texts (%d) for %s: give %d.", len(texts), what, ENOUGH)
     if options.quiet:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(
             f"{options.model} has no {what.removeprefix('a ')} of its own: fitted for it with {_flag(field, value)}.\n"
         )
-    fitted = ", ".join(f"{one} ({size_of(scorer.metric, one)})" for one in written)
+    fitted = ", ".join(f"{one} ({size_of(scorer.metric, one)})" for one in saved)
     sys.stdout.write(f"Fitted on {plural(len(texts), 'text')}: {fitted}.\n")
     if name == "baseline":
         recall, precision, f = scorer.metric.statistics["baseline"].state_dict()["values"].tolist()
