@@ -8,7 +8,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from textmover.meta_evaluation import judge_errors
+from textmover.meta_evaluation import judge_errors, span_f1
 from textmover.metrics import ErrorSpanAgreement
 from textmover.types import InputError
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
@@ -118,4 +118,15 @@ def test_bad_input():
     for spans, places in {((3, 5), (0, 4)): "0 to 4 and 3 to 5", ((2, 2), (2, 2)): "2 to 2 and 2 to 2"}.items():
         with pytest.raises(InputError, match=f"do not overlap in text 1 .counted from 0., but got {places}: merge"):
             metric.update([found[0], [ErrorSpan(*one) for one in spans]], gold)
+    for spans, said in (
+        ([(2, 5)], "text 1 .counted from 0. to be an ErrorSpan, but got .2, 5.: write"),
+        (None, "list of ErrorSpan for text 1 .counted from 0., but got a MarkedSegment and a NoneType"),
+    ):
+        for judge in (metric.update, lambda *given: judge_errors(*given[::-1]), lambda *given: span_f1(*given[::-1])):
+            with pytest.raises(TypeError, match=said):
+                judge([found[0], spans], gold)
+    with pytest.raises(TypeError, match=r"text 0 .* to be an ErrorSpan, but got \{'start': 2\}"):
+        metric.update(found[:1], [MarkedSegment(TEXT, ({"start": 2},), words=WORDS)])
+    with pytest.raises(TypeError, match="but got a str and a TextErrors"):
+        metric.update(found[:1], [TEXT])
     metric.update([[ErrorSpan(0, 2), ErrorSpan(2, 2), ErrorSpan(2, 3)], []], gold)  # they touch

@@ -13,7 +13,7 @@ from textmover.meta_evaluation.error_spans.agreement import judged_probabilities
 from textmover.meta_evaluation.error_spans.calibration import BINS, Cells, check_bins, reliability
 from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pairs, figures, segment_sums
 from textmover.metrics.ordered import FullPrecision
-from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
+from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
 CELLS = 1000
 """Steps of the probabilities that are counted; bins of the calibration are made of these."""
@@ -63,13 +63,10 @@ class ErrorSpanAgreement(FullPrecision):
             gold: Errors that people marked in the same texts.
 
         Raises:
+            TypeError: If an item is not a span.
             InputError: If the texts differ, a span ends behind its text, or found spans overlap or share a gap.
         """
-        check_pairs(gold, found)
-        errors = [
-            spans if isinstance(spans, TextErrors) else TextErrors(one.hypothesis, tuple(spans))
-            for spans, one in zip(found, gold, strict=True)
-        ]
+        errors = check_pairs(gold, found)
         sums = sum(map(segment_sums, gold, errors), np.zeros(COLUMNS))
         words, _ = judged_probabilities(gold, errors)
         histogram = np.zeros((CELLS, len(Cells._fields)))

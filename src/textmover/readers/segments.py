@@ -355,7 +355,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
     for field, name in fields:
         occurrences = columns.count(name)
         if occurrences == 0:
-            if separator := _separator(columns):
+            if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
                 tabs = separator == "\t"
                 way_out = "rename it to end in .tsv" if tabs else "save it as CSV with commas, or as TSV with tabs"
                 raise InputError(
@@ -370,11 +370,6 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
             raise InputError(
                 f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
             )
-
-
-def _separator(columns: Sequence[str]) -> str | None:
-    """Separator of a header that was read as one column."""
-    return next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None)
 
 
 def _suggestion(name: str, columns: Sequence[str]) -> str:

@@ -113,7 +113,8 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
         starts = {start: gap for gap, (start, _) in enumerate(words)}
         last = behind = 0
         for place in np.flatnonzero(ordinary[row]).tolist():
-            start, end = _trimmed(item.hypothesis, *offsets[row, place].tolist())
+            start, end = offsets[row, place].tolist()
+            start = end - len(item.hypothesis[start:end].lstrip())
             if start == end:  # white space alone
                 continue
             own = [one for one in spans if one.start < end and start < one.end]
@@ -126,13 +127,6 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
         if words and words[-1][0] < behind and not tokens.truncated[row]:
             missing[row, last + 1] = len(words) in gaps
     return torch.from_numpy(wrong), torch.from_numpy(missing), torch.from_numpy(severity)
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The place of a token without white space, with which some begin."""
-    while start < end and text[start].isspace():
-        start += 1
-    return start, end
 
 
 def _apart(errors: Sequence[ErrorSpan], words: Sequence[tuple[int, int]]) -> tuple[list[ErrorSpan], set[int]]:

@@ -23,7 +23,7 @@ from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap
 from textmover.meta_evaluation.significance.permutation import exchanged_sums
 from textmover.meta_evaluation.statistics.scores import Positions, Vector, group_positions
 from textmover.types import InputError, Shown, View, plural
-from textmover.types.error_spans import MarkedSegment, TextErrors
+from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
 ALL = "all"
 """Group of all segments where they are not grouped."""
@@ -87,7 +87,7 @@ class SpanAgreement(Shown):
 
 def judge_errors(
     gold: Sequence[MarkedSegment],
-    found: Sequence[TextErrors],
+    found: Sequence[Sequence[ErrorSpan]],
     group: str | None = None,
     *,
     samples: int = 1000,
@@ -103,7 +103,7 @@ def judge_errors(
 
     Args:
         gold: Errors that people marked.
-        found: Errors that a metric marked in the same texts, in the same order.
+        found: Errors that a metric marked in the same texts, in the same order; spans alone have no calibration.
         group: Key of the groups that figures are averaged over, such as ``lp``; ``None`` pools all segments.
         samples: Number of bootstrap samples of segments within groups; 0 leaves the intervals out.
         seed: Their seed.
@@ -123,13 +123,13 @@ def judge_errors(
         >>> [(name, round(one[name].estimate, 3)) for name in ("mcc_words", "f1_mult", "span_f1", "recall")]
         [('mcc_words', 0.5), ('f1_mult', 0.444), ('span_f1', 0.6), ('recall', 1.0)]
     """
-    check_pairs(gold, found)
+    errors = check_pairs(gold, found)
     if not gold:
         raise InputError("Expected at least one segment, but got none: give texts whose errors people marked.")
     check_bins(bins)
     labels = _labels(gold, group)
-    words, gaps = judged_probabilities(gold, found)
-    columns = [segment_sums(*pair) for pair in zip(gold, found, strict=True)]
+    words, gaps = judged_probabilities(gold, errors)
+    columns = [segment_sums(*pair) for pair in zip(gold, errors, strict=True)]
     sums = np.concatenate([columns, _bin_sums(words, len(gold), bins)], axis=1)
     drawn: dict[str, Any] = {"samples": samples, "seed": seed, "level": level}
     parts = group_positions(labels, len(gold))

@@ -68,20 +68,31 @@ def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]])
     return SpanF1(*(float(values[name]) for name in SPAN_FIGURES))
 
 
-def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> None:
-    """Make sure that found errors are those of the judged texts, and neither overlap nor share a gap."""
+def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> list[TextErrors]:
+    """Return found errors; refuse those of other texts, that overlap or share a gap, or that are not spans."""
     if len(gold) != len(found):
         raise InputError(
             f"Expected the errors of {plural(len(gold), 'text')}, but got those of {len(found)}: mark the same texts "
             "in the same order."
         )
+    errors = list[TextErrors]()
     for place, (one, other) in enumerate(zip(gold, found, strict=True)):
+        if not isinstance(one, MarkedSegment) or not isinstance(other, Sequence):
+            raise TypeError(
+                f"Expected a MarkedSegment and a list of ErrorSpan for text {place} (counted from 0), but got a "
+                f"{type(one).__name__} and a {type(other).__name__}: wrap the spans of each text in a list."
+            )
         if isinstance(other, TextErrors) and other.text != one.hypothesis:
             raise InputError(
                 f"Expected the errors of text {place} (counted from 0), {one.hypothesis[:40]!r}, but got those of "
                 f"{other.text[:40]!r}: mark the same texts in the same order."
             )
         for span in (*one.errors, *other):
+            if not isinstance(span, ErrorSpan):
+                raise TypeError(
+                    f"Expected each error of text {place} (counted from 0) to be an ErrorSpan, but got "
+                    f"{repr(span)[:80]}: write ErrorSpan(start, end)."
+                )
             if span.end > len(one.hypothesis):
                 raise InputError(
                     f"Expected spans within the {plural(len(one.hypothesis), 'character')} of text {place} (counted "
@@ -93,6 +104,8 @@ def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpa
                     f"Expected found spans that do not overlap in text {place} (counted from 0), but got {first.start} "
                     f"to {first.end} and {second.start} to {second.end}: merge them or leave one out."
                 )
+        errors.append(other if isinstance(other, TextErrors) else TextErrors(one.hypothesis, tuple(other)))
+    return errors
 
 
 def segment_sums(gold: MarkedSegment, found: TextErrors) -> Vector:

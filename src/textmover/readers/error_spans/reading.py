@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from textmover.readers.error_spans.columns import MarkedColumns
 from textmover.readers.error_spans.marks import ATTENTION_TEST, as_severity, errors_of_list, joined, split_marks
-from textmover.readers.error_spans.tagged_words import WAY_OUT, Places, errors_of_tags, place_words
+from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
 from textmover.readers.lines import usable
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.rows_where import rows_where
@@ -94,16 +94,6 @@ def _gathered(rows: Sequence[_Row], columns: MarkedColumns) -> list[list[_Row]]:
     return list(found.values())
 
 
-class _Errors(NamedTuple):
-    """A text with its errors, and its source where marks stand in it."""
-
-    text: str
-    errors: tuple[ErrorSpan, ...]
-    words: Places | None = None
-    graded: bool = False
-    source: str | None = None
-
-
 def _segment(rows: Sequence[_Row], columns: MarkedColumns) -> MarkedSegment | InputError:
     row = rows[0].cells
     try:
@@ -111,21 +101,20 @@ def _segment(rows: Sequence[_Row], columns: MarkedColumns) -> MarkedSegment | In
         compared = row.compared(columns.reference_columns, columns.source) if columns.compared else SourcedReferences()
         references = SourcedReferences(compared, None, compared.places)
         source = found.source if columns.marked else compared.source
-        return MarkedSegment(
-            found.text, found.errors, references, source, found.words, found.graded, groups=rows[0].groups
-        )
+        return replace(found, references=references, source=source, groups=rows[0].groups)
     except InputError as error:
         return error
 
 
-def _of_row(row: TableRow, columns: MarkedColumns) -> _Errors:
+def _of_row(row: TableRow, columns: MarkedColumns) -> MarkedSegment:
     text = _words(row.text(columns.hypothesis), row.cell(columns.hypothesis))
     if columns.spans is not None:
         errors, graded = errors_of_list(row.cells.get(columns.spans), text, row.cell(columns.spans))
-        return _Errors(text, errors, graded=graded)
+        return MarkedSegment(text, errors, graded=graded)
     words = _words(row.text(columns.words), row.cell(columns.words))
     places = place_words(text, words.split(), row.cell(columns.words))
-    return _Errors(text, errors_of_tags(places, row.text(columns.tags).split(), row.cell(columns.tags)), places)
+    errors = errors_of_tags(places, row.text(columns.tags).split(), row.cell(columns.tags))
+    return MarkedSegment(text, errors, words=places)
 
 
 def _words(text: str, place: str) -> str:
@@ -135,7 +124,7 @@ def _words(text: str, place: str) -> str:
     return text
 
 
-def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> _Errors:
+def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment:
     """The errors of a text that rows mark one by one."""
     marked, found = str(columns.marked), []
     first: tuple[str, str | None] | None = None
@@ -160,4 +149,4 @@ def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> _Errors:
         if not spans and not in_source:
             raise InputError(f"Expected a mark <v>…</v> in {place}, but got none for a {severity} error: {WAY_OUT}.")
         found += [ErrorSpan(*one, severity) for one in spans or [(len(text.rstrip()),) * 2]]
-    return _Errors(first[0] if first else "", joined(found), None, True, source or None)
+    return MarkedSegment(first[0] if first else "", joined(found), source=source or None, graded=True)
