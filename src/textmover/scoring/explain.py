@@ -65,6 +65,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
             parts["unknown_words"] = tuple(dict.fromkeys(itertools.chain.from_iterable(unknown)))
             found.append(Explanation(values.pop("score"), values, flags, scorer.signature, **parts))
     values = {name: float(array[chosen]) for name, array in alone.values.items()}
+    marked = mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False) if marks_errors(metric) else None
     return replace(
         found[0] if compared.source is None else _with_source(metric, found, copied="copied" in flags),
         score=values.pop("score"),
@@ -72,7 +73,8 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
         chosen=chosen,
         reference_scores=tuple(alone.scores.tolist()),
         segment_score=float(whole.scores[0]),
-        errors=mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False)[0] if marks_errors(metric) else None,
+        errors=marked[0] if marked else None,
+        signature=marked.signature if marked else scorer.signature,
     )
 
 
