@@ -34,6 +34,7 @@ FLAGS = {
     "same output": "with the same output",
     "copied": "copies of the source",
     "fallback": "without a reference or source",
+    "unreferenced": "marked from the source alone",
     "long": "compared in stretches",
 }
 """Words for flags whose names alone say little."""

@@ -132,6 +132,16 @@ def test_a_metric_marks_by_its_plan(run, metric, texts):
     found = json.loads(run("explain", "a dog sat", "a cat", *metric, "--format", "json").ok().out)
     marked = json.loads(run("errors", "a dog sat", "a cat", *metric, "--format", "jsonl").ok().out)
     assert found["errors"] == marked["spans"]
+    signed = run("errors", "a dog sat", "a cat", *metric).ok().err.rpartition("Signature: ")[2].strip()
+    assert found["signature"] == signed
+
+
+def test_marks_from_sources_alone_are_called_unreliable(run, write, tiny_multilingual):
+    texts = ("-i", write("h.txt", ["a cat", "a dog"]), "--sources", write("s.txt", ["the cat", "a cow"]))
+    options = ("--model", "twmd", "--encoder", str(tiny_multilingual), "--layer", 0, "--mode", "source")
+    said = "such marks are unreliable"
+    assert run("errors", *texts, *options).ok().err.count(said) == 1
+    assert said not in run("errors", *texts, *options, "--quiet").ok().err
 
 
 def test_a_metric_that_matches_no_words_is_refused(run, embedded):

@@ -122,3 +122,8 @@ def test_words_that_are_judged():
     assert judged_words(gold, found) == ((0, 3),)
     assert judged_words(MarkedSegment("a b", ()), found) == ((2, 3),)
     assert judged_words(MarkedSegment("a b", ()), TextErrors("a b", ())) == [(0, 1), (2, 3)]
+
+
+def test_a_span_can_tag_the_gap_before_it():
+    found = [one.tolist() for one in word_tags([ErrorSpan(2, 5, gap_before=True)], [(0, 1), (2, 5), (6, 9)])]
+    assert found == [[False, True, False], [False, True, False, False]]

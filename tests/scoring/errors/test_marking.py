@@ -120,7 +120,7 @@ def test_of_several_references_the_closest_counts(scorer):
     assert other.word_probabilities.sum() > alone.word_probabilities.sum()
 
 
-def test_a_source_counts_where_there_is_no_reference(tiny_multilingual):
+def test_a_source_counts_where_there_is_no_reference(tiny_multilingual, caplog):
     metrics = {
         mode: Scorer(MetricModel.from_config(MetricConfig(encoder=str(tiny_multilingual), layer=0, **fields)).eval())
         for mode, fields in {
@@ -136,6 +136,11 @@ def test_a_source_counts_where_there_is_no_reference(tiny_multilingual):
     assert by_reference != pytest.approx(by_source, abs=1e-3)
     assert both[0].word_probabilities == pytest.approx(by_reference, abs=1e-5)
     assert both[1].word_probabilities == pytest.approx(by_source, abs=1e-5)
+    assert [one.flags for one in both] == [(), ("unreferenced",)]
+    metrics["source"].errors([hypothesis], sources=[source])
+    said = [one.getMessage() for one in caplog.records if "source alone" in one.getMessage()]
+    assert len(said) == 2, "once for each of the two scorers"
+    assert said[0].endswith("source alone: such marks are unreliable (MLQE-PE: MCC .25 of words, .11 of gaps).")
 
 
 REFUSED = {

@@ -1,11 +1,14 @@
 """Words and gaps become spans by one rule."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from textmover.scoring.errors.spans import error_spans
 from textmover.types import ErrorSpan
 
+TEXT = "My cat is"
 WORDS = [(0, 2), (3, 6), (7, 9)]
 CASES = {
     "nothing": ([0, 0, 0], [0, 0, 0, 0], []),
@@ -18,22 +21,56 @@ CASES = {
     "a gap within a span is part of it": ([0.8, 0.7, 0], [0, 0.9, 0, 0], [(0, 6, "major", 0.9)]),
     "a gap beside a span is another": ([0.8, 0, 0], [0, 0.9, 0, 0], [(0, 2, "minor", 0.8), (2, 2, "major", 0.9)]),
     "the threshold marks": ([0.5, 0.499, 0], [0, 0, 0, 0], [(0, 2, "minor", 0.5)]),
-    "all": ([1, 1, 1], [0.9, 0.9, 0.9, 0], [(0, 0, "major", 0.9), (0, 9, "critical", 1.0)]),
+    "a gap at a span's first character is part of it": ([0.64, 0, 0], [0.54, 0, 0, 0], [(0, 2, "major", 0.64, True)]),
+    "all": ([1, 1, 1], [0.9, 0.9, 0.9, 0], [(0, 9, "critical", 1.0, True)]),
 }
 
 
 @pytest.mark.parametrize(("wrong", "missing", "wanted"), CASES.values(), ids=CASES)
 def test_words_become_spans(wrong, missing, wanted):
-    found = error_spans(WORDS, np.array(wrong, float), np.array(missing, float), (0.5, 0.5))
+    found = error_spans(TEXT, WORDS, np.array(wrong, float), np.array(missing, float), (0.5, 0.5))
     assert found == tuple(ErrorSpan(*one) for one in wanted)
 
 
 def test_a_text_without_words_lacks_them_at_its_start():
-    assert error_spans([], np.zeros(0), np.array([0.9]), (0.5, 0.5)) == (ErrorSpan(0, 0, "major", 0.9),)
-    assert error_spans([], np.zeros(0), np.array([0.1]), (0.5, 0.5)) == ()
+    assert error_spans("", [], np.zeros(0), np.array([0.9]), (0.5, 0.5)) == (ErrorSpan(0, 0, "major", 0.9),)
+    assert error_spans("", [], np.zeros(0), np.array([0.1]), (0.5, 0.5)) == ()
+
+
+@pytest.mark.parametrize("marked", [*itertools.product([0.0, 1.0], repeat=7)])
+def test_each_place_has_one_error(marked):
+    """ "$5%" has no space between its words."""
+    words = [(0, 1), (1, 2), (2, 3)]
+    found = error_spans("$5%", words, np.array(marked[:3]), np.array(marked[3:]), (0.5, 0.5))
+    assert len({one.start for one in found}) == len(found)
+    covered = {place for one in found for place in range(one.start, one.end)}
+    assert covered == {place for place in range(3) if marked[place]}
+    gaps = {place for place in range(4) if marked[3 + place]}
+    inside = {place for place in gaps & covered if place - 1 in covered}
+    assert {one.start for one in found if one.missing or one.gap_before} == gaps - inside
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "alone"),
+    [
+        *((f"Yes {one}", one, True) for one in ("?!", "…", "。", "،", "”", "—", "`", ") .")),
+        *((f"Yes {one}", one, False) for one in ("no", "5", "%", "€", "+", "−", "👍", "👍🏽", "&", "?!5", "!️")),
+        ("-5 degrees", "-", False),
+        (".5 degrees", ".", False),
+        ("(5) degrees", "(", True),
+        ("A - b", "-", True),
+        ("He left - 5 of them", "-", True),
+    ],
+)
+@pytest.mark.parametrize("severities", [None, np.array([[0.0, 0.0, 1.0]])])
+def test_punctuation_alone_is_minor(text, part, alone, severities):
+    start = text.index(part)
+    words = [(start, start + len(part))]
+    (found,) = error_spans(text, words, np.ones(1) * 0.9, np.array([0.9, 0]), (0.5, 0.5), severities)
+    assert (found.severity == "minor") is alone
 
 
 def test_learned_severities_weigh_words_by_their_probability():
     severities = np.array([[0.9, 0.1, 0.0], [0.0, 0.2, 0.8], [0.3, 0.3, 0.4]])
-    (found,) = error_spans(WORDS, np.array([0.6, 0.9, 0.0]), np.zeros(4), (0.5, 0.5), severities)
+    (found,) = error_spans(TEXT, WORDS, np.array([0.6, 0.9, 0.0]), np.zeros(4), (0.5, 0.5), severities)
     assert found.severity == "critical"

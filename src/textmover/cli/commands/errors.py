@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         count = write_marked(target, (confident(one, options.least_confidence) for one in lines), columns)
     if left_out:
         logger.warning("Left out: %s; the first: %s", plural(len(left_out), "row"), left_out[0])
-    warn_marked(scorer, count.flags)
+    warn_marked(scorer, {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet})
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in count.said()))
     found = count.at_least(options.fail_on) if options.fail_on else 0

@@ -51,9 +51,9 @@ def word_tags(spans: Sequence[ErrorSpan], words: Words) -> tuple[Tags, Tags]:
     (starts, ends), (low, high) = _ends(words), _gaps(words)
     wrong, missing = np.zeros(len(starts), dtype=bool), np.zeros(len(low), dtype=bool)
     for one in spans:
-        if one.missing:
+        if one.missing or one.gap_before:
             missing |= (low <= one.start) & (one.start <= high)
-        else:
+        if not one.missing:
             wrong |= (starts < one.end) & (one.start < ends)
     return wrong, missing
 

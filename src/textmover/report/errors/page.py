@@ -19,6 +19,7 @@ BEGINNING = 60
 
 OTHER_FLAGS = {
     "empty": "one side has no words, so that any words of the other are errors",
+    "unreferenced": "there is no reference: marks from a source alone are unreliable",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }
 """Descriptions of flags that differ from those of scores."""

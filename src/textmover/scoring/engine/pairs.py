@@ -74,6 +74,7 @@ WARNINGS = {
     f"(at least {MANY} different references; {PLENTY} always suffice)",
     "copied": "had a hypothesis that is its source, copied",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
+    "unreferenced": "had no reference, so that errors were marked from the source alone",
     "few candidates": "had one candidate, or two that tie under this metric, so the first was chosen",
     "undefined": "had a self-similarity of 0 or below, which scores 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
@@ -96,6 +97,7 @@ WAYS_OUT = {
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
     "few candidates": "give three or more",
+    "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .11 of gaps)",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
 }
 """The way out by flag."""

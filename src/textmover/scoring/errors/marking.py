@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -92,10 +93,7 @@ def mark_fitted(
     for start in range(0, len(hypotheses), WINDOW):
         rows = slice(start, start + WINDOW)
         texts += _marked(scorer, hypotheses[rows], compared[rows], copied[rows])
-    counts: dict[str, int] = {}
-    for one in texts:
-        for name in one.flags:
-            counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for one in texts for name in one.flags)
     if warn:
         warn_marked(scorer, counts)
     entries = {**scorer.signature.entries, "errors": errors_entry(_checked(metric))}
@@ -149,7 +147,7 @@ def _marked(
         side = odds[place].calibrated(sources) if side is None else side
         rows = range(place, place + len(texts.texts))
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
-        flagged |= {"copied"} if copied[row] else set()
+        flagged |= ({"copied"} if copied[row] else set()) | (set() if several else {"unreferenced"})
         flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
         found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged))))
         place = rows.stop
@@ -189,22 +187,18 @@ def _errors(
     spans, numbers = whole_words(text, [span for span in words.spans if span is not None])
     if not places:
         chances = np.zeros(0), _probability(odds.missing[:1])
-        return TextErrors(text, error_spans((), *chances, thresholds), (), *chances, tuple(sorted({*flags, "empty"})))
+        flags = tuple(sorted({*flags, "empty"}))
+        return TextErrors(text, error_spans(text, (), *chances, thresholds), (), *chances, flags)
     of_token, number = words.of_token, dict(zip(places, numbers, strict=True))
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
     owners = np.array([number[of_token[token]] for token in tokens])
-    wrong = np.full(len(spans), -np.inf)
-    np.maximum.at(wrong, owners, odds.wrong[tokens])
+    firsts = np.searchsorted(owners, np.arange(len(spans)))
+    wrong = np.maximum.reduceat(odds.wrong[tokens], firsts)
     for place, (start, end) in enumerate(spans[1:-1], start=1):
         if text[start:end] in APOSTROPHES and spans[place - 1][1] == start and spans[place + 1][0] == end:
             wrong[place] = max(wrong[place], min(wrong[place - 1], wrong[place + 1]))
-    firsts = np.searchsorted(owners, np.arange(len(spans)))
     missing = np.append(odds.missing[np.array(tokens)[firsts]], odds.missing[tokens[-1] + 1])
-    severities = None
-    if odds.severity is not None:
-        by_token = odds.severity[tokens]
-        severities = np.zeros((len(spans), by_token.shape[1]))
-        np.add.at(severities, owners, by_token)
-        severities /= np.bincount(owners, minlength=len(spans))[:, None]
+    severity, sizes = odds.severity, np.bincount(owners)[:, None]
+    severities = None if severity is None else np.add.reduceat(severity[tokens], firsts) / sizes
     chances = _probability(wrong), _probability(missing)
-    return TextErrors(text, error_spans(spans, *chances, thresholds, severities), spans, *chances, flags)
+    return TextErrors(text, error_spans(text, spans, *chances, thresholds, severities), spans, *chances, flags)

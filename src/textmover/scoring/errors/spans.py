@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import category
 
 import numpy as np
 
@@ -16,6 +17,9 @@ MASS = {"minor": 1.0, "major": 3.0}
 
 LIKELY = 0.5
 """Probability from which missing words are a major error; below they are a minor one."""
+
+SIGNS, SYMBOLS, QUOTES = "-‐‑–.,:/", "%‰‱٪&@#*§/\\", "`´"
+"""Characters before a number that belong to it, symbols that Unicode calls punctuation, and the reverse."""
 
 
 def whole_words(text: str, parts: Sequence[tuple[int, int]]) -> tuple[Places, list[int]]:
@@ -39,6 +43,7 @@ def whole_words(text: str, parts: Sequence[tuple[int, int]]) -> tuple[Places, li
 
 
 def error_spans(
+    text: str,
     words: Sequence[tuple[int, int]],
     wrong: np.ndarray,
     missing: np.ndarray,
@@ -48,10 +53,11 @@ def error_spans(
     """Mark the errors of a text.
 
     A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
-    one another are one span, with the gaps between them. Any other gap is a span of no characters, behind the word
-    before it. The confidence of a span is the largest of its probabilities.
+    one another are one span, with the gaps between them and one at its first character. Any other gap is a span of no
+    characters, behind the word before it. The confidence of a span is the largest of its probabilities.
 
     Args:
+        text: The text.
         words: First character of each of ``W`` words, and that behind its last.
         wrong: Probability of each word to be wrong, ``[W]``.
         missing: Probability that words are missing before each word and behind the last, ``[W + 1]``.
@@ -62,30 +68,34 @@ def error_spans(
         The errors by place.
 
     Example:
-        >>> error_spans([(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))
+        >>> error_spans("A cat sat", [(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))
         (ErrorSpan(start=2, end=9, severity='major', confidence=0.9),)
     """
-    marked, gaps = wrong >= thresholds[0], missing >= thresholds[1]
+    ends = [words[0][0] if words else 0, *(end for _, end in words)]
+    marked, gaps = np.append(wrong >= thresholds[0], False), missing >= thresholds[1]
+    goes_on = marked & np.append(False, marked[:-1])
+    inside = goes_on | (marked & np.equal(ends, [*(start for start, _ in words), -1]))
     found: list[ErrorSpan] = []
-    place = 0
-    while place <= len(words):
-        if gaps[place] and not (0 < place < len(words) and marked[place - 1] and marked[place]):
-            at = words[place - 1][1] if place else words[0][0] if words else 0
+    for place, at in enumerate(ends):
+        if gaps[place] and not inside[place]:
             chance = float(missing[place])
             found.append(ErrorSpan(at, at, "major" if chance >= LIKELY else "minor", chance))
-        if place == len(words) or not marked[place]:
-            place += 1
+        if goes_on[place] or not marked[place]:
             continue
-        last = place
-        while last + 1 < len(words) and marked[last + 1]:
-            last += 1
-        chances = np.concatenate([wrong[place : last + 1], missing[place + 1 : last + 1][gaps[place + 1 : last + 1]]])
-        learned = None if severities is None else severities[place : last + 1] * wrong[place : last + 1, None]
-        found.append(
-            ErrorSpan(words[place][0], words[last][1], _severity(float(chances.sum()), learned), float(chances.max()))
-        )
-        place = last + 1
+        rows = slice(place, place + int(marked[place:].argmin()))
+        chances = np.concatenate([wrong[rows], missing[rows][gaps[rows] & inside[rows]]])
+        learned = None if severities is None else severities[rows] * wrong[rows, None]
+        start, end = words[place][0], ends[rows.stop]
+        severity = "minor" if _punctuation(text, start, end) else _severity(float(chances.sum()), learned)
+        found.append(ErrorSpan(start, end, severity, float(chances.max()), bool(gaps[place] & inside[place])))
     return tuple(found)
+
+
+def _punctuation(text: str, start: int, end: int) -> bool:
+    """Return whether a stretch is punctuation alone, and neither sign nor point of the number behind it."""
+    signs = text[end - 1] in SIGNS and text[end : end + 1].isnumeric()
+    marks = (one for one in text[start:end] if not one.isspace())
+    return not signs and all(one in QUOTES or (category(one)[0] == "P" and one not in SYMBOLS) for one in marks)
 
 
 def _severity(mass: float, learned: np.ndarray | None) -> Severity:

@@ -46,4 +46,4 @@ def _marked(text: str, references: Sequence[str]) -> TextErrors:
         if tag != "equal":
             wrong[start:end] = 1
             missing[start] = max(missing[start], last - first > end - start)
-    return TextErrors(text, error_spans(spans, wrong, missing, (0.5, 0.5)), spans, wrong, missing)
+    return TextErrors(text, error_spans(text, spans, wrong, missing, (0.5, 0.5)), spans, wrong, missing)
