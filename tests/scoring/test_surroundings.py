@@ -58,14 +58,14 @@ def surrounded(request):
     return SURROUNDINGS[request.param]
 
 
-def made(name, tiny_encoder, **options):
+def made(name, tiny_encoder, fit=True, **options):
     fields = {"last_layers": 3} if name.startswith("moverscore-w") or name == "moverscore-smd" else {}
     if name == "rome":
         fields = {"scorer": "mean", "parser": "none", "features": ("semantic", "twmd")}
     scorer = Scorer.from_pretrained(
         name, encoder=str(tiny_encoder), device="cpu", **{"backend": "torch", **fields, **options}
     )
-    return scorer.fit(CORPUS) if scorer.metric.needs_fit else scorer
+    return scorer.fit(CORPUS) if fit and scorer.metric.needs_fit else scorer
 
 
 def same(found, expected, surrounding=""):
@@ -92,6 +92,14 @@ def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name,
     same(scored(inside), expected)
     if inside.metric.statistics:
         inside.fit(CORPUS[:4])  # they are no inference tensors
+
+
+def test_idf_tables_of_the_call_are_fitted_as_anywhere_else(surrounded, tiny_encoder):
+    scorer = made("bertscore-f1-idf", tiny_encoder, cache=False, fit=False)
+    expected = scored(scorer)
+    with surrounded():
+        same(scored(scorer), expected)
+        same(scored(made("bertscore-f1-idf", tiny_encoder, fit=False)), expected)
 
 
 @pytest.mark.slow

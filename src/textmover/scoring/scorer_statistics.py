@@ -14,6 +14,7 @@ from typing_extensions import Self
 from textmover._version import __version__
 from textmover.checkpoints.statistics_files import load_statistics, save_statistics, unfitted_statistics
 from textmover.modules.configured_metric import ConfiguredMetric
+from textmover.modules.devices import lasting
 from textmover.modules.metric_model import MetricModel
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
@@ -26,6 +27,7 @@ CallStatistics = Mapping[str, nn.Module]
 """Fitted idf tables by the names of the statistics that they stand in for."""
 
 
+@lasting()
 def fit_call(metric: SegmentMetric, hypotheses: Iterable[str], references: Iterable[str]) -> CallStatistics:
     """Fit the idf tables of a metric on the texts of a call, which are read at most once; the metric stays as it is."""
     tables = {
