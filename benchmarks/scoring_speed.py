@@ -29,6 +29,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,11 +64,12 @@ Pairs = tuple[list[str], list[str]]
 
 
 class Setting(NamedTuple):
-    """Encoder with its layer, the default one if ``None``, and the device."""
+    """Encoder with its layer, the default one if ``None``, the device, and the number of cores if not all."""
 
     encoder: str | None = None
     layer: int = 6
     device: str = "cpu"
+    cores: int = 0
 
     @property
     def folder(self) -> str:
@@ -122,6 +124,15 @@ def token_table(setting: Setting) -> Any:
     from textmover import Scorer
 
     return Scorer.from_pretrained("textmover-static", device=setting.device)
+
+
+def overlap(name: str, **options: Any) -> Candidate:
+    """A metric of sacrebleu, a sentence at a time."""
+
+    def score(metric: Any, pairs: Pairs) -> list[float]:
+        return [metric.sentence_score(one, [other]).score for one, other in zip(*pairs, strict=True)]
+
+    return candidate(lambda _: getattr(import_module("sacrebleu"), name.upper())(**options), score)
 
 
 def encoder_alone(**options: Any) -> Candidate:
@@ -203,6 +214,8 @@ CANDIDATES: dict[str, Candidate] = {
     ALONE: candidate(bert_scorer, one_by_one),
     "torchmetrics": candidate(torchmetrics, f1),
     "sentence-transformers encode": candidate(sentence_transformer, encoded),
+    "chrF": overlap("chrF"),
+    "BLEU": overlap("BLEU", effective_order=True),
     **{f"bertscore-f1 exact {one}": ours("bertscore-f1", precision="exact", backend=one) for one in BACKENDS},
     "bertscore-f1 fast": ours("bertscore-f1", precision="fast"),
     "bertscore-f1 int8": ours("bertscore-f1", precision="int8"),
@@ -262,7 +275,8 @@ def token_pairs(count: int) -> Pairs:
 
 def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEFAULT) -> dict[str, Any]:
     """One candidate in a process of its own, on pairs or on those that :func:`made_pairs` makes there."""
-    command, given = [sys.executable, __file__, "measure", name], json.dumps([pairs, setting])
+    bound = ["taskset", "--cpu-list", f"0-{setting.cores - 1}"] if setting.cores else []
+    command, given = [*bound, sys.executable, __file__, "measure", name], json.dumps([pairs, setting])
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if ended.returncode:
         reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "")
@@ -278,7 +292,9 @@ def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> di
     transformers.logging.set_verbosity_error()
     made = isinstance(pairs, Mapping)
     with torch.inference_mode():
-        load, found = CANDIDATES[name](setting, made_pairs(**pairs) if made else pairs)
+        preset, _, precision = name.partition(" ")
+        run = CANDIDATES.get(name) or ours(preset, precision=precision)
+        load, found = run(setting, made_pairs(**pairs) if made else pairs)
     counted = isinstance(found.result, int)
     return {
         "load": load,

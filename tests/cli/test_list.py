@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
-from textmover.presets import PRESETS
+from textmover.presets import PRESETS, measured
 
 
 def test_every_preset_is_listed_with_what_there_is_to_know(run, monkeypatch):
@@ -22,7 +22,9 @@ def test_every_preset_is_listed_with_what_there_is_to_know(run, monkeypatch):
     for row, preset in zip(rows, PRESETS.values(), strict=True):
         assert preset.formula in row
         assert row.endswith(preset.source)  # neither cut nor padded
-        assert ("  lower  " if "lazy-emd" in row or "divergence" in row else "  higher  ") in row
+        agreement, speed = measured()[row.split()[0]].values()
+        assert row.split()[1:3] == [f"{agreement:.3f}", f"{speed:,.0f}"]
+        assert ("; lower is better  " in row) == ("lazy-emd" in row or "divergence" in row)
     assert "\x1b" not in ended.out
 
 
@@ -45,6 +47,7 @@ def test_json_holds_the_whole_configuration(run):
     for name, preset in PRESETS.items():
         assert listed[name]["config"] == preset.config.to_dict()
         assert listed[name]["formula"] == preset.formula
+        assert {key: listed[name][key] for key in ("agreement", "pairs_per_second")} == measured()[name]
         assert listed[name]["higher_is_better"] == preset.higher_is_better
         assert listed[name]["trainable"]
         assert listed[name]["languages"] == ["en"]

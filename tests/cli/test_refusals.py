@@ -35,6 +35,7 @@ FILES = {
     "breaks.jsonl": [json.dumps({"candidates": ["a", "b\nc"]})],
     "header.tsv": ["hypothesis\treference\tscore"],
     "capital.tsv": ["hypothesis\tReference", "a\tb"],
+    "nameless.csv": ["A cat sat.,A cat was sitting.", "A dog ran.,A dog was running."],
     "table.tsv": ["id\ttext", "1\tThe lake was frozen.", "2\tThe dog ran home."],
     "ratings.tsv": ["lp\thypothesis\treference\tscore", *(f"de-en\ta {n}\tb\t{n}" for n in range(4))],
     "few.tsv": ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"],
@@ -88,6 +89,9 @@ CASES = {
         -i h.txt latin.txt | latin.txt to be UTF-8 … line 2
         -i capital.tsv r.txt | Expected one text a line, but capital.tsv is a table: give it with `--data`
         --data capital.tsv | Expected a column 'reference' in capital.tsv … did you mean 'Reference'?
+        --data nameless.csv | but its first line is 'A cat sat.', 'A cat was sitting.': add a first line that names
+        -i h.txt r.txt --num-candidates 4 | Expected known options, but got --num-candidates, an option of `mbr`
+        -i h.txt r.txt --system-column x | an option of `rank`, `evaluate`
         --hypotheses h.txt short.txt | at least one file of references
         --hypotheses h.txt h.txt --references r.txt | each system once
         --signature html | but got html
@@ -261,7 +265,7 @@ CASES = {
         --dimension fluency | Expected `--dimension` to be one of score in ratings, but got 'fluency'
         --set wmt-da --group lp | from --set or from flags, but got --set wmt-da and --group
         --set wmt | did you mean 'wmt-da'?
-        --level per-item | Expected ratings to name its items for pearson per-item
+        --level per-item | Expected `ratings` to have items for pearson per-item
         --statistic darr | Expected ratings to hold preferences for darr, but got ratings alone: derive
         --statistic accuracy --level pooled | Expected the level of accuracy to be systems
         --pair-rate 0.5 | Expected `--pair-rate` to be 1 for pearson
@@ -298,6 +302,8 @@ CASES = {
         --field alpha=0,1 --model trmwd | Did you mean 'trwmd'?
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
+    "check ratings.tsv": """
+        --annotator-column score | where other options take 'score': name it with `--score-column`""",
     "sweep --data ratings.tsv --model checkpoint": """
         --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `--layer`""",
     "perturb": """
@@ -382,7 +388,7 @@ CASES = {
         --data table.tsv --column texts | set `--column` to the name
         --data h.txt --split test | `--split` together with --column
         --data - --column text | standard input (-): leave `--column` out
-        --data h.txt --fit-on h.txt | Expected known options, but got --fit-on (
+        --data h.txt --fit-on h.txt | Expected known options, but got --fit-on, an option of `score`
         --data h.txt --encoder encoder --centering sentence | leave it out, or give corpus
         --data blank.txt --encoder encoder | Expected texts to fit on in blank.txt, but all of them are empty.""",
     "fit-mean --data h.txt": """

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.options.declaration import SingleOption, add_options
-from textmover.cli.usage_errors import did_you_mean, forgotten_input, reworded
+from textmover.cli.usage_errors import SYNONYMS, did_you_mean, forgotten_input, reworded
 from textmover.runs.console import guarded, open_streams, set_up_logging
 from textmover.runs.termination import heeding_termination
 
@@ -75,11 +75,14 @@ class Parser(argparse.ArgumentParser):
         prog = self.prog
         found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
         if found is not None:
-            what, word, known = "a command", found[1], list(COMMANDS)
+            what, word, known, others = "a command", found[1], list(COMMANDS), list[str]()
             if self.called is not None:
                 prog, known = self.called.prog, list(self.called._option_string_actions)
                 what, word = "known options" if found[2][0] == "-" else "nothing more", found[2].partition("=")[0]
-            message = f"Expected {what}, but got {word}{did_you_mean(word, known)}"
+                parsers = {} if word in SYNONYMS else {one: _parser(one, fields=False).called for one in COMMANDS}
+                others = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
+            near = f", an option of {', '.join(others)}" if others else did_you_mean(word, known)
+            message = f"Expected {what}, but got {word}{near}"
         else:
             message = reworded(message)
             example = re.search(r"--output \S+", str((self.called or self).description))

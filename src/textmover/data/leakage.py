@@ -79,7 +79,7 @@ def shared_with_training(
         seen = {key(one) for one in training} - {None}
         found[name] = (sum(key(one) in seen for one in kept), len(kept))
     like = near_duplicates([one.compared.texts[0] for one in training], [one.compared.texts[0] for one in kept])
-    found["a reference that is nearly the same"] = (sum(like), len(like))
+    found["nearly the same reference"] = (sum(like), len(like))
     worth = {name: one for name, one in found.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
     return [f"{count} of {total} share {name}" for name, (count, total) in worth.items()]
 
@@ -92,7 +92,8 @@ def warn_of_shared(
     if shared:
         logger.warning(
             "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: hold back "
-            "by that column (`held_back_by`), or split the file and name its parts as `train` and `validation`.",
+            "by a column that keeps them together (`held_back_by`), or split the file and name its parts as `train` "
+            "and `validation`.",
             name, shared,
         )  # fmt: skip
     return shared

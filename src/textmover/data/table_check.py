@@ -223,10 +223,12 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         used |= set(free) if role == "references" else {free[0]}
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found:
-            close = difflib.get_close_matches(role, names, n=1)
+            close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
+            taken = ", ".join(repr(one) for one in names if one in given.values())
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}: name it with "
-                f"`{role}`{f', such as {close[0]!r}' if close else ''}."
+                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}"
+                f"{f', where other options take {taken}' if taken else ''}: name it with `{role}`"
+                f"{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")

@@ -362,6 +362,11 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
                     f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
                     f"{'tabs' if tabs else repr(separator)}: {way_out}."
                 )
+            if any(re.search(r"[.!?]\s*$", column) for column in columns):
+                raise InputError(
+                    f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
+                    f"that names the columns, or set `{field}` to one of these."
+                )
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
                 f"{_suggestion(name, columns)}set `{field}` to the name of the right one."

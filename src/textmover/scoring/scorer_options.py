@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 FOLDER_LIMIT = 1 << 33
 """Bytes that states on disk may take, where no limit is given."""
 
+ENOUGH = 100
+"""Texts from which on a statistic can be trusted."""
+
 
 def take_default(options: argparse.Namespace) -> None:
     """Name the metric of a command that scores with one, where the options do not."""
@@ -109,6 +112,7 @@ def load_scorer(
     if not one_of_several and any(getattr(options, name, None) is not None for name in ("sources", "source_column")):
         check_sources(scorer.metric)
     if fitting is not None and (scorer.metric.statistics or not one_of_several):
+        warn_of_few(len(fitting), "the statistics of `--fit-on`")
         return scorer.fit(fitting)
     lacking = unfitted_statistics(scorer.metric)
     if lacking:
@@ -119,6 +123,12 @@ def load_scorer(
             "--statistics FILE, or a trained checkpoint."
         )
     return scorer
+
+
+def warn_of_few(texts: int, what: str) -> None:
+    """Warn where statistics are fitted on fewer texts than they need."""
+    if texts < ENOUGH:
+        logger.warning("Fitted on few texts (%d) for %s: give %d.", texts, what, ENOUGH)
 
 
 def folder_limit(options: argparse.Namespace) -> int:

@@ -154,6 +154,15 @@ def test_distances_and_the_other_test(run, long):
     assert "test:paired-bootstrap|samples:60|seed:12345" in ended.err
 
 
+def test_systems_that_were_not_compared_have_no_rank(run, write):
+    rows = [(group, system, f"{group}{system}{n}", n, 9 - n) for group in "xy" for system in "AB" for n in range(3)]
+    write("apart.csv", table_of(rows))
+    out = run("rank", "--data", "apart.csv", *COLUMNS, "--group", "lp", "--score-column", "human", *FEW_DRAWS).out
+    ranks = [line.split() for line in out.splitlines() if line[:2] in ("A ", "B ")]
+    assert len(ranks) == 6
+    assert {one[1] for one in ranks} == {one[-1] for one in ranks} == {"-"}
+
+
 def test_what_is_not_complete_is_said(run, write):
     rows = [row for row in made(size=40) if (int(row[2]) + ord(row[1])) % 3]
     rows += [("fi-en", "A", "1", 0.5, 0.5)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
 import sys
 from pathlib import Path
@@ -15,14 +14,12 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
 from textmover.scoring.field_flags import field_flag, given_fields, written
-from textmover.scoring.scorer_options import build_scorer
+from textmover.scoring.scorer_options import build_scorer, warn_of_few
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-
-ENOUGH = 100  # texts from which on a statistic can be trusted
 
 STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-idf": ("idf weights", "weights", "idf"),
@@ -49,8 +46,7 @@ def run(options: argparse.Namespace) -> None:
     scorer.fit(texts, names)
     saved = [one for one in names if one != "idf_hypothesis"]  # on a corpus, one table serves both sides
     scorer.save_statistics(output, saved, options.corpus or ", ".join(Path(one).name for one in options.data))
-    if len(texts) < ENOUGH:
-        logging.getLogger(__name__).warning("Fitted on few texts (%d) for %s: give %d.", len(texts), what, ENOUGH)
+    warn_of_few(len(texts), what)
     if options.quiet:
         return
     for field, value in changes.items():

@@ -92,8 +92,8 @@ class Protocol:
         ):
             if needed and value is None:
                 raise InputError(
-                    f"Expected {judgements.name} to name its {field} for {self}, but got none: name the column that "
-                    f"holds them, or choose another protocol."
+                    f"Expected `{judgements.name}` to have {field} for {self}, but got none: name the column that "
+                    "holds them, or choose another statistic or level."
                 )
 
 

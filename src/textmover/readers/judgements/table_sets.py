@@ -165,10 +165,14 @@ def _judged(
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
     """A rating, higher is better; NaN where there is none."""
     kept, column = description.missing_ratings == "keep", description.ratings[dimension]
-    steps = [] if is_missing(row.cells.get(column)) else ["leave it empty"]
+    value = row.cells.get(column)
+    steps = [] if is_missing(value) else ["leave it empty"]
     if not kept:
         steps.append(f"allow missing ratings with {description.place('missing_ratings', 'keep')}")
-    rating = number(row, column, missing=kept, hint=" and ".join(steps))
+    hint = " and ".join(steps)
+    if isinstance(value, str) and re.match(r"(?!inf)[^\W\d]", value.strip()) and not is_missing(value):
+        hint = f"name another column of ratings with {description.place('ratings')}, or {hint}"
+    rating = number(row, column, missing=kept, hint=hint)
     # Subtracted rather than negated: there is no need of a negative zero.
     return 0.0 - rating if dimension in description.lower_is_better else rating
 

@@ -99,26 +99,36 @@ def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None
 def _table(ranking: Ranking, place: int) -> Table:
     headers = ["system", "rank", "mean", "95 % interval", "wins", "segments"]
     table, rows = ranking.tables[place], []
-    tested = {table.systems[one] for one in np.argwhere(~np.isnan(table.p_values)).ravel().tolist()}
+    tested = _tested(table)
+    compared = _tested(ranking.people[place]) if ranking.people else set()
     for one in ranking.rows(place):
         wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
         bounds = f"{one['low']:.4f} to {one['high']:.4f}"
-        people = [f"{one['people']['mean']:.3f}", one["people"]["rank"]] if ranking.people else []
+        order = one["people"]["rank"] if one["name"] in compared else "-"
+        people = [f"{one['people']['mean']:.3f}", order] if ranking.people else []
         rank = one["rank"] if one["name"] in tested else "-"
         row = [one["name"], rank, f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
         rows.append(list(map(str, row)))
     return Table([*headers, *(("human mean", "human rank") if ranking.people else ())], rows, best={(0, 2)})
 
 
+def _tested(table: RankedSystems) -> set[str]:
+    """Systems that were compared with another."""
+    return {table.systems[one] for one in np.argwhere(~np.isnan(table.p_values)).ravel().tolist()}
+
+
 def _mean_table(ranking: Ranking) -> Table | None:
     if len(ranking.tables) < 2:
         return None
+    tested = set.intersection(*map(_tested, ranking.tables))
+    compared = set.intersection(*map(_tested, ranking.people)) if ranking.people else set()
     people = {one.system: one for one in mean_over_groups(ranking.people)} if ranking.people else {}
     rows = []
     for one in mean_over_groups(ranking.tables):
         human = people.get(one.system)
-        further = () if human is None else (f"{human.mean:.3f}", f"{human.rank:.2f}")
-        rows.append((one.system, f"{one.rank:.2f}", f"{one.mean:.4f}", *further))
+        order = f"{human.rank:.2f}" if human is not None and one.system in compared else "-"
+        further = () if human is None else (f"{human.mean:.3f}", order)
+        rows.append((one.system, f"{one.rank:.2f}" if one.system in tested else "-", f"{one.mean:.4f}", *further))
     headers = ("system", "mean rank", "mean", *(("human mean", "human rank") if people else ()))
     return Table(headers, rows) if rows else None
 

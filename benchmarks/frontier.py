@@ -1,0 +1,164 @@
+"""Agreement with people against speed, of bert-score, torchmetrics, sacrebleu, every preset and every released metric.
+
+    python benchmarks/frontier.py                       # agreement and speed, in one run
+    python benchmarks/frontier.py --only textmover-fast  # one metric again; the other rows stay as they are
+
+Agreement is the mean of Pearson's correlations on the six test sets of the released metrics' cards, each metric as it
+comes, with ``fast`` precision. Speed is pairs per second on WMT17 with cold caches, on one core and on two, every
+measurement in a process of its own. The table is what ``textmover list`` shows; the picture is drawn from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+import numpy as np
+import yaml
+from ladder import Judged
+from matplotlib.figure import Figure
+from scoring_speed import CANDIDATES, Setting, machine, measured, read_pairs
+
+from textmover import Scorer
+from textmover.checkpoints.hub import released_metrics
+from textmover.meta_evaluation import grouped_correlations, mean_correlation
+from textmover.presets import PRESETS
+from textmover.readers.named import located
+from textmover.report.figures.panels import save_figure
+from textmover.scoring.cache.hidden_states import EncoderMemory
+from textmover.scoring.lexical import lexical_scores
+from textmover.scoring.metric_set import score_together
+from textmover.types import InputError
+
+TABLE = harness.ROOT / "src/textmover/presets.csv"
+PICTURE = harness.ROOT / "docs/images/frontier.png"
+SAME = {"bert-score": "bertscore-f1", "torchmetrics": "bertscore-f1"}
+"""Packages that give the scores of a preset, whose agreement they have."""
+
+OVERLAP = {"chrF": "chrf", "BLEU": "sentbleu"}
+PEERS = (*SAME, *OVERLAP)
+
+QUICK = ("bertscore-f1", "textmover-general", "textmover-wmt", "textmover-multilingual")
+"""Metrics that are measured with ``fast`` precision, too: over one encoder all gain alike."""
+
+CORES, PRECISIONS = (1, 2), ("exact", "fast")
+OFFSETS = {"textmover-wmt": (-78, 12), "bert-score": (-28, -14), "torchmetrics": (-20, -14), "BLEU": (-12, 9)}
+OFFSETS["textmover-multilingual"] = (-6, -15)
+"""Places of names that would lie on others."""
+
+OURS, OTHERS, INK = "#3f51b5", "#a3a7b0", "#33363c"
+
+
+def judged_sets() -> dict[str, Judged]:
+    """The test sets of the released metrics' cards."""
+    found = yaml.safe_load((harness.ROOT / "configs/ladder/wmt.yaml").read_text())["sets"]
+    return {name: Judged.read(one) for name, one in found.items() if one.get("test")}
+
+
+def agreement(names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Pearson's correlation of each metric with people on each set; the metrics share what their encoder reads."""
+    memory, scorers = EncoderMemory(1 << 31, evict=False), {}
+    for name in names:
+        if name not in PEERS:
+            try:
+                scorers[name] = Scorer.from_pretrained(name, precision="fast")
+            except (InputError, ImportError) as error:  # a package or an encoder that is not here
+                print(f"{name}: {error}", flush=True)
+                continue
+            memory.join(scorers[name].metric, "fast")
+    found: dict[str, dict[str, float]] = {name: {} for name in [*scorers, *(one for one in names if one in PEERS)]}
+    for title, one in judged_sets().items():
+        hypotheses, references = [s.hypothesis for s in one.segments], [s.references for s in one.segments]
+        values = {
+            name: given.scores * (1 if scorers[name].metric.higher_is_better else -1)
+            for name, given in score_together(scorers, hypotheses, references, memory).items()
+        }
+        values |= {name: lexical_scores(own, hypotheses, references).scores for name, own in OVERLAP.items()}
+        for name in found.keys() & values.keys():
+            found[name][title] = mean_correlation(grouped_correlations(values[name], one.human, one.groups)).pearson
+        print(title, flush=True)
+    for name, preset in SAME.items():
+        if name in found:
+            found[name] = found.get(preset) or agreement([preset])[preset]
+    return found
+
+
+def speeds(names: Iterable[str], limit: int, repetitions: int) -> dict[str, dict[str, float]]:
+    """Pairs per second of each metric by precision and number of cores."""
+    pairs = read_pairs(Path(located("data:wmt17-da")), limit)
+    found: dict[str, dict[str, float]] = {}
+    for cores, name, precision in itertools.product(CORES, names, PRECISIONS):
+        if precision != "exact" and name not in QUICK:
+            continue
+        candidate = name if name in CANDIDATES else f"{name} {precision}"
+        runs = [measured(candidate, pairs, Setting(cores=cores)) for _ in range(repetitions)]
+        if "error" in runs[0]:
+            print(f"{name}: {runs[0]['error']}", flush=True)
+            continue
+        rate = len(pairs[0]) / float(np.median([one["score"] for one in runs]))
+        found.setdefault(name, {})[column(precision, cores)] = rate
+        print(f"{name}, {precision}, {cores}: {rate:,.0f} pairs/s", flush=True)
+    return found
+
+
+def column(precision: str, cores: int) -> str:
+    """Name of a column of speeds."""
+    return f"pairs/s, {precision}, {cores} core{'s' * (cores > 1)}"
+
+
+def written(found: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]) -> list[harness.Row]:
+    """Rows of the table, by agreement."""
+    known = {row["metric"]: row for row in harness.read_rows(TABLE)}
+    for name, sets in found.items():
+        cells = {"agreement": f"{np.mean(list(sets.values())):.3f}", **{one: f"{r:.3f}" for one, r in sets.items()}}
+        known[name] = {**known.get(name, {}), "metric": name, **cells}
+    for name, own in rates.items():
+        known[name] = {**known.get(name, {}), "metric": name, **{one: f"{rate:.0f}" for one, rate in own.items()}}
+    return sorted(known.values(), key=lambda row: -float(row.get("agreement") or 0))
+
+
+def draw(rows: Sequence[Mapping[str, str]], path: Path, title: str) -> None:
+    """Draw all metrics, and a line through those that none is both better and faster than."""
+    at = column("exact", 2)
+    places = {row["metric"]: (float(row[at]), float(row["agreement"])) for row in rows if row.get(at)}
+    best = [name for name, (x, y) in places.items() if not any(a > x and b > y for a, b in places.values())]
+    figure = Figure(figsize=(8, 4.4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(*zip(*sorted(places[name] for name in best), strict=True), color=OURS, linewidth=1, alpha=0.4)
+    for name, (x, y) in places.items():
+        named = name in PEERS or name in released_metrics()
+        colour = OURS if name in released_metrics() else INK if name in PEERS else OTHERS
+        axes.scatter(x, y, color=colour, s=34 if named else 14, zorder=3 if named else 2)
+        if named:
+            axes.annotate(name, (x, y), xytext=OFFSETS.get(name, (6, 3)), textcoords="offset points", fontsize=8.5)
+    axes.annotate("presets", (places["trwmd-b"]), xytext=(10, 0), textcoords="offset points", color=OTHERS)
+    axes.set_xscale("log")
+    axes.set_xlabel("pairs per second, two cores", color=INK)
+    axes.set_ylabel("Pearson with people, mean of six test sets", color=INK)
+    axes.set_title(title, fontsize=9, loc="left", color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#e6e7eb", linewidth=0.8)
+    axes.set_axisbelow(True)
+    save_figure(figure, path)
+
+
+def main() -> None:
+    """Measure what is asked for, write the table, and draw it."""
+    options = harness.parser(
+        __doc__, only=[], limit=1000, repetitions=1, without_agreement=False, without_speed=False, picture=PICTURE
+    ).parse_args()
+    names = options.only or [*PEERS, *PRESETS, *released_metrics()]
+    found = {} if options.without_agreement else agreement(names)
+    rates: Any = {} if options.without_speed else speeds(names, options.limit, options.repetitions)
+    rows = written(found, rates)
+    columns = ["metric", "agreement", *judged_sets(), *(column(one, n) for one in PRECISIONS for n in CORES)]
+    harness.write_rows(TABLE, columns, rows)
+    draw(rows, options.picture, "Float32, WMT17, cold caches")
+    print(machine())
+
+
+if __name__ == "__main__":
+    main()
