@@ -45,8 +45,10 @@ QUICK = ("bertscore-f1", "textmover-general", "textmover-wmt", "textmover-multil
 """Metrics that are measured with ``fast`` precision, too: over one encoder all gain alike."""
 
 CORES, PRECISIONS = (1, 2), ("exact", "fast")
-OFFSETS = {"textmover-wmt": (-78, 12), "bert-score": (-28, -14), "torchmetrics": (-20, -14), "BLEU": (-12, 9)}
-OFFSETS["textmover-multilingual"] = (-6, -15)
+OFFSETS = {
+    "textmover-wmt": (-78, 12), "textmover-multilingual": (-6, -15), "bert-score": (-28, -14),
+    "torchmetrics": (-20, -14), "BLEU": (-12, 9),
+}  # fmt: skip
 """Places of names that would lie on others."""
 
 OURS, OTHERS, INK = "#3f51b5", "#a3a7b0", "#33363c"
@@ -156,7 +158,7 @@ def main() -> None:
     rows = written(found, rates)
     columns = ["metric", "agreement", *judged_sets(), *(column(one, n) for one in PRECISIONS for n in CORES)]
     harness.write_rows(TABLE, columns, rows)
-    draw(rows, options.picture, "Float32, WMT17, cold caches")
+    draw(rows, options.picture, f"Float32, {options.limit} pairs of WMT17, cold caches: {harness.processor()}")
     print(machine())
 
 

@@ -165,7 +165,7 @@ def test_idf_weights_can_be_those_of_each_group(told, experiment, tiny_encoder):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_a_mean_is_fitted_on_the_texts_of_the_set_or_on_the_users(told, experiment, write, tiny_encoder, own):
-    corpus = ["it is a good day", "old trees"] if own else [row[side] for side in (1, 2) for row in ROWS]
+    corpus = ["it is a good day", "old trees"] * 50 if own else [row[side] for side in (1, 2) for row in ROWS]
     options = ("--fit-on", write("texts.txt", corpus)) if own else ()
     found = told(experiment(("model: twmd, fields: {temperature: 0.05}", "model: twmd-b")), *options)
     scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(corpus)

@@ -72,8 +72,9 @@ def test_a_table_on_standard_output(run, texts):
 def test_texts_that_nothing_changes_are_an_error(run, write, tmp_path):
     ended = run("perturb", "-i", write("same.txt", ["Hm", ""]), "--types", "negate", "number", "-o", "o.jsonl")
     assert (ended.code, ended.out) == (2, "")
-    assert "Expected a text in same.txt that negate, number can change, but got none." in ended.err.replace(
-        str(tmp_path) + "/", ""
+    assert (
+        "Expected a text in same.txt that negate, number can change, but got none: give other texts"
+        in ended.err.replace(str(tmp_path) + "/", "")
     )
     assert not (tmp_path / "o.jsonl").exists()
 

@@ -81,8 +81,8 @@ def test_a_mean_for_a_preset_that_has_one(run, texts, corpus, tiny_encoder, expe
 def test_a_preset_without_room_gets_it_and_is_told(run, texts, corpus, tiny_encoder, expected, command, flag, fields):
     given = ("--encoder", tiny_encoder, "--normalize", "false", "--layer", "2")
     ended = run(command, "--data", corpus, "--model", "bertscore-f1", *given, "--output", "s.safetensors").silent()
-    assert ended.out.startswith("bertscore-f1 has no ")
-    assert f"of its own: fitted for it with {flag}.\n" in ended.out
+    assert ended.out.startswith("bertscore-f1 uses no ")
+    assert f": the file counts only with {flag}.\n" in ended.out
     assert flag in ended.out.splitlines()[-1]
     told = expected("bertscore-f1", normalize=False, layer=2, **fields)
     assert score_as_told(run, texts, ended.out) == pytest.approx(told, abs=1e-6)

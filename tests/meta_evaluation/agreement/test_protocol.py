@@ -45,7 +45,7 @@ def test_combinations(statistic, level):
     ],
 )
 def test_what_is_needed(protocol, missing):
-    with pytest.raises(InputError, match=f"Expected set to name its {missing} for {protocol}"):
+    with pytest.raises(InputError, match=f"Expected `set` to have {missing} for {protocol}"):
         protocol.check(dataclasses.replace(judgements(), **{missing: None}))
 
 

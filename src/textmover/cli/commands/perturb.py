@@ -71,7 +71,10 @@ def run(options: argparse.Namespace) -> None:
             made.update({one.type for one in found})
             advance("perturbing", 1, len(texts))
         if not versions:
-            raise InputError(f"Expected a text in {options.input} that {', '.join(types)} can change, but got none.")
+            raise InputError(
+                f"Expected a text in {options.input} that {', '.join(types)} can change, but got none: give other "
+                "texts or `--types`."
+            )
     if options.quiet:
         return
     counts = ", ".join(f"{name} {made[name]:,}" for name in types)

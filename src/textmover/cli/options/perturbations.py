@@ -35,7 +35,9 @@ def warn_of_other_languages(texts: Sequence[str]) -> None:
     from textmover.modules.tokens.text_flags import is_english  # which brings torch along
 
     if not is_english(texts):
-        logger.warning("Some texts do not look English: changes by rules may harm them otherwise than their type says.")
+        logger.warning(
+            "Some texts do not look English: the rules are for English, and may not do what their type says."
+        )
 
 
 def chosen_types(

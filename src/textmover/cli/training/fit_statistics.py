@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         return
     for field, value in changes.items():
         sys.stdout.write(
-            f"{options.model} has no {what.removeprefix('a ')} of its own: fitted for it with {_flag(field, value)}.\n"
+            f"{options.model} uses no {what.removeprefix('a ')}: the file counts only with {_flag(field, value)}.\n"
         )
     fitted = ", ".join(f"{one} ({size_of(scorer.metric, one)})" for one in saved)
     sys.stdout.write(f"Fitted on {plural(len(texts), 'text')}: {fitted}.\n")

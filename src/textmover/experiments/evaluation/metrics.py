@@ -78,7 +78,7 @@ class Metrics:
             if against is not None and against not in names:
                 raise InputError(
                     f"Expected `--against` to be one of {', '.join(names)} for {one.name}, but got {against!r}: choose "
-                    "one of them."
+                    "one of them, or add another with `--model` or `--baselines`."
                 )
             if any(row.name == against and np.isnan(row.scores).all() for row in rows):
                 raise InputError(

@@ -134,7 +134,7 @@ def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str],
     stripped = (text.strip() for window in windows(texts, WINDOW) for text in window)
     distinct = list(dict.fromkeys(filter(None, stripped)))
     if len(distinct) < 2:
-        raise InputError("Expected two different texts at least to fit a baseline on, but got fewer.")
+        raise InputError("Expected two different texts at least to fit a baseline on, but got fewer: give 100.")
     order = torch.randperm(len(distinct), generator=torch.Generator().manual_seed(0)).tolist()
     fitted = Baseline().to(baseline.values.device)
     for chunk in _batches([distinct[row] for row in order], by_length=False):

@@ -130,7 +130,7 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
     """Sentence that names the better system if both tests find it and enough segments differ."""
     decision = found.decision(pair)
     if pair.differing and pair.least > found.significant:
-        return "The difference is not significant: too few segments differ."
+        return "The difference is not significant: too few segments differ for a test."
     if decision.winner is not None:
         return f"{decision.winner} is better."
     return "No test tells them apart." if decision.agreed else "The tests do not agree."

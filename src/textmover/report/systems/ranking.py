@@ -140,10 +140,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
         shared = [int(table.shared[pair]) for pair in table.pairs]
         low, high = min(shared), max(shared)
         count = f"{low}" if low == high else f"{low} to {high}"
-        found.append(
-            f"Not all systems have the same segments: means are over those of each, tests over the {count} that two "
-            "systems share."
-        )
+        tests = f", tests over the {count} that two systems share" * bool(high)
+        found.append(f"Not all systems have the same segments: means are over those of each{tests}.")
     if table.untested:
         first, second = table.untested[0]
         such_as = "such as " if len(table.untested) > 1 else ""
