@@ -1,7 +1,7 @@
 """Agreement with people against speed, of bert-score, torchmetrics, sacrebleu, every preset and every released metric.
 
-    python benchmarks/frontier.py                       # agreement and speed, in one run
-    python benchmarks/frontier.py --only textmover-fast  # one metric again; the other rows stay as they are
+    python benchmarks/frontier.py                          # agreement and speed, in one run
+    python benchmarks/frontier.py --only textmover-static  # one metric again; the other rows stay as they are
 
 Agreement is the mean of Pearson's correlations on the six test sets of the released metrics' cards, each metric as it
 comes, with ``fast`` precision. Speed is pairs per second on WMT17 with cold caches, on one core and on two, every
