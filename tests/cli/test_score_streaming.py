@@ -203,7 +203,9 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     values = np.array(ended.out.split(), dtype=float)
     assert np.flatnonzero(np.isnan(values)).tolist() == [50, 70]
     np.testing.assert_allclose(np.delete(values, [50, 70]), 1, atol=1e-6)
-    assert ended.err.startswith("Left out: 2 rows; the first: Expected one JSON object a line, but got '{' in line 51")
+    assert ended.err.startswith(
+        "No score (nan): 2 rows; the first: Expected one JSON object a line, but got '{' in line 51"
+    )
     told = json.loads(score("--data", table, "--on-error", "skip", "--only-mean", "--format", "json").out)
     assert (told["n"], told["skipped"]) == (98, 2)
     assert told["mean"] == pytest.approx(1, abs=1e-6)
@@ -224,7 +226,7 @@ def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, ref
         given += ("--missing-references", "leave-out")
         ended = score(*given)
         assert np.isnan(np.array(ended.out.split(), dtype=float)).tolist() == [False, True, False, True]
-        assert ended.err.startswith("Left out: 2 rows; the first: Expected a reference in ")
+        assert ended.err.startswith("No score (nan): 2 rows; the first: Expected a reference in ")
         told = json.loads(score(*given, "--only-mean", "--format", "json").out)
         assert (told["n"], told["skipped"]) == (2, 2)
 

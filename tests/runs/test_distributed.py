@@ -200,7 +200,7 @@ def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
     hypotheses.write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
     path = tmp_path / "scores.txt"
     ended = score("-i", hypotheses, texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
-    assert ended.stderr.count("Left out: 1 row;") == 1
+    assert ended.stderr.count("No score (nan): 1 row;") == 1
     assert path.read_text().startswith("nan\n")
 
 

@@ -152,6 +152,8 @@ def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
     if report.matrix is not None:
         parts.append(f"relative error of all matrices {report.error:.1e}")
         parts.append(f"largest of one {report.largest_error:.1e} ({report.matrix})")
+    else:
+        parts.append("no weight differs from the encoder's")
     again = load_metric(folder)
     if not metric.needs_fit:
         deviation = float((probe_scores(again) - probe_scores(metric)).abs().max())

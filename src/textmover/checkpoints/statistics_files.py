@@ -164,8 +164,8 @@ def _check_basis(path: Path, name: str, theirs: Mapping[str, str], ours: Mapping
         if not same:
             raise InputError(
                 f"Expected the {name} in {path} to be fitted for this metric, but it was for {key}:{one} instead of "
-                f"{key}:{other}: fit it again with `textmover {FIT_COMMANDS[name]}` and the options that you "
-                "score with."
+                f"{key}:{other}: fit it again with `textmover {FIT_COMMANDS[name]}` and the --model and metric "
+                "fields that you score with."
             )
 
 

@@ -107,7 +107,7 @@ class MetricConfig(Configuration):
     max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
     long_texts: Literal["truncate", "error", "window"] = "truncate"  # longer than max_length: cut, refuse, or windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words without a static vector
-    unknown_tokens: Literal["apart", "alike"] = "apart"  # match only equal ones, or any other (as bert-score)
+    unknown_tokens: Literal["apart", "alike"] = "apart"  # unknown to the encoder: match equal or any
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     freeze_layers: int | None = None  # fixed in training: 0: embeddings, n: also the first n layers; None: none
     centering: Centering = "none"  # mean to subtract from the token vectors

@@ -56,6 +56,7 @@ def test_the_table_and_clearing(run, base, tmp_path):
     ended = run("cache", "states", "--clear").silent()
     assert re.fullmatch(r"Removed 0\.\d MB from states\n", ended.out)
     assert run("cache", "states").out == "states holds nothing\n"
+    assert json.loads(run("cache", "states", "--clear", "--format", "json").out) == {"removed_mb": 0.0}
     assert not record.parent.exists()
 
 

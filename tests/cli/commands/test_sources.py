@@ -247,5 +247,5 @@ def test_rows_that_the_metric_refuses_are_left_out(run, files, metric, given, pl
     assert place in run(*arguments).complaint()
     ended = run(*arguments, *left.split()).ok()
     assert [one == "nan" for one in ended.out.split()] == [False, True, False]
-    assert ended.err.startswith("Left out: 1 row; the first: Expected a ")
+    assert ended.err.startswith("No score (nan): 1 row; the first: Expected a ")
     assert place in ended.err

@@ -122,6 +122,15 @@ def test_a_baseline_over_given_statistics_holds_no_others(run, texts, corpus, ti
     assert len(score_as_told(run, texts, ended.out)) == 4
 
 
+@pytest.mark.parametrize(("command", "names"), [("fit-idf", "idf,baseline"), ("fit-baseline", "baseline")])
+def test_a_rescaled_metric_gets_a_baseline_as_well(run, texts, corpus, command, names, tmp_path):
+    model = () if command == "fit-baseline" else ("--model", "textmover-general")  # the default of score
+    ended = run(command, "--data", corpus, *model, "--output", "s.safetensors").ok()
+    assert about(tmp_path / "s.safetensors")["names"] == names
+    assert " --model textmover-general " in ended.out
+    assert len(score_as_told(run, texts, ended.out)) == 4
+
+
 def test_a_checkpoint_gets_a_mean(run, texts, corpus, checkpoint, expected):
     ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.safetensors").ok()
     assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd", centering="corpus"), abs=1e-6)

@@ -28,6 +28,11 @@ def assert_same(metric, other, atol: float = 0.0) -> None:
 # --- adapters ---------------------------------------------------------------------------------------------------------
 
 
+def test_an_adapter_of_nothing_trained_says_so(run):
+    ended = run("export", "twmd", "out", "--adapter", 2).ok()
+    assert "no weight differs from the encoder's" in ended.out
+
+
 @pytest.mark.parametrize("source", ["run", "folder", "adapter"])
 def test_anything_trained_becomes_an_adapter(run, save_run, tmp_path, source):
     name, metric = save_run()

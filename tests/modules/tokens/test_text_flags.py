@@ -124,7 +124,7 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
         assert all(other_script(one, others) for code in codes for one in texts.get(code, ()))
     assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"
     for kind in (UNKNOWN, SCRIPT):  # there is no better metric to name
-        assert unusual(kind, 1, (), read).endswith(": such scores mean little")
+        assert unusual(kind, 1, (), read).endswith(": such results mean little")
         assert "--model textmover-multilingual" in unusual(kind, 1, (), ("en",))
 
 

@@ -25,7 +25,11 @@ def run(options: argparse.Namespace) -> None:
             f"Expected a folder of cached texts at {folder}, but it does not exist: give the folder that --cache named."
         )
     if options.clear:
-        sys.stdout.write(f"Removed {remove(folder) / 1e6:.1f} MB from {folder}\n")
+        removed = round(remove(folder) / 1e6, 1)
+        told = (
+            json.dumps({"removed_mb": removed}) if options.format == "json" else f"Removed {removed} MB from {folder}"
+        )
+        sys.stdout.write(f"{told}\n")
         return
     found = places(folder)
     for other in other_versions(folder):

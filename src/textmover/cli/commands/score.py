@@ -52,7 +52,7 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
         said = [f"Complete already: {target.path} (--overwrite computes it again)"]
     else:
         if summary.skipped:
-            logger.warning("Left out: %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
+            logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
         said += [f"Kept: {plural(kept, 'shard')} of an earlier run"] if kept else []
         said += summary.said(signature=target.layout.format != "json")
         if target.path is not None and options.resume and target.in_parts and not target.folder:

@@ -14,7 +14,7 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
 from textmover.scoring.field_flags import field_flag, given_fields, written
-from textmover.scoring.scorer_options import build_scorer, warn_of_few
+from textmover.scoring.scorer_options import build_scorer, take_by_language, take_default, warn_of_few
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     texts = [text for several in read for text in several]
     if not any(map(str.strip, texts)):
         raise InputError(f"Expected texts to fit on in {', '.join(options.data)}, but all of them are empty.")
+    take_default(options)
+    take_by_language(options, texts, [])
     what, name = STATISTICS[options.command][0], options.command.removeprefix("fit-")
     scorer, changes = _with_statistic(options, name)
     names = _names(scorer, name)
@@ -80,11 +82,13 @@ def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dic
 
 
 def _names(scorer: Scorer, statistic: str) -> list[str]:
-    """Statistics to fit: the one asked for, on both sides, and those that a baseline lacks."""
+    """Statistics to fit: the one asked for, on both sides, those that a baseline lacks, and a baseline."""
     wanted = {statistic, f"{statistic}_hypothesis"}
     if statistic == "baseline":
         wanted |= set(unfitted_statistics(scorer.metric))
         wanted |= {one for one in scorer.metric.statistics if one.startswith("idf") and scorer.metric.fits_on_call}
+    else:
+        wanted.add("baseline")  # depends on the others
     return [name for name in scorer.metric.statistics if name in wanted]
 
 

@@ -93,7 +93,7 @@ READERS = {
 
 WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
-    **dict.fromkeys(("unknown", "script", "language"), "such scores mean little"),
+    **dict.fromkeys(("unknown", "script", "language"), "such results mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
     "few candidates": "give three or more",
