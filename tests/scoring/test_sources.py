@@ -147,6 +147,16 @@ def test_a_copied_source_is_flagged_and_counted(scorer_of, caplog):
     assert alone.counts["copied"] == 1
 
 
+def test_a_hypothesis_in_the_language_of_its_source_is_warned_of(scorer_of, caplog):
+    texts, sources = ["She is in the hall.", "Er ist nicht da."], ["He was in the hall.", "He is not in the hall."]
+    found = scorer_of(mode="source").score(texts, None, sources)
+    assert found.flags["untranslated"].tolist() == [True, False]
+    assert "in the language of its source, such as 'She is in the hall.': such results mean little" in caplog.text
+    assert (
+        "untranslated" not in scorer_of().score(texts, [[one] for one in sources]).counts
+    )  # references are translated
+
+
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
     candidates, copies = [[HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[0]]], [[HYPOTHESES[1]] * 2]
     found = scorer_of(mode="source").mbr(candidates, sources=[HYPOTHESES[1]])

@@ -33,6 +33,7 @@ FLAGS = {
     "repetition": "with a repeated phrase",
     "same output": "with the same output",
     "copied": "copies of the source",
+    "untranslated": "in the language of the source",
     "fallback": "without a reference or source",
     "unreferenced": "marked from the source alone",
     "long": "compared in stretches",

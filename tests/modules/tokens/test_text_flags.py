@@ -1,6 +1,7 @@
 """Texts that a metric reads badly are flagged, counted, told of once and written; plain English is not."""
 
 import csv
+import itertools
 import logging
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from textmover.modules.tokens.text_flags import (
     other_script,
     repeats_phrase,
     same_outputs,
+    source_flags,
     text_flags,
 )
 from textmover.presets import build_metric, preset_config
@@ -152,6 +154,23 @@ def test_english_is_told_from_other_languages_by_the_words_of_its_grammar():
     assert [code for code, english in found.items() if english] == ["en"]
     assert is_english([])
     assert is_english(["Hund und Katze"])  # too few words to tell
+
+
+def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation():
+    named = {
+        "twenty_languages.tsv": {"en", "de", "es", "fr", "ro"},
+        "short_sentences.tsv": {"de", "fr", "es", "pt", "it", "sv"},
+    }
+    for name, codes in named.items():
+        texts = {
+            code: (" ".join(found[:4]), " ".join(found[1:])) for code, found in sentences_by_language(name).items()
+        }
+        pairs = list(itertools.product(texts, texts))
+        found = source_flags([texts[one][0] for one, _ in pairs], [texts[other][1] for _, other in pairs])
+        flagged = {pair for pair, mark in zip(pairs, found["untranslated"], strict=True) if mark}
+        assert all(one == other for one, other in flagged)
+        assert {one for one, _ in flagged} >= codes
+        assert not found["copied"].any()
 
 
 @pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())

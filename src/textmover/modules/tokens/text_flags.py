@@ -196,6 +196,27 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
     return np.array([other is not None and one.split() == other.split() for one, other in pairs], dtype=bool)
 
 
+def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> dict[str, np.ndarray]:
+    """Flags of hypotheses that are their source, but for spaces, or are in its language by its grammar, bool ``[n]``.
+
+    Example:
+        >>> source_flags(["I am in the hall.", "It is at home."], ["Ich bin in der Halle.", "It was at home."])
+        {'copied': array([False, False]), 'untranslated': array([False,  True])}
+    """
+    copied = copied_sources(hypotheses, sources)
+    ours, theirs = ([_grammar(one or "") for one in texts] for texts in (hypotheses, sources))
+    alike = [one is not None and one == other for one, other in zip(ours, theirs, strict=True)]
+    return {"copied": copied, "untranslated": np.array(alike, dtype=bool) & ~copied}
+
+
+def _grammar(text: str) -> int | None:
+    """Row of :data:`GRAMMARS` that most words of grammar in a text are in, -1 for English; none if they are few."""
+    words = re.findall(r"[^\W\d_]+", text[:BEGINNING].lower())
+    counts = Counter(row for word in set(words) for row in (*_grammars().get(word, ()), *[-1] * (word in ENGLISH)))
+    (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
+    return row if most >= max(second + 2, GRAMMAR * len(words)) else None
+
+
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
     """Return which segments lack a side that the metric reads, so that the other stands in for it, bool ``[n]``.
 

@@ -18,6 +18,7 @@ FLAGS = {
     "language": "a text does not look English (the metric was made for English): the score means little",
     "repetition": "the hypothesis repeats one phrase, which can score high",
     "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
+    "untranslated": "the hypothesis is in the language of its source: the score means little",
     "fallback": "a reference or a source is missing: the other stands in for it",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back, same_outputs
+from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import READERS, PairTable, Progress, check_finite, pair_flags, unusual
@@ -140,10 +140,11 @@ class Engine(TextWork):
         source is judged by its references alone, where it has any.
         """
         given = compared = compared_texts(self.metric, references)
-        copied = copied_sources(hypotheses, [one.source for one in compared])
+        of_sources = source_flags(hypotheses, [one.source for one in compared])
         if not by_pair:  # a copy says nothing of a translation where there is a reference
             compared = [
-                SourcedReferences(one) if mark and one else one for one, mark in zip(compared, copied, strict=True)
+                SourcedReferences(one) if mark and one else one
+                for one, mark in zip(compared, of_sources["copied"], strict=True)
             ]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
@@ -157,10 +158,10 @@ class Engine(TextWork):
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
-        flags["copied"] = copied
+        flags |= of_sources
         if getattr(self.metric, "fallback", False):
             flags[FALLBACK] = fell_back(self.metric, given)
-        for name in ("same output", "copied"):
+        for name in ("same output", *of_sources):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
         names = parts[0].values if parts else {"score": None}

@@ -73,6 +73,7 @@ WARNINGS = {
     "same output": "had a hypothesis that stands for a twentieth of the segments "
     f"(at least {MANY} different references; {PLENTY} always suffice)",
     "copied": "had a hypothesis that is its source, copied",
+    "untranslated": "had a hypothesis in the language of its source",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
     "unreferenced": "had no reference, so that errors were marked from the source alone",
     "few candidates": "had one candidate, or two that tie under this metric, so the first was chosen",
@@ -93,7 +94,7 @@ READERS = {
 
 WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
-    **dict.fromkeys(("unknown", "script", "language"), "such results mean little"),
+    **dict.fromkeys(("unknown", "script", "language", "untranslated"), "such results mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
     "few candidates": "give three or more",

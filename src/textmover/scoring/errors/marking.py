@@ -14,7 +14,7 @@ from textmover.explaining.words import TokenWords, words_of_texts
 from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_calibration, error_logits, errors_entry
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
-from textmover.modules.tokens.text_flags import copied_sources
+from textmover.modules.tokens.text_flags import source_flags
 from textmover.scoring.errors.spans import error_spans, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
@@ -86,13 +86,17 @@ def mark_fitted(
     scorer = scorer.frozen()
     metric = scorer.metric
     compared = compared_texts(metric, references)
-    copied = copied_sources(hypotheses, [one.source for one in compared])
+    of_sources = source_flags(hypotheses, [one.source for one in compared])
     # A copy says nothing of a translation where there is a reference.
-    compared = [SourcedReferences(one) if mark and one else one for one, mark in zip(compared, copied, strict=True)]
+    compared = [
+        SourcedReferences(one) if mark and one else one
+        for one, mark in zip(compared, of_sources["copied"], strict=True)
+    ]
     texts: list[TextErrors] = []
     for start in range(0, len(hypotheses), WINDOW):
         rows = slice(start, start + WINDOW)
-        texts += _marked(scorer, hypotheses[rows], compared[rows], copied[rows])
+        flags = {name: marked[rows] for name, marked in of_sources.items()}
+        texts += _marked(scorer, hypotheses[rows], compared[rows], flags)
     counts = Counter(name for one in texts for name in one.flags)
     if warn:
         warn_marked(scorer, counts)
@@ -129,7 +133,7 @@ def _checked(metric: SegmentMetric) -> MetricModel:
 
 
 def _marked(
-    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], copied: np.ndarray
+    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], of_sources: dict[str, np.ndarray]
 ) -> list[TextErrors]:
     metric = _checked(scorer.metric)
     pairs = [(one, text) for one, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
@@ -147,7 +151,8 @@ def _marked(
         side = odds[place].calibrated(sources) if side is None else side
         rows = range(place, place + len(texts.texts))
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
-        flagged |= ({"copied"} if copied[row] else set()) | (set() if several else {"unreferenced"})
+        flagged |= {name for name, marked in of_sources.items() if marked[row]}
+        flagged |= set() if several else {"unreferenced"}
         flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
         found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged))))
         place = rows.stop
