@@ -204,8 +204,8 @@ def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> di
         {'copied': array([False, False]), 'untranslated': array([False,  True])}
     """
     copied = copied_sources(hypotheses, sources)
-    ours, theirs = ([_grammar(one or "") for one in texts] for texts in (hypotheses, sources))
-    alike = [one is not None and one == other for one, other in zip(ours, theirs, strict=True)]
+    pairs = zip(hypotheses, sources, strict=True)
+    alike = [other is not None and None is not _grammar(one) == _grammar(other) for one, other in pairs]
     return {"copied": copied, "untranslated": np.array(alike, dtype=bool) & ~copied}
 
 
