@@ -195,6 +195,6 @@ def test_unusual_texts_are_told_once_for_each_set(run, write, tiny_encoder):
     rows = ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "dogs\tthe cat\t3", "a\tb\t0"]
     sets = write("one.tsv", rows), write("two.tsv", [*rows, "\ta\t7"])
     ended = run("evaluate", "--data", *sets, "--encoder", tiny_encoder, "--model", "twmd", "--model", "sbert")
-    said = "scored as texts with nothing in common: a hypothesis or reference is empty or unreadable"
+    said = "had an empty or unreadable hypothesis or reference, and scored as texts with nothing in common"
     said += ": `score --format tsv` flags each (twmd, sbert)."
     assert ended.err == f"one: 1 segment {said}\ntwo: 2 segments {said}\nWritten: one.scores.tsv, two.scores.tsv\n"

@@ -180,8 +180,8 @@ def test_segments_out_of_the_ordinary_are_counted_over_all_shards(score, write):
     paths = write("h", ["", "a"] * 20), write("r", ["a"] * 40)
     ended = score("-i", *paths, "--quiet")
     assert (
-        ended.err == "20 segments scored as texts with nothing in common: "
-        "a hypothesis or reference is empty or unreadable: `score --format tsv` flags each.\n"
+        ended.err == "20 segments had an empty or unreadable hypothesis or reference, "
+        "and scored as texts with nothing in common: `score --format tsv` flags each.\n"
     )
 
 

@@ -97,8 +97,8 @@ def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, caplog, batch_toke
     found = match_tokens(scorer, model, hypotheses, references)
     assert found.references.tolist() == [2, 1, 3, 1, 2]
     assert [one.message for one in caplog.records if "segment" in one.message] == [
-        "1 segment scored as texts with nothing in common: "
-        "a hypothesis or reference is empty or unreadable: `score --format tsv` flags each."
+        "1 segment had an empty or unreadable hypothesis or reference, "
+        "and scored as texts with nothing in common: `score --format tsv` flags each."
     ]
     assert not any(one.is_inference() for one in found)
     start = 0

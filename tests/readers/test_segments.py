@@ -264,7 +264,7 @@ HEADER = "hypothesis\treference\tscore\n"
 RECORD = json.dumps(RECORDS[0])
 NO_SEGMENT = "it is empty|hold at least one segment, but got none"
 BAD_FILES = [
-    ("t.xlsx", "x", r"ends in \.csv, \.tsv, .*, but got .*t\.xlsx: rename it"),
+    ("t.xlsx", "x", r"ends in \.csv, \.tsv, .*, but got .*t\.xlsx: give one"),
     *(("t.tsv", content, NO_SEGMENT) for content in ("", "\ufeff", "\n\n", HEADER)),
     *(("t.csv", content, NO_SEGMENT) for content in ("", "\ufeff", "\n\n", HEADER.replace("\t", ","))),
     *(("t.jsonl", content, NO_SEGMENT) for content in ("", "\n\n")),

@@ -120,10 +120,10 @@ def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
         if name not in room:
             way = f"set {SETTINGS[name]}" if name in SETTINGS else "install a newer textmover"
             if name != "baseline" and "baseline" in room and room["baseline"].fitted and "baseline" not in found:
-                way += " and `rescale` to false (its baseline was fitted without)"
+                way += f" and `rescale` to false (the metric's baseline was fitted without {name})"
             raise InputError(
-                f"Expected {one.path} to hold statistics that the metric reads, but got {name}: {way}, or leave "
-                "the file out."
+                f"Expected {one.path} to hold statistics that the metric reads, but got {name}: {way}, or "
+                "leave the file out."
             )
     if "idf" in found and "idf_hypothesis" in room and "idf_hypothesis" not in found:
         found["idf_hypothesis"] = found["idf"]

@@ -98,7 +98,7 @@ class MetricConfig(Configuration):
     layer: int | None = None  # hidden layer (0: embeddings, negative: from the end); None: the encoder's default
     aggregation: Literal["single", "power-means", "scalar-mix", "side-by-side", "routing"] = "single"  # combines layers
     layers: tuple[int, ...] | None = None  # layers to combine, by number, such as [6, 12]; None: `last_layers` chooses
-    last_layers: int = 5  # number of layers to combine, down from `layer` (None: from the last)
+    last_layers: int = 5  # number of layers to combine: `layer`, or the last, and those below
     powers: tuple[float, ...] = (-math.inf, 1.0, math.inf)  # exponents of the power means, which are concatenated
     routing_kernel: Literal["gaussian", "epanechnikov"] = "gaussian"  # how a layer's weight falls with its distance
     routing_step: float = 1.0  # step size of the weights in routing
@@ -107,9 +107,9 @@ class MetricConfig(Configuration):
     max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
     long_texts: Literal["truncate", "error", "window"] = "truncate"  # longer than max_length: cut, refuse, or windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words without a static vector
-    unknown_tokens: Literal["apart", "alike"] = "apart"  # unknown to the encoder: match equal or any
+    unknown_tokens: Literal["apart", "alike"] = "apart"  # those that the encoder lacks match equal ones, or each other
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
-    freeze_layers: int | None = None  # fixed in training: 0: embeddings, n: also the first n layers; None: none
+    freeze_layers: int | None = None  # not trained: embeddings (0) and the first n layers; None: nothing
     centering: Centering = "none"  # mean to subtract from the token vectors
     hypothesis_special_tokens: SpecialTokens = "first"  # which special tokens of the hypothesis take part
     reference_special_tokens: SpecialTokens = "first"  # which special tokens of the reference take part

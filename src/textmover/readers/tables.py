@@ -105,8 +105,8 @@ def _format_of(name: str, can_be_set: bool) -> str:
     format = _format_of_suffix(path)
     if format is None:
         raise InputError(
-            f"Expected a file that ends in {', '.join(FORMATS)} (or these with .gz or .zst added), but got {name}: "
-            f"rename it{', or set `format` to csv, tsv, jsonl or parquet' if can_be_set else ''}."
+            f"Expected a table that ends in {', '.join(FORMATS)} (or these with .gz or .zst added), but got {name}: "
+            f"give one, or {'set `format` to csv, tsv, jsonl or parquet' if can_be_set else 'rename the file'}."
         )
     return format
 

@@ -175,7 +175,7 @@ def test_many_systems_are_told_each_beside_the_next(run, compared, write):
 def test_a_decision_that_few_segments_cannot_carry_is_doubted(run, write):
     table = write("few.csv", ["a,b", *(f"{place},{place + (place < 3)}" for place in range(12))])
     out = run("compare", "--scores", table, "--samples", 50, "--trials", 2000).out
-    assert "Between a and b only 3 segments differ, so p cannot be below 0.25.\n" in out
+    assert "Not significant: only 3 segments differ, so p cannot be below 0.25.\n" in out
     assert "p ≥ 0.25 (bootstrap), p ≥ 0.25 (randomisation)" in out
     assert "smaller" not in out
     many = write("many.csv", ["a,b", *(f"{place},{place + 1}" for place in range(12))])

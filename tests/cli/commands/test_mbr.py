@@ -46,7 +46,10 @@ def test_the_chosen_texts_are_printed(run, metric, samples):
     texts = ended.out.splitlines()
     assert all(text in group for text, group in zip(texts, GROUPS, strict=True))
     assert re.search(r"^Signature: textmover:.*\|metric:twmd\|.*\|mbr:others$", ended.err, re.MULTILINE)
-    assert "1 segment scored as texts with nothing in common" in ended.err
+    assert (
+        "1 segment had an empty or unreadable hypothesis or reference, and scored as texts with nothing in common"
+        in ended.err
+    )
     quiet = run("mbr", "-i", samples, "--num-candidates", 4, *metric, "--quiet")
     assert quiet.out == ended.out
     assert "Signature" not in quiet.err

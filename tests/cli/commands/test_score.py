@@ -170,8 +170,8 @@ def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encode
     assert told["scores"][::2] == [0, 0]
     assert told["counts"] == {"empty": 2}
     said = [
-        "2 segments scored as texts with nothing in common: "
-        "a hypothesis or reference is empty or unreadable: `score --format tsv` flags each.",
+        "2 segments had an empty or unreadable hypothesis or reference, "
+        "and scored as texts with nothing in common: `score --format tsv` flags each.",
         "Flagged: 2 empty (of 3 segments)",
     ]
     assert ended.err.splitlines() == said

@@ -428,8 +428,8 @@ def test_segments_are_counted_once_and_warned_of_once(tiny_metric, caplog):
     warned = [record.getMessage() for record in caplog.records]
     assert len(warned) == 2
     assert (
-        "2 segments scored as texts with nothing in common: "
-        "a hypothesis or reference is empty or unreadable: `score --format tsv` flags each." in warned
+        "2 segments had an empty or unreadable hypothesis or reference, "
+        "and scored as texts with nothing in common: `score --format tsv` flags each." in warned
     )
     said = r"2 segments had a text .* the encoder allows and was cut after \d+ tokens: `--long-texts window`"
     assert any(re.match(said, message) for message in warned)

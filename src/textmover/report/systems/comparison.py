@@ -45,14 +45,7 @@ class Comparison(NamedTuple):
         """Remarks that a reader needs first."""
         count = self.found.scores.shape[1]
         only = f"Only {plural(count, 'segment')}: intervals and tests are unreliable with fewer than {FEW}."
-        few = [only] if count < FEW else []
-        level = self.found.significant
-        too_sure = [
-            pair
-            for pair in self.found.pairs
-            if min(pair.bootstrap.p_value, pair.randomisation.p_value) <= level < pair.least
-        ]
-        return [*few, *map(_too_sure, too_sure)]
+        return [only] if count < FEW else []
 
 
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
@@ -101,12 +94,6 @@ def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
     ]
 
 
-def _too_sure(pair: SystemPair) -> str:
-    """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
-    only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
-    return f"Between {pair.first} and {pair.second} only {only}, so p cannot be below {pair.least:.2g}."
-
-
 def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
     r"""Describe the comparison of two systems in a sentence.
 
@@ -130,7 +117,9 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
     """Sentence that names the better system if both tests find it and enough segments differ."""
     decision = found.decision(pair)
     if pair.differing and pair.least > found.significant:
-        return "The difference is not significant: too few segments differ for a test."
+        # If all of them favour one system, so do 2 of 2ⁿ exchanges.
+        only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
+        return f"Not significant: only {only}, so p cannot be below {pair.least:.2g}."
     if decision.winner is not None:
         return f"{decision.winner} is better."
     return "No test tells them apart." if decision.agreed else "The tests do not agree."

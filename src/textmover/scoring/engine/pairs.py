@@ -63,7 +63,7 @@ class PairTable:
 
 
 WARNINGS = {
-    "empty": "scored as texts with nothing in common: a hypothesis or reference is empty or unreadable",
+    "empty": "had an empty or unreadable hypothesis or reference, and scored as texts with nothing in common",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "unknown": "had a text with more than a tenth of its tokens unknown to the encoder",
