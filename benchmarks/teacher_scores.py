@@ -1,10 +1,12 @@
 """Pairs of sentences that nobody has rated, and what several metrics, the teachers, give them on the mean.
 
     python benchmarks/teacher_scores.py --output runs/teacher.csv
+    python benchmarks/teacher_scores.py --translations 35000 --share 0 --teachers runs/base/metric --output FILE
 
 The pairs are captions with what people wrote about them (SNLI), and sentences beside those that share rare words with
-them, near and less near, so that shared words and shared meaning part. Each teacher's scores are standardised over all
-pairs. Recipes read the table as ratings, see `configs/stages/base_general.yaml`.
+them, near and less near, so that shared words and shared meaning part; ``--share`` makes them more or fewer.
+``--translations`` adds translations beside their post-edits (MLQE-PE, training part). Each teacher's scores are
+standardised over all pairs. Recipes read the table as ratings, see `configs/fast.yaml`.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from textmover.readers.named import located
 from textmover.readers.segments import Columns, read_segments
 
 PAIRS = {"data:snli-dev": 5000}
+TRANSLATIONS = "data:mlqe-pe"
 SENTENCES = {"data:tatoeba": 4500, "data:ud-ewt-sentences": 3500}
 MPNET = {"encoder": "sentence-transformers/all-mpnet-base-v2", "temperature": 0.1}
 TEACHERS: tuple[tuple[str, dict[str, Any]], ...] = (("twmd", MPNET), ("textmover-general", {}))
@@ -57,14 +60,19 @@ def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterato
         yield texts[row], texts[int(np.argsort(-near, kind="stable")[rank])]
 
 
-def pool(generator: Generator, share: float) -> dict[str, list[tuple[str, str]]]:
+def pool(generator: Generator, share: float, translations: int = 0) -> dict[str, list[tuple[str, str]]]:
     """Pairs by the set that they come from, no text more than a few times."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for name, most in PAIRS.items():
+    if translations:
+        columns = Columns(hypothesis="hypothesis", references="reference", score=None, groups=["part"])
+        rated = [row for row in read_segments(TRANSLATIONS, columns) if row.groups["part"] == "train"]
+        chosen = generator.permutation(len(rated))[:translations]
+        found[TRANSLATIONS] = [(rated[i].hypothesis, rated[i].references[0]) for i in chosen]
+    for name, most in PAIRS.items() if share else ():
         rows = read_segments(name, Columns(hypothesis="hypothesis", references="premise", score=None))
         chosen = generator.permutation(len(rows))[: math.ceil(share * most)]
         found[name] = [(rows[i].hypothesis, rows[i].references[0]) for i in chosen]
-    for name, most in SENTENCES.items():
+    for name, most in SENTENCES.items() if share else ():
         lines = dict.fromkeys(Path(located(name)).read_text(encoding="utf-8").splitlines())
         texts = [text for text in lines if WORDS[0] <= len(text.split()) <= WORDS[1]]
         found[name] = list(neighbours(texts, math.ceil(share * most), generator))
@@ -79,12 +87,20 @@ def standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def main() -> None:
-    options = harness.parser(__doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0).parse_args()
-    found = pool(np.random.default_rng(options.seed), options.share)
+    parser = harness.parser(
+        __doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0, translations=0, teachers=[""], precision="exact"
+    )
+    options = parser.parse_args()
+    teachers = [(name, {}) for name in options.teachers if name] or TEACHERS
+    found = pool(np.random.default_rng(options.seed), options.share, options.translations)
     pairs = [pair for part in found.values() for pair in part]
     texts = [one for one, _ in pairs], [other for _, other in pairs]
     scores = np.mean(
-        [standardised(Scorer.from_pretrained(name, **kept).score(*texts).scores) for name, kept in TEACHERS], axis=0
+        [
+            standardised(Scorer.from_pretrained(name, precision=options.precision, **kept).score(*texts).scores)
+            for name, kept in teachers
+        ],
+        axis=0,
     )
     names = [name for name, part in found.items() for _ in part]
     rows = [

@@ -28,6 +28,7 @@ KINDS = {
 NAMES = sorted(name for name, kind in KINDS.items() if kind != "classifier")
 TABLES = ("textmover-static",)
 """Those without a transformer."""
+SMALLEST = (*TABLES, "textmover-general", "textmover-wmt")
 MULTILINGUAL = ("textmover-multilingual",)
 
 
@@ -47,7 +48,7 @@ def test_is_found_by_name_and_small(name):
     folder = released_folder(name)
     assert folder == released_metrics()[name]
     head = 0.2e6  # that marks errors, beside the adapter
-    assert sum(path.stat().st_size for path in folder.rglob("*")) <= (4e6 if name in MULTILINGUAL else 3e6) + head
+    assert sum(path.stat().st_size for path in folder.rglob("*")) <= (3e6 if name in SMALLEST else 4.6e6) + head
     if name in TABLES:
         assert isinstance(load_metric(name).encoder, TokenTable)
     elif name in MULTILINGUAL:
@@ -96,7 +97,7 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, base):
     assert {key: told[key] for key in ("metric", "encoder", "rescaled")} == {
         key: found[key] for key in ("metric", "encoder", "rescaled")
     }
-    assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.6\d\d \| \*\*0\.[67]\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
+    assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.[67]\d\d \| \*\*0\.[67]\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def load_scorer(
 def warn_of_few(texts: int, what: str) -> None:
     """Warn where statistics are fitted on fewer texts than they need."""
     if texts < ENOUGH:
-        logger.warning("Fitted on few texts (%d) for %s: give %d.", texts, what, ENOUGH)
+        logger.warning("Fitted on few texts (%d) for %s: give at least %d.", texts, what, ENOUGH)
 
 
 def folder_limit(options: argparse.Namespace) -> int:

@@ -48,7 +48,7 @@ def about(path) -> dict[str, str]:
 def test_few_texts_are_warned_of_and_the_way_out_is_an_option(run, refused, texts, corpus, tiny_encoder, monkeypatch):
     monkeypatch.setattr(scorer_options, "ENOUGH", 7)
     command = ("fit-idf", "--data", corpus, "--encoder", tiny_encoder, "--output", "i.safetensors", "--quiet")
-    assert "Fitted on few texts (6) for idf weights: give 7." in run(*command).ok().err
+    assert "Fitted on few texts (6) for idf weights: give at least 7." in run(*command).ok().err
     said = refused("score", "-i", *texts, "--model", "twmd", "--encoder", tiny_encoder, "--statistics", "i.safetensors")
     assert "got idf: set `--weights` to idf, or leave the file out." in said
 
