@@ -116,7 +116,7 @@ def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_
         assert run(tmp_path, config, "--trainer.max_epochs", "1") == 0
         said = capsys.readouterr()
         assert (f"Replaced: {tmp_path / 'metric'}\n" in said.out) == replaced
-        assert said.err.count("is empty or unreadable") == 1
+        assert said.err.count("had an empty or unreadable") == 1
 
 
 @pytest.mark.parametrize(
