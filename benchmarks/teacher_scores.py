@@ -88,10 +88,10 @@ def standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def main() -> None:
     parser = harness.parser(
-        __doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0, translations=0, teachers=[""], precision="exact"
+        __doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0, translations=0, teachers=[], precision="exact"
     )
     options = parser.parse_args()
-    teachers = [(name, {}) for name in options.teachers if name] or TEACHERS
+    teachers = [(name, {}) for name in options.teachers] or TEACHERS
     found = pool(np.random.default_rng(options.seed), options.share, options.translations)
     pairs = [pair for part in found.values() for pair in part]
     texts = [one for one, _ in pairs], [other for _, other in pairs]

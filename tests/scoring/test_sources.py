@@ -152,9 +152,8 @@ def test_a_hypothesis_in_the_language_of_its_source_is_warned_of(scorer_of, capl
     found = scorer_of(mode="source").score(texts, None, sources)
     assert found.flags["untranslated"].tolist() == [True, False]
     assert "in the language of its source, such as 'She is in the hall.': such results mean little" in caplog.text
-    assert (
-        "untranslated" not in scorer_of().score(texts, [[one] for one in sources]).counts
-    )  # references are translated
+    references = [[one] for one in sources]  # these are meant to be in its language
+    assert "untranslated" not in scorer_of().score(texts, references).counts
 
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):

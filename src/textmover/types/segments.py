@@ -63,6 +63,10 @@ class SourcedReferences(tuple[str, ...]):
         """References and source, as far as they are there."""
         return (*self, *(() if self.source is None else (self.source,)))
 
+    def judging(self, copied: bool) -> SourcedReferences:
+        """Return those that judge a hypothesis: a source that it copies says nothing beside a reference."""
+        return SourcedReferences(self) if copied and self else self
+
 
 def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[SourcedReferences]:
     """References and source of each segment that a metric reads; missing ones are refused, unless it falls back."""

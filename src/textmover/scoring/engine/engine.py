@@ -141,11 +141,8 @@ class Engine(TextWork):
         """
         given = compared = compared_texts(self.metric, references)
         of_sources = source_flags(hypotheses, [one.source for one in compared])
-        if not by_pair:  # a copy says nothing of a translation where there is a reference
-            compared = [
-                SourcedReferences(one) if mark and one else one
-                for one, mark in zip(compared, of_sources["copied"], strict=True)
-            ]
+        if not by_pair:
+            compared = [one.judging(mark) for one, mark in zip(compared, of_sources["copied"], strict=True)]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[_Window] = deque()

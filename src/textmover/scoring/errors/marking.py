@@ -87,11 +87,7 @@ def mark_fitted(
     metric = scorer.metric
     compared = compared_texts(metric, references)
     of_sources = source_flags(hypotheses, [one.source for one in compared])
-    # A copy says nothing of a translation where there is a reference.
-    compared = [
-        SourcedReferences(one) if mark and one else one
-        for one, mark in zip(compared, of_sources["copied"], strict=True)
-    ]
+    compared = [one.judging(mark) for one, mark in zip(compared, of_sources["copied"], strict=True)]
     texts: list[TextErrors] = []
     for start in range(0, len(hypotheses), WINDOW):
         rows = slice(start, start + WINDOW)
