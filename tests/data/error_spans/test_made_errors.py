@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from textmover.data import MadeErrorsDataModule
-from textmover.data.error_spans.joining import joined_segments
 from textmover.data.error_spans.made_errors import CLEAN, WRONG, errors_between, made_errors
 from textmover.data.generated.contrasts import RewordedFile
 from textmover.types import InputError
@@ -122,17 +121,3 @@ def test_rewordings_of_people_are_the_references(tmp_path):
     assert {one.references[0] for one in items} <= {other for _, other in rows}
     with pytest.raises(InputError, match="`texts` or `pairs`"):
         MadeErrorsDataModule()
-
-
-def test_joined_texts_keep_the_places_of_their_errors():
-    segments = made_errors(
-        [f"The lake was frozen in {year} or so." for year in range(1900, 1960)], {"number": 1.0}, 1, 0
-    )
-    joined = joined_segments(segments, 0.5, 3)
-    marked = [[one.hypothesis[e.start : e.end] for one in given for e in one.errors] for given in (joined, segments)]
-    assert marked[0] == marked[1]
-    assert " ".join(one.hypothesis for one in joined) == " ".join(one.hypothesis for one in segments)
-    words = [one.hypothesis[low:high] for one in joined for low, high in one.words]
-    assert words == [one.hypothesis[low:high] for one in segments for low, high in one.words]
-    assert max(len(one.references[0].split()) for one in joined) > 30
-    assert joined_segments(segments, 0.0, 3) == segments

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
-from textmover.data.error_spans.joining import joined_segments
+from textmover.data.error_spans.joining import joined_segments, with_lost_words
 from textmover.data.error_spans.references import KIND, check_kinds, with_references
 from textmover.data.error_spans.source import MarkedSource, as_segment
 from textmover.data.leakage import warn_of_shared
@@ -51,6 +51,7 @@ class MarkedDataModule(SourcesDataModule):
         notice: What a reader of the results must know about these errors; printed with them and put on the card.
         unusable: Whether rows that cannot be used are refused, or left out and counted.
         joined: Share of the texts to train on that are 2 to 8 rows joined, so that long texts are learned too.
+        lost: Share of the texts to train on in whose place the reference stands, without one of its words.
         most: Rows to train on at most, chosen by a hash of their texts.
     """
 
@@ -77,6 +78,7 @@ class MarkedDataModule(SourcesDataModule):
         notice: str | None = None,
         unusable: Unusable = "refuse",
         joined: float = 0.0,
+        lost: float = 0.0,
         most: int | None = None,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
@@ -97,7 +99,7 @@ class MarkedDataModule(SourcesDataModule):
         self.where, self.validation_where = where or {}, validation_where or {}
         self.without, self.references = list(without or []), check_kinds(references)
         self.held_back, self.held_back_by, self.unusable = held_back, tuple(held_back_by), unusable
-        self.joined, self.most = check_share("joined", joined), most
+        self.joined, self.lost, self.most = check_share("joined", joined), check_share("lost", lost), most
 
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and draw the references."""
@@ -128,6 +130,7 @@ class MarkedDataModule(SourcesDataModule):
         about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
         training, kept = (with_references(part, self.references, self.seed, self.parse) for part in (training, kept))
         drawn = Counter(one.groups[KIND] for one in training)
+        training = with_lost_words(training, self.lost, self.seed)
         about["references"] = ", ".join(f"{count} {kind}" for kind, count in sorted(drawn.items()))
         return [marked_source(self, "errors", training, kept, about)]
 

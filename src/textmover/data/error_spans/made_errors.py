@@ -35,14 +35,14 @@ from textmover.types.text_words import text_words
 NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them is not finding errors of people."
 
 WRONG = (
-    "number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat", "truncate", "random-word",
+    "number", "entity", "roles", "negate", "antonym", "drop", "insert", "replace", "repeat", "truncate", "random-word",
 )  # fmt: skip
 """Kinds of damage that change words at known places."""
 
 CLEAN = ("identity", "synonym", "notation")
 """Kinds that leave what is said, so that nothing is wrong."""
 
-DEFAULT = (*WRONG[:8], *CLEAN)
+DEFAULT = (*WRONG[:9], *CLEAN)
 
 BOUNDS = 0.3, 0.6
 """Severity of the damage, from 0 to 1, from which an error is major, and from which it is critical."""
@@ -59,8 +59,8 @@ class MadeErrorsDataModule(SentencesDataModule):
         words: Least and greatest number of words of a sentence.
         versions: Versions of each sentence.
         types: Kinds of damage and their weights. ``identity``, ``synonym`` and ``notation`` leave what is said and make
-            no error. If None, these, a number, a name, a negation, an opposite, and words lost, added, replaced or said
-            twice have the same weight. Rare kinds come first where they apply.
+            no error. If None, these, a number, a name, two names exchanged, a negation, an opposite, and words lost,
+            added, replaced or said twice have the same weight. Rare kinds come first where they apply.
         paraphrased: Share of the references that are paraphrased by rules.
         held_back: Share of the sentences to hold back for validation.
         batch_size: Texts to a batch, those of all processes together.
@@ -180,6 +180,8 @@ def _damaged(text: str, kind: str, seed: int, pool: WordPool, rng: Random) -> Ma
     if found is None:
         return None
     errors = () if kind in CLEAN else errors_between(text, found.text, severity_of(found.severity))
+    if kind == "roles" and len(errors) < 2:  # names of other lengths move all words between them
+        return None
     return MarkedSegment(found.text, errors, (text,), None, text_words(found.text), True, {"kind": kind})
 
 

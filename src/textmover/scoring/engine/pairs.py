@@ -98,7 +98,7 @@ WAYS_OUT = {
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check the system that wrote them",
     "few candidates": "give three or more",
-    "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .11 of gaps)",
+    "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .10 of gaps)",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
 }
 """The way out by flag."""
