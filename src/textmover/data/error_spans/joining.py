@@ -17,7 +17,9 @@ MOST = 8
 CHANGED = 0.2
 """Share of the joined texts that lack a segment, and of those that hold one twice."""
 
-NEGATIONS = NEGATIVE | {*"nicht kein keine keinen keiner nie не nu 不 没 未 无 非 别".split()}
+NEGATIONS = NEGATIVE | {
+    "nicht", "kein", "keine", "keinen", "keiner", "nie", "не", "nu", "不", "没", "未", "无", "非", "别",
+}  # fmt: skip
 """Words that are lost in half of the texts that have one."""
 
 
