@@ -73,7 +73,7 @@ fit mean: fit-mean --model twmd-b --data t.csv --column hypothesis --output m.sa
 t.csv encoder/config.json
 fit baseline: fit-baseline --rescale true --data t.csv --column hypothesis --output b.safetensors {ENCODER} | \
 t.csv encoder/config.json
-robustness: robustness -i t.csv --column hypothesis --kinds drop --samples 9 --no-figure {ENCODER} | t.csv
+robustness: robustness -i t.csv --column hypothesis --types drop --samples 9 --no-figure {ENCODER} | t.csv
 layers: analyse-layers --data t.csv --column hypothesis --encoder encoder --device cpu --pairs 20 --no-figure | \
 t.csv encoder/config.json
 cache: cache states --format json |

@@ -7,7 +7,7 @@ import pytest
 
 PAIRS = [(f"the cat sat on street {n}", f"a cat sat in the street {n} today", n / 8) for n in range(8)]
 TABLE = ["hypothesis\treference\tscore", *(f"{one}\t{two}\t{three}" for one, two, three in PAIRS)]
-KINDS = ("--kinds", "drop", "--samples", 20, "--no-figure")
+KINDS = ("--types", "drop", "--samples", 20, "--no-figure")
 
 COMMANDS = {
     "score": ("score", "-i", "h.txt", "r.txt", "--output"),

@@ -34,7 +34,7 @@ COMMANDS = {
     "sweep": "sweep --data ratings.tsv --field temperature=0.01,0.02,0.05,0.1 --field layer=1,2,3 --samples 100 "
     "--encoder {encoder} --output grid",
     "mbr": "mbr -i h.txt --num-candidates 50 --model {metric} --output chosen.tsv",
-    "robustness": "robustness -i r.txt --kinds drop,shuffle,repeat --model {metric} --baselines chrf --samples 100 "
+    "robustness": "robustness -i r.txt --types drop,shuffle,repeat --model {metric} --baselines chrf --samples 100 "
     "--output page --keep kept.tsv",
     "export": "export {metric} exported --adapter 2 --overwrite",
 }

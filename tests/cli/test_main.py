@@ -106,7 +106,7 @@ def test_no_parser_expands_shortened_options():
         ([], "Expected COMMAND, but got none (see"),
         (["scor"], "Expected a command, but got scor: did you mean score?"),
         (["zzz"], "Expected a command, but got zzz ("),
-        (["score"], "Expected one of -i/--input, --data, -t/--hypotheses, but got none (see"),
+        (["mbr"], "Expected one of -i/-t/--input, --data, but got none (see"),
         (
             ["score", "-i", "a", "b", "--layr", "3"],
             "but got --layr: did you mean --layer? (see `textmover score --help`)",

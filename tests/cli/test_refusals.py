@@ -330,7 +330,7 @@ CASES = {
         -i empty.txt | Expected empty.txt to hold text, but it is empty
         -i blank.txt | Expected at least two different texts in blank.txt, but got 0
         -i same.txt | Expected at least two different texts in same.txt, but got 1
-        -i numberless.txt --kinds number | Expected texts that allow number, but got none
+        -i numberless.txt --types number | Expected texts that allow number, but got none
         -i table.tsv | name it with `--column`
         -i table.tsv --column txt | Expected a column 'txt'
         -i table.tsv --column text --reference-column ref | Expected a column 'ref'
@@ -339,10 +339,10 @@ CASES = {
         --model no-model | no-model
         --models twmd twmd | Expected each metric once, but got 'twmd' twice
         --baselines best | Expected --baselines to be one of
-        --kinds shout | Expected `--kinds` to be among identity, repeat
-        --kinds identity | Expected `--kinds` that change a text, but got identity
-        --kinds passive | Expected --perturbation-parser NAME for type passive
-        --kinds substitute | Expected --neighbours ENCODER for type substitute
+        --types shout | Expected `--types` to be among identity, repeat
+        --types identity | Expected `--types` that change a text, but got identity
+        --types passive | Expected --perturbation-parser NAME for type passive
+        --types substitute | Expected --neighbours ENCODER for type substitute
         --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
         --keep texts.txt | but got the input texts.txt
         --keep s.csv | Expected `--keep` to end in .tsv

@@ -24,7 +24,7 @@ ARGPARSE = {
 }
 """Sentences by what argparse says instead."""
 
-SYNONYMS = {"--metric": "--model", "--types": "--kinds", "--kinds": "--types"}
+SYNONYMS = {"--metric": "--model", "--kinds": "--types"}
 """Options by other words for them, which are not spelt alike."""
 
 
@@ -65,8 +65,6 @@ def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) 
     """Add the way out where files are named without the option -i."""
     if "-i" not in known or "-i" in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message
-    if "-t" in known and {"-r", "--references"} & {*given}:
-        return "Expected hypotheses with --references, but got none: add -t FILE"
     pairs = zip(("", *given), given, strict=False)  # a file behind another option is that one's
     file = next((one for last, one in pairs if "-" not in (last[:1], one[:1]) and os.path.isfile(one)), None)
     said = f"Expected -i before the names of files, but got {file} without it: write -i {file}"

@@ -26,7 +26,7 @@ TEXTS = [
     "They are reading a new book about the cold winter of 1947.",
 ]
 DIFFERENT = 5
-SOME = ("--kinds", "drop,shuffle", "synonym", "antonym", "--samples", 50)
+SOME = ("--types", "drop,shuffle", "synonym", "antonym", "--samples", 50)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_the_same_twice_another_seed_another_choice_and_a_limit(run, texts):
     first, again, other = run(*given), run(*given), run(*given, "--seed", 3)
     assert first == again
     assert told(first.out)[1]["chrf", "drop", "all"]["drop"] != told(other.out)[1]["chrf", "drop", "all"]["drop"]
-    ended = run("robustness", "-i", texts, "--kinds", "drop", "--limit", 3, *FEW)
+    ended = run("robustness", "-i", texts, "--types", "drop", "--limit", 3, *FEW)
     assert ended.out.startswith("Texts: 3 of 5 different texts of texts.txt (chosen by seed 0), scored against them")
     assert cells(ended.out, "drop")[:3] == ["drop", "changed", "12"]
     assert "kind       meaning   n   chrf   95 % interval" in ended.out  # of one metric beside it
@@ -94,7 +94,7 @@ def test_the_same_twice_another_seed_another_choice_and_a_limit(run, texts):
 def test_references_of_people_take_the_place_of_the_texts(run, write):
     rows = [(text, text.replace("big", "large").replace("happy", "glad")) for text in TEXTS if text]
     path = write("table.tsv", ["text\tperson", *("\t".join(row) for row in rows)])
-    given = ("robustness", "-i", path, "--column", "text", "--kinds", "drop", "--degrees", 1, *FEW, "--format", "json")
+    given = ("robustness", "-i", path, "--column", "text", "--types", "drop", "--degrees", 1, *FEW, "--format", "json")
     itself, person = run(*given), run(*given, "--reference-column", "person")
     assert "Each text is its own reference" in itself.out
     assert "Each text is its own reference" not in person.out
@@ -112,7 +112,7 @@ def test_a_set_brings_references_and_its_ratings_have_no_part(run, write, tmp_pa
     rows = [{**row, "mr": str(place), "hypothesis": text, "references": [text, "a good hotel"]}
             for place, text in enumerate(TEXTS[:4])]  # fmt: skip
     path = write("hotels.jsonl", [json.dumps(one) for one in rows])
-    ended = run("robustness", "-i", path, "--set", "sfhotel", "--kinds", "drop", *FEW).ok()
+    ended = run("robustness", "-i", path, "--set", "sfhotel", "--types", "drop", *FEW).ok()
     assert "scored against their references" in ended.out
     assert "The ratings of the texts (informativeness, naturalness, quality) are not used" in ended.out
     assert "sfhotel" in built_in_descriptions()
@@ -139,9 +139,9 @@ def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encod
     })  # fmt: skip
     path = write("more.txt", ["The dog chased the cat.", "the big dog ran home"])
     given = ("robustness", "-i", path, "--baselines", "chrf", "--samples", 20, "--format", "json")
-    ended = run(*given, "--kinds", "substitute", "drop", "--neighbours", tiny_encoder).silent()
+    ended = run(*given, "--types", "substitute", "drop", "--neighbours", tiny_encoder).silent()
     assert told(ended.out)[1]["chrf", "substitute", "all"]["texts"] == 2
-    ended = run(*given, "--kinds", "passive", "drop", "--perturbation-parser", "stand-in").silent()
+    ended = run(*given, "--types", "passive", "drop", "--perturbation-parser", "stand-in").silent()
     _, kinds = told(ended.out)
     assert kinds["chrf", "passive", "all"]["texts"] == 1
     assert kinds["chrf", "passive", "all"]["drop_low"] is None  # of one text: nothing to draw
@@ -158,7 +158,7 @@ def test_page_table_figure_and_scores(run, texts, model, tmp_path):
     assert "![Drop, relative to the drop of an unrelated text](found.png)" in page
     assert "The severity of a change is not rated by people" in page
     assert "Intervals are unreliable: there are only " in page
-    assert "textmover robustness -i texts.txt --kinds drop,shuffle" in page
+    assert "textmover robustness -i texts.txt --types drop,shuffle" in page
     assert str(tmp_path) not in page.split("Signatures")[0].replace(str(model[3]), "")
     with (tmp_path / "out" / "found.csv").open(encoding="utf-8", newline="") as stream:
         records = list(csv.DictReader(stream))
@@ -173,7 +173,7 @@ def test_page_table_figure_and_scores(run, texts, model, tmp_path):
 
 
 def test_an_svg_by_its_suffix_a_folder_and_no_figure(run, texts, tmp_path, monkeypatch):
-    given = ("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20, "--quiet")
+    given = ("robustness", "-i", texts, "--types", "drop", "--baselines", "chrf", "--samples", 20, "--quiet")
     run(*given, "--output", "found.svg")
     assert (tmp_path / "found.svg").read_bytes().startswith(b"<?xml")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -184,9 +184,9 @@ def test_an_svg_by_its_suffix_a_folder_and_no_figure(run, texts, tmp_path, monke
 
 def test_formats_and_what_is_left_out(run, texts, write):
     for form, start in {"markdown": "# Robustness", "csv": "table,metric,", "json": "{"}.items():
-        assert run("robustness", "-i", texts, "--kinds", "drop", *FEW, "--format", form).out.startswith(start)
+        assert run("robustness", "-i", texts, "--types", "drop", *FEW, "--format", form).out.startswith(start)
     path = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."])
-    ended = run("robustness", "-i", path, "--kinds", "drop", "number", *FEW[:2], "ter", *FEW[2:]).ok()
+    ended = run("robustness", "-i", path, "--types", "drop", "number", *FEW[:2], "ter", *FEW[2:]).ok()
     assert "\nnumber " not in ended.out  # which has no versions
     assert "No text allows number." in ended.out
     ended = run("robustness", "-i", texts, "--degrees", 1, *FEW).ok()
@@ -198,6 +198,6 @@ def test_formats_and_what_is_left_out(run, texts, write):
 def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
     path, drawn = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."]), []
     monkeypatch.setattr(robustness, "draw_heat_map", lambda groups, *_, **__: drawn.extend(groups))
-    given = ("--kinds", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
+    given = ("--types", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
     assert run("robustness", "-i", path, *given, "--output", "found.svg").code == 0
     assert [(one.title, one.names) for one in drawn] == [("changes that harm", ["drop"])]

@@ -100,6 +100,17 @@ def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, 
 # --- what goes in -----------------------------------------------------------------------------------------------------
 
 
+def test_texts_themselves_are_scored_as_those_of_files(run, texts, tiny_encoder, pairs, tmp_path):
+    hypothesis, reference = pairs[0]
+    fields = ("--encoder", tiny_encoder, "--quiet")
+    [first, *_] = run("score", "-i", *texts, *fields).silent().out.splitlines()
+    assert run("score", hypothesis, reference, *fields).silent().out.splitlines() == [first]
+    table = ("--output", tmp_path / "s.csv", "--resume")
+    run("score", hypothesis, reference, *fields, *table).ok()
+    assert "it was made from other texts" in run("score", reference, hypothesis, *fields, *table).complaint()
+    assert "Expected either two texts or files" in run("score", hypothesis, "-i", *texts, *fields).complaint()
+
+
 def test_of_several_references_the_best_counts_and_empty_lines_do_not(run, texts, tiny_encoder, write, pairs, expected):
     second = write("ref2.txt", [pairs[0][0], "", "", pairs[3][0]])
     ended = run("score", "-i", *texts, second, "--encoder", tiny_encoder, "--multi-reference", "best")

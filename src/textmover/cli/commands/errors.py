@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from textmover.cli.options.columns import refuse_table_options, rows_of
+from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.readers.streams import GivenTexts, Rows
+from textmover.readers.streams import GivenTexts
 from textmover.report.errors.output import SUFFIXES, check_kept, write_marked
 from textmover.report.errors.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
@@ -34,7 +34,9 @@ def run(options: argparse.Namespace) -> int:
     take_default(options)
     if not 0 <= options.least_confidence <= 1:
         raise InputError(f"Expected `--least-confidence` to be from 0 to 1, but got {options.least_confidence:g}.")
-    rows = _rows(options)
+    rows = rows_of(options)
+    if len(rows.systems) > 1:
+        raise InputError(f"Expected the texts of one system, but got {len(rows.systems)}: name one file or column.")
     target = choose_target(options, rows.paths, SUFFIXES, ())
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
     check_kept(columns, target.format)
@@ -62,19 +64,6 @@ def run(options: argparse.Namespace) -> int:
     if found:
         sys.stderr.write(f"Failed: {plural(found, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
     return int(found > 0)
-
-
-def _rows(options: argparse.Namespace) -> Rows:
-    """The texts themselves, or the files or table of one system."""
-    if options.input is None and options.hypotheses is None and options.data is None and options.references is None:
-        refuse_table_options(options, "two texts")
-        return GivenTexts(tuple(options.texts), options.sources)
-    if options.texts:
-        raise InputError("Expected either two texts or files, but got both: leave one out.")
-    rows = rows_of(options)
-    if len(rows.systems) > 1:
-        raise InputError(f"Expected the texts of one system, but got {len(rows.systems)}: name one file or column.")
-    return rows
 
 
 def _marked(

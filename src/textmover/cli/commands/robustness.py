@@ -46,7 +46,6 @@ NEEDED_HERE = {**NEEDED, "parser": f"{PARSES} NAME"}
 
 FLAGS = {
     **PERTURBATION_FLAGS,
-    "types": "--kinds",
     "parses": f"{PARSES} NAME",
     "hypothesis": "--column",
     "references": "--reference-column",

@@ -8,7 +8,7 @@ from typing import Any
 
 from textmover.readers.column_flags import COLUMN_OPTIONS, files_of, flags_named, references_of, source_column
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.streams import TableFile, TextFiles
+from textmover.readers.streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.types import InputError, Segment
 
 
@@ -21,8 +21,13 @@ def source_of(options: argparse.Namespace) -> str | None:
     return source_column(options)
 
 
-def rows_of(options: argparse.Namespace) -> TextFiles | TableFile:
-    """Rows of the text files or the table that the options name."""
+def rows_of(options: argparse.Namespace) -> Rows:
+    """The texts themselves, or rows of the text files or the table that the options name."""
+    if options.input is None and options.hypotheses is None and options.data is None and options.references is None:
+        refuse_table_options(options, "two texts")
+        return GivenTexts(tuple(options.texts), options.sources)
+    if options.texts:
+        raise InputError("Expected either two texts or files, but got both: leave one out.")
     files = files_of(options)
     lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
     if options.data is None:
