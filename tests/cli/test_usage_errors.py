@@ -15,7 +15,10 @@ FILES = {
     [
         ("--verison", "Expected a command, but got --verison: did you mean --version?"),
         ("scroe -i outputs.txt golds.txt", "Expected a command, but got scroe: did you mean score?"),
-        ("score outputs.txt golds.txt", "Expected texts, but got the names of files (outputs.txt, golds.txt): write -i before the names"),
+        (
+            "score outputs.txt golds.txt",
+            "Expected texts, but got the names of files (outputs.txt, golds.txt): write -i before the names",
+        ),
         ("score --model twmd outputs.txt", "but got 1 text: put each into quotation marks, or name files with -i"),
         ("score -r golds.txt", "Expected hypotheses with `--references`, but got none: add -t FILE."),
         ("score -s golds.txt", "Expected a hypothesis and a reference, but got no texts"),
@@ -23,7 +26,7 @@ FILES = {
         ("check golds.txt", "but got golds.txt: give one, or rename the file.\n"),
         ("score --cite --signature", "Expected --signature or --cite, but got both: leave one out"),
         ("perturb outputs.txt", "Expected -i before the names of files, but got outputs.txt without it"),
-        ("score", "Expected a hypothesis and a reference, but got no texts: put each into quotation marks, or name files"),
+        ("score", "Expected a hypothesis and a reference, but got no texts: put each into quotation marks, or"),
         ("explain outputs.txt golds.txt", "got the names of files (outputs.txt, golds.txt): write -i before the names"),
         ("data", "Expected ACTION, but got none"),
         ("evaluate --data rated.csv --baselines chrF", "but got chrF: did you mean chrf?"),

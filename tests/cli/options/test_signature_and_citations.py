@@ -120,6 +120,8 @@ def test_the_list_takes_names_and_cites_them(run, monkeypatch):
 
 
 def test_bad_input(run):
-    assert "Expected a hypothesis and a reference, but got no texts" in run("score", "--model", "twmd").err  # nothing is printed instead
+    assert (
+        "Expected a hypothesis and a reference, but got no texts" in run("score", "--model", "twmd").err
+    )  # nothing is printed instead
     with pytest.raises(InputError, match="names its metric"):
         describe_metric("x", None, Signature({}))
