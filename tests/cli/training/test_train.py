@@ -217,9 +217,9 @@ OVERRIDES = "model__init_args__overrides__"
         ("--ckpt_path gone.ckpt", {}, "gone.ckpt"),
         *((f"--untrained_share {one}", {}, "`untrained_share` between 0 and 1") for one in ("-0.1", "1.5")),
         ("--model.init_args.losses {foo: 1}", {}, "foo"),
-        ("--data.init_args.batch_size many", {}, "batch_size"),
-        ("--model.init_args.optimizer.learning_rate fast", {}, "learning_rate"),
-        ("--trainer.max_epochs few", {}, "max_epochs"),
+        ("--data.init_args.batch_size many", {}, "`batch_size` to be a whole number, but got many"),
+        ("--model.init_args.optimizer.learning_rate fast", {}, "`optimizer.learning_rate` to be a number, but got fast"),
+        ("--trainer.max_epochs few", {}, "`trainer.max_epochs` to be a whole number, but got few"),
         ("--trainer.foo 3", {}, "--trainer.foo"),
         ("--trainer.accelerator cuda", {}, "CUDA"),
         ("--trainer.gradient_clip_val 1.0", {}, "gradient_clip"),
@@ -232,6 +232,7 @@ def test_a_wrong_value_or_key_is_told_in_one_sentence(options, changes, words, t
     message = refuse(*options.split(maxsplit=1), **changes)
     for word in words.split():
         assert word in message
+    assert "<class" not in message
     assert len(message) < 650
 
 

@@ -52,6 +52,9 @@ WRAPPING = (
 )  # fmt: skip
 """Beginnings of the lines that jsonargparse wraps around what is wrong."""
 
+TYPES = {"bool": "true or false", "dict": "names with values", "float": "a number", "int": "a whole number"}
+"""Words for the types of values."""
+
 HELP = " (see `textmover train --help`)."
 
 THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
@@ -91,7 +94,11 @@ class _OneSentenceParser(LightningArgumentParser):
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
         said = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
         sentence = reworded(said, list(self._option_string_actions))
-        if key is not None and not sentence.startswith(key[1]):
+        if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", said)):
+            wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
+            kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
+            value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {typed[1] or value[len('Given value: ') :]}"
+        elif key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"
         sentence += f". {value}" if value and "value" not in sentence else ""
         raise InputError(sentence + HELP) from ex
