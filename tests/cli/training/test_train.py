@@ -218,7 +218,7 @@ OVERRIDES = "model__init_args__overrides__"
         *((f"--untrained_share {one}", {}, "`untrained_share` between 0 and 1") for one in ("-0.1", "1.5")),
         ("--model.init_args.losses {foo: 1}", {}, "foo"),
         ("--data.init_args.batch_size many", {}, "`batch_size` to be a whole number, but got many"),
-        ("--model.init_args.optimizer.learning_rate fast", {}, "`optimizer.learning_rate` to be a number, but got fast"),
+        ("--model.init_args.optimizer.learning_rate fast", {}, "`optimizer.learning_rate` to be a number, got fast"),
         ("--trainer.max_epochs few", {}, "`trainer.max_epochs` to be a whole number, but got few"),
         ("--trainer.foo 3", {}, "--trainer.foo"),
         ("--trainer.accelerator cuda", {}, "CUDA"),

@@ -97,7 +97,8 @@ class _OneSentenceParser(LightningArgumentParser):
         if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", said)):
             wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
             kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
-            value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {typed[1] or value[len('Given value: ') :]}"
+            got = typed[1] or value.removeprefix("Given value: ")
+            value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {got}"
         elif key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"
         sentence += f". {value}" if value and "value" not in sentence else ""
