@@ -34,17 +34,10 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "EncoderMemory": "textmover.scoring",
-        "InputError": "textmover.types",
-        "MetricConfig": "textmover.modules",
-        "MetricModel": "textmover.modules",
-        "Scorer": "textmover.scoring",
-        "Segment": "textmover.types",
-        "SegmentMetric": "textmover.types",
-        "SegmentScores": "textmover.types",
-        "TextMoverBERTScore": "textmover.metrics",
-        "TextMoverScore": "textmover.metrics",
-        "score": "textmover.scoring",
+        "textmover.metrics": ("TextMoverBERTScore", "TextMoverScore"),
+        "textmover.modules": ("MetricConfig", "MetricModel"),
+        "textmover.scoring": ("EncoderMemory", "Scorer", "score"),
+        "textmover.types": ("InputError", "Segment", "SegmentMetric", "SegmentScores"),
     },
 )
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def names_of(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
     """Build the ``__getattr__`` of a package.
 
     Args:
         package: Its name.
-        homes: The module that each public name is of.
+        names: Module → the public names that it holds.
 
     Returns:
         A function from a name to what it stands for, which raises AttributeError where there is no such name.
 
     Example:
-        >>> names_of("package", {"sqrt": "math"})("sqrt")(9)
+        >>> names_of("package", {"math": ("pi", "sqrt")})("sqrt")(9)
         3.0
     """
+    homes = {name: module for module, several in names.items() for name in several}
 
     def load(name: str) -> Any:
         if name not in homes:

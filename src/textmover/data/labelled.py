@@ -6,9 +6,10 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
@@ -18,9 +19,6 @@ from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_refere
 from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import read_rows
 from textmover.types import InputError, TokenBatch, plural
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, TaskName, label_names
@@ -22,9 +23,6 @@ from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference
 from textmover.readers.rows_where import rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, TokenBatch, plural
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ __all__ = ["Matching", "MetricConfig", "MetricModel", "Side", "register_matching
 __getattr__ = names_of(
     __name__,
     {
-        "Matching": "textmover.modules.matching.matchings",
-        "MetricModel": "textmover.modules.metric_model",
-        "Side": "textmover.modules.tokens.weighting",
-        "register_matching": "textmover.modules.matching.matchings",
+        "textmover.modules.matching.matchings": ("Matching", "register_matching"),
+        "textmover.modules.metric_model": ("MetricModel",),
+        "textmover.modules.tokens.weighting": ("Side",),
     },
 )

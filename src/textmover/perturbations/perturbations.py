@@ -43,10 +43,6 @@ CONTRACTIONS = {"can't": "can", "cannot": "can", "won't": "will", "shan't": "sha
 FULL_SHUFFLE = 9
 
 
-def _identity(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    return Edit(phrase.text, ())
-
-
 def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     if len(phrase.words) < degree + 2:
         return None
@@ -231,7 +227,7 @@ def _unrelated(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit
 
 
 PERTURBATIONS: Mapping[str, Function] = {
-    "identity": _identity,
+    "identity": lambda phrase, *_: Edit(phrase.text, ()),
     "repeat": _repeat,
     "swap": _swap,
     "drop": _drop,

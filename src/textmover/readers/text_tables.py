@@ -101,12 +101,8 @@ class _CsvLines:
         return next((line.problem for line in self._record if line.problem is not None), None)
 
 
-def _csv_table(name: str, lines: Iterable[str | LineError]) -> Table:
-    """Comma-separated values with quoting; a record may span lines."""
-    return _delimited_table(name, _csv_records(name, _CsvLines(lines)), _CSV_WAY_OUT)
-
-
 def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
+    """Cells of each record, which may span lines."""
     reader = csv.reader(lines, strict=True)
     while True:
         start = lines.start_record()
@@ -128,11 +124,6 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
             )
         else:
             yield start, lines.problem or list(map(unguarded, fields))
-
-
-def _tsv_table(name: str, lines: Iterable[str | LineError]) -> Table:
-    """Tab-separated values without quoting: a quotation mark is a character like any other."""
-    return _delimited_table(name, _tsv_records(name, lines), _TSV_WAY_OUT)
 
 
 def _tsv_records(name: str, lines: Iterable[str | LineError]) -> Iterator[Record]:
@@ -205,8 +196,8 @@ def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
 
 
 TEXT_TABLES: Mapping[str, Callable[[str, Iterable[str | LineError]], Table]] = {
-    "csv": _csv_table,
-    "tsv": _tsv_table,
+    "csv": lambda name, lines: _delimited_table(name, _csv_records(name, _CsvLines(lines)), _CSV_WAY_OUT),
+    "tsv": lambda name, lines: _delimited_table(name, _tsv_records(name, lines), _TSV_WAY_OUT),
     "jsonl": _json_table,
 }
 """The tables that are read line by line."""

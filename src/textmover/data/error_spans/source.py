@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import text_hash
@@ -15,9 +16,6 @@ from textmover.types import Segment, SpecialToken, TokenBatch, compared_texts
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment
 from textmover.types.text_words import text_words
 from textmover.types.tokens import token_offsets
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
