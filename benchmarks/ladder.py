@@ -47,7 +47,7 @@ from textmover.checkpoints.averaging import average_metrics, fitted_names, inter
 from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_metric
 from textmover.data import Columns, RatingsDataModule, read_segments
-from textmover.data.overlap import rows_where
+from textmover.data.leakage import rows_where
 from textmover.files import atomic_file
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.types import Segment, SegmentMetric

@@ -20,7 +20,7 @@ from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import read_sentences, taken_sentences
-from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.leakage import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
 from textmover.files import atomic_bytes, atomic_file
 from textmover.perturbations.clauses import Parses

@@ -26,7 +26,7 @@ from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
 
 from textmover import Scorer
-from textmover.data.overlap import compared_text
+from textmover.data.leakage import compared_text
 from textmover.readers.named import located
 from textmover.readers.segments import Columns, read_segments
 

@@ -2,7 +2,7 @@
 
     python benchmarks/train_test_overlap.py configs/general.yaml configs/wmt_da.yaml [--sets configs/ladder/wmt.yaml]
 
-Texts are compared as :func:`~textmover.data.overlap.compared_text` leaves them, pairs in either order. Each source
+Texts are compared as :func:`~textmover.data.leakage.compared_text` leaves them, pairs in either order. Each source
 of a recipe is read twice: as it trains, and as it would without the lists of test sets that it leaves out.
 """
 
@@ -19,7 +19,7 @@ import yaml
 from jsonargparse import ArgumentParser
 from ladder import read_set
 
-from textmover.data.overlap import normalised_pair
+from textmover.data.leakage import normalised_pair
 from textmover.runs.console import guarded
 from textmover.types import Segment
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from textmover.runs import distributed
+from textmover.runs.console import Terminated, heeding_termination
 from textmover.runs.shards import streaming
-from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
 
 

@@ -16,7 +16,7 @@ from textmover.data import (
     RatingsDataModule,
 )
 from textmover.data.datamodule import HELD_BACK, HELD_OUT
-from textmover.data.overlap import read_pairs
+from textmover.data.leakage import read_pairs
 from textmover.types import InputError
 
 

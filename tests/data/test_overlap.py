@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from textmover.data import PairFile
-from textmover.data.overlap import compared_text, segment_pairs, without_files
+from textmover.data.leakage import compared_text, segment_pairs, without_files
 from textmover.types import Segment
 
 

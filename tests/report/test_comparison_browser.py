@@ -5,7 +5,7 @@ import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
 from textmover.readers.streams import Row
-from textmover.report.systems import comparison_page, ranking
+from textmover.report.systems import comparison, ranking
 from textmover.report.systems.comparison import Comparison
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def compared(names, n=12):
     segments = [Row(place + 1, (kinds[place % 6],) * len(names), (kinds[2],)) for place in range(n)]
     command = "textmover compare " + "--long " * 50
     signature = "metric:made-up|" + "x" * 300
-    return comparison_page.as_html(Comparison(found, segments, range(1, n + 1), signature, n, command))
+    return comparison.as_html(Comparison(found, segments, range(1, n + 1), signature, n, command))
 
 
 def ranked(names, n=12):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from textmover.data.generated.record_ratings import RecordsDataModule
     from textmover.data.label_tasks import LabelColumns
     from textmover.data.labelled import LabelsDataModule
+    from textmover.data.leakage import PairFile
     from textmover.data.mixture import MixtureDataModule
-    from textmover.data.overlap import PairFile
     from textmover.data.paraphrases import ParaphrasesDataModule
     from textmover.readers.error_spans import MarkedColumns, read_marked
     from textmover.readers.judgements import (
@@ -74,7 +74,7 @@ __getattr__ = names_of(
         "textmover.data.label_tasks": ("LabelColumns",),
         "textmover.data.labelled": ("LabelsDataModule",),
         "textmover.data.mixture": ("MixtureDataModule",),
-        "textmover.data.overlap": ("PairFile",),
+        "textmover.data.leakage": ("PairFile",),
         "textmover.data.paraphrases": ("ParaphrasesDataModule",),
         "textmover.readers.error_spans": ("MarkedColumns", "read_marked"),
         "textmover.readers.judgements": (

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
-from textmover.data.overlap import PairFile, normalised_pair, without_files
+from textmover.data.leakage import PairFile, normalised_pair, without_files
 from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.readers.rows_where import rows_where

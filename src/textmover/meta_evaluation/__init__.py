@@ -42,11 +42,13 @@ from textmover.meta_evaluation.results import Evaluation, MetricAgreement, Metri
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.significance.permutation import (
     PermutationTest,
+    WilliamsTest,
     permutation_p_values,
     permutation_test,
     significance_clusters,
+    williams_test,
+    williams_test_of_scores,
 )
-from textmover.meta_evaluation.significance.williams import WilliamsTest, williams_test, williams_test_of_scores
 from textmover.meta_evaluation.statistics.correlation import (
     AveragedCorrelation,
     Correlation,

@@ -21,10 +21,9 @@ from textmover.modules.matching.calibration import Calibration
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
 from textmover.modules.signature import metric_signature
-from textmover.modules.tokens.centering import Centering
 from textmover.modules.tokens.fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
-from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
+from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings

@@ -1,4 +1,4 @@
-"""Streams, logging and exit codes of all commands."""
+"""Streams, logging, SIGTERM and exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import errno
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
-
-from textmover.runs.termination import Terminated
 
 DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.text_tables"
 """Loggers of the devices that metrics compute on, and of tables, which are read several times: each message once."""
@@ -126,3 +126,26 @@ def _complain(message: str, outcome: Outcome, code: int) -> None:
         sentence = f"{sentence[: LONGEST_SENTENCE // 2]} … {sentence[-LONGEST_SENTENCE // 2 :]}"
     sys.stderr.write(f"textmover: {sentence}\n")
     outcome.code = code
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which `kill`, SLURM and Docker end a process by: heeded as Ctrl-C is, but for the exit code."""
+
+
+@contextlib.contextmanager
+def heeding_termination() -> Iterator[None]:
+    """Let SIGTERM end the work inside as Ctrl-C does, unless somebody else heeds or ignores it."""
+    heeded = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
+    if not heeded or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whoever sends it again does not want to wait
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -26,6 +26,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.streams import TableFile, TextFiles
+from textmover.runs.console import heeding_termination
 from textmover.runs.launched_processes import STARTED_BY, UNUSABLE, Launched, check_by_hand
 from textmover.runs.process_messages import FAREWELL, Meeting
 from textmover.runs.progress import Advance, PairCount, progress_bar
@@ -35,7 +36,6 @@ from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
-from textmover.runs.termination import heeding_termination
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, plural

@@ -1,4 +1,4 @@
-"""Inputs of a run of ``textmover score``: texts, scorer, and the folder of shards."""
+"""Inputs of a run of ``textmover score``: texts, scorer, and the folder of shards; scores of a list of pairs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
@@ -25,6 +29,9 @@ from textmover.scoring.engine.threads import read_ahead
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -155,3 +162,29 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
     if parts.folder.is_dir():
         with locked(parts.folder, path):
             parts.remove()
+
+
+def score_pairs(
+    scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, parts: int, shown: bool
+) -> NDArray[np.float64]:
+    """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie."""
+    scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
+    pairs = zip(hypotheses, references, strict=True)
+    keys = [(text, tuple(several), getattr(several, "source", None)) for text, several in pairs]
+    firsts = dict(reversed([(key, row) for row, key in enumerate(keys)]))
+    places = {key: place for place, key in enumerate(firsts)}
+    chosen = [places[key] for key in keys]
+    texts, against = [key[0] for key in firsts], [references[row] for row in firsts.values()]
+    found = []
+    finished = 0
+    with progress_bar("scoring", shown=shown) as advance:
+
+        def count(pairs: int) -> None:
+            nonlocal finished
+            finished += pairs
+            advance(pairs, finished / len(texts), True)
+
+        for start in range(0, len(texts), parts):
+            part = slice(start, start + parts)
+            found.append(scorer.score_fitted(texts[part], against[part], count).scores)
+    return np.concatenate(found)[chosen]

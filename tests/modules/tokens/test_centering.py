@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from textmover.modules.tokens.centering import Centering
+from textmover.modules.tokens.statistics import Centering
 from textmover.types import InputError, SpecialToken
 
 MODES = ("none", "dimension", "sentence", "batch", "corpus")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.readers.error_spans.marks import as_severity, errors_of_list, joined, split_marks
+from textmover.readers.error_spans.reading import as_severity, errors_of_list, joined, split_marks
 from textmover.types import InputError
 from textmover.types.error_spans import ErrorSpan
 

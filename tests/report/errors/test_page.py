@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from textmover.report.errors import page
-from textmover.report.errors.page import render_marked
+from textmover.report.errors import output
+from textmover.report.errors.output import render_marked
 from textmover.report.errors.records import ErrorCount, MarkedLine
 from textmover.report.templating import template_text
 
@@ -98,7 +98,7 @@ def test_white_space_between_words_stays(marked):
 
 
 def test_a_page_shows_so_many_texts_and_counts_all(marked, monkeypatch):
-    monkeypatch.setattr(page, "MOST_TEXTS", 2)
+    monkeypatch.setattr(output, "MOST_TEXTS", 2)
     text = rendered(*[marked("A [cat].")] * 5)
     assert "5 errors in 5 texts" in text
     assert "The first 2 of 5 texts are shown." in text

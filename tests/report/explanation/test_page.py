@@ -6,8 +6,8 @@ from html import unescape
 
 import pytest
 
+from textmover.report.explanation.output import print_explanation
 from textmover.report.explanation.page import MOST_LINES, line_view, render_explanations
-from textmover.report.explanation.text import print_explanation
 from textmover.report.explanation.values import ExplainedLine
 from textmover.types import ErrorSpan, InputError, TextErrors
 

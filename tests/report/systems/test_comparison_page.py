@@ -8,8 +8,7 @@ import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
 from textmover.readers.streams import Row
-from textmover.report.systems.comparison import Comparison
-from textmover.report.systems.comparison_page import MOST_BARS, as_html, bars_of, difference_plot
+from textmover.report.systems.comparison import MOST_BARS, Comparison, as_html, bars_of, difference_plot
 from textmover.report.systems.ranking import AGREEMENT, Ranking
 from textmover.report.systems.ranking import as_html as ranking_page
 

@@ -16,7 +16,7 @@ from textmover.readers.column_flags import flags_named, references_of
 from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
-from textmover.runs.score_systems import score_pairs
+from textmover.runs.score_inputs import score_pairs
 from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
 from textmover.types import InputError
 

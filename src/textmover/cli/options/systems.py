@@ -15,7 +15,7 @@ from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.readers.system_scores import digest_signature, read_system_scores
 from textmover.report.templating import check_jinja
-from textmover.runs.score_systems import score_pairs
+from textmover.runs.score_inputs import score_pairs
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError, plural

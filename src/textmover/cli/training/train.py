@@ -30,9 +30,8 @@ from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
 from textmover.reading import NotYamlError, load_yaml
-from textmover.runs.console import causes, guarded, set_up_logging
+from textmover.runs.console import Terminated, causes, guarded, set_up_logging
 from textmover.runs.launched_processes import check_by_hand
-from textmover.runs.termination import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
 from textmover.training.resuming import SayHowToResume

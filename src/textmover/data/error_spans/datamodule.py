@@ -11,8 +11,7 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.joining import joined_segments, with_lost_words
 from textmover.data.error_spans.references import KIND, check_kinds, with_references
 from textmover.data.error_spans.source import MarkedSource, as_segment
-from textmover.data.leakage import warn_of_shared
-from textmover.data.overlap import PairFile, segment_pairs, without_files
+from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
 from textmover.data.sources import Source
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back, taken_by_hash
 from textmover.perturbations.clauses import Parse

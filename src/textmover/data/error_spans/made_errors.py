@@ -20,7 +20,7 @@ from textmover.data.generated.datamodule import (
     distinct_versions,
     with_neighbours,
 )
-from textmover.data.overlap import PairFile, segment_pairs, without_files
+from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.clauses import Parse

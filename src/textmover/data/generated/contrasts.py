@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
-from textmover.data.overlap import PairFile, segment_pairs, without_files
+from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.perturbations.kinds import all_perturbations

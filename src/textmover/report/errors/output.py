@@ -5,14 +5,68 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from textmover.files import atomic_file
 from textmover.markdown import one_line
-from textmover.report.errors.records import ErrorCount, MarkedLine, span_record, text_record
+from textmover.report.errors.records import ErrorCount, MarkedLine, shown_pieces, span_record, text_record
 from textmover.report.errors.text import print_marked
 from textmover.report.explanation.output import Target, as_unicode
-from textmover.types import InputError
+from textmover.report.explanation.wording import FLAGS
+from textmover.report.templating import render_page
+from textmover.types import SEVERITIES, InputError
+
+MOST_TEXTS = 2_000
+"""Texts that a page shows at most; all are counted."""
+
+BEGINNING = 60
+"""Characters of an error that the list below its text repeats."""
+
+OTHER_FLAGS = {
+    "empty": "one side has no words, so that any words of the other are errors",
+    "unreferenced": "there is no reference: marks from a source alone are unreliable",
+    "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
+}
+"""Descriptions of flags that differ from those of scores."""
+
+
+def render_marked(lines: Iterable[MarkedLine], count: ErrorCount) -> str:
+    """A page as text of the first :data:`MOST_TEXTS` marked texts; ``count`` grows as they are read."""
+    views: list[Mapping[str, Any]] = []
+    for one in lines:
+        if len(views) < MOST_TEXTS:
+            views.append(_view(one))
+    about = [f"{count.by_severity}; {count.clean:,} of the texts without errors." if count.by_severity else ""]
+    about += [f"The first {MOST_TEXTS:,} of {count.texts:,} texts are shown."] if count.texts > MOST_TEXTS else []
+    return render_page(
+        "errors.html.j2",
+        metrics=1,
+        styles=("marks.css", "errors.css"),
+        views=views,
+        title=count.headline,
+        about=list(filter(None, about)),
+        clean=count.clean,
+        severities=SEVERITIES,
+        signature=count.signature,
+    )
+
+
+def _view(one: MarkedLine) -> Mapping[str, Any]:
+    found = one.found
+    spans = [(span.label, span.severity, one_line(found.text[span.start : span.end])) for span in found.spans]
+    return {
+        "line": one.line,
+        "pieces": shown_pieces(found),
+        "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
+        "flags": [_note(flag) for flag in found.flags if flag != "empty" or found.text.strip()],
+    }
+
+
+def _note(flag: str) -> str:
+    """Return the sentence about a flag, where marks mean as little as a score would."""
+    return OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
+
 
 FORMATS = ("text", "jsonl", "tsv", "html")
 SUFFIXES = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".html": "html", ".htm": "html"}
@@ -50,8 +104,6 @@ def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[
                 margin = "" if one.line is None else f"{one.line:>4}  "
                 print_marked(one.found, margin, None if target.path is None else stream)
         elif target.format == "html":
-            from textmover.report.errors.page import render_marked
-
             stream.write(render_marked(counted(), count))
         elif target.format == "jsonl":
             for one in counted():

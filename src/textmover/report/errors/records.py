@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from textmover.markdown import one_line
 from textmover.types import SEVERITIES, ErrorSpan, TextErrors, flagged, plural
 
 
@@ -94,3 +95,15 @@ class ErrorCount:
         found = [f"Marked: {self.headline}{listed}; {self.clean:,} without errors"]
         found += flagged(self.flags, plural(self.texts, "text"))
         return [*found, *([f"Signature: {self.signature}"] if self.signature else [])]
+
+
+def shown_pieces(found: TextErrors) -> list[tuple[str, ErrorSpan | None]]:
+    """Stretches of a text with their errors, control characters made visible; none of a text without words."""
+    if not found.text.strip():
+        return []
+    return [(_visible(part), one) for part, one in found.pieces() if part or one is not None]
+
+
+def _visible(part: str) -> str:
+    """The stretch as one line, with a space where it begins or ends with white space."""
+    return f"{' ' * part[:1].isspace()}{one_line(part)}{' ' * (part[-1:].isspace() and bool(part.strip()))}"

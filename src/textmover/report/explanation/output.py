@@ -8,15 +8,173 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from rich.table import Table
+from rich.text import Text
+
 from textmover.files import atomic_file, check_output, output_format
+from textmover.markdown import one_line
+from textmover.report.errors.text import print_marked
+from textmover.report.explanation.wording import decomposition, flag_notes, tree_rows
+from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
 from textmover.report.figures.panels import check_matplotlib
 from textmover.report.templating import check_jinja
+from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedLine
+    from textmover.report.explanation.values import ExplainedLine, ExplainedTrees, Explanation, SideName
+
+ALONE = "underline"  # style of words without a counterpart, on top of their colour: it shows without colours, too
+BAR = 12  # characters of the longest bar
+LABEL = 12  # characters before a text or number
+
+
+def print_explanation(found: Explanation) -> None:
+    """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
+    several = len(found.reference_scores) > 1
+    _print_text("hypothesis", found, "hypothesis")
+    _print_text(f"reference {found.chosen + 1}" if several else found.compared_with, found, "reference")
+    if found.matches and console().is_terminal:
+        _print_scale(found)
+    if found.errors:
+        print_marked(found.errors, "errors".ljust(LABEL))
+    _say("score", f"{found.score:.4f}  ({found.steps[-1].how})")
+    _say("adds up", decomposition(found, plain=True))
+    if several:
+        listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
+        _say("references", f"{listed}: this is the best; all together {found.segment_score:.4f}")
+    for note in flag_notes(found):
+        _say("note", note)
+    steps = [(name, f"{value:.4f}", how) for name, value, how in found.steps[:-1]]
+    if steps:
+        sys.stdout.write("\n")
+        print_table(("value", "", "what it is"), steps, numbers=("",), narrow=("value", ""))
+    sys.stdout.write("\n")
+    _print_words(found)
+    if found.trees is not None:
+        sys.stdout.write("\n")
+        _print_trees(found.trees)
+    if found.source is not None:
+        sys.stdout.write("\n")
+        print_explanation(found.source)
+
+
+def _say(what: str, line: str) -> None:
+    sys.stdout.write(f"{what.ljust(LABEL)}{line}\n")
+
+
+# --- the texts --------------------------------------------------------------------------------------------------------
+
+
+def _print_text(what: str, found: Explanation, side: SideName) -> None:
+    what = what if len(what) < LABEL else f"{what} "
+    stream = console()
+    if not stream.is_terminal:
+        _say(what, one_line(found.text(side).text))
+        return
+    table = Table.grid(padding=0)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(what.ljust(LABEL), _coloured(found, side))
+    stream.print(table)
+
+
+def _coloured(found: Explanation, side: SideName) -> Text:
+    text, closeness, lonely = found.text(side), found.closeness(side), set(found.unmatched(side))
+    shades: list[tuple[float, bool] | None] = [None] * len(text.text)
+    for place, span in enumerate(text.spans):
+        if span is None or text.weights[place] <= 0:
+            continue
+        for at in range(*span):
+            old, this = shades[at], (float(closeness[place]), place in lonely)
+            shades[at] = this if old is None else (max(old[0], this[0]), old[1] and this[1])
+    written = Text()
+    for shade, group in groupby(zip(shades, text.text, strict=True), key=lambda one: one[0]):
+        characters = "".join(one for _, one in group)
+        gap = " " if characters[:1].isspace() and written else ""
+        tail = " " if characters[-1:].isspace() and characters.strip() else ""
+        written.append(gap + one_line(characters) + tail, None if shade is None else _style(*shade))
+    return written
+
+
+def _style(closeness: float, alone: bool = False) -> str:
+    step = sequential("light")[step_of(closeness)]
+    return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
+
+
+def _print_scale(found: Explanation) -> None:
+    scale = Text(f"{' ' * LABEL}cosine 0 ", style="dim")
+    for step in range(SEQUENTIAL):
+        scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
+    scale.append(" 1   ", "dim")
+    if found.unmatched_hypothesis or found.unmatched_reference:
+        scale.append("underlined", f"dim {ALONE}")
+        scale.append(": without a counterpart", "dim")
+    console().print(scale)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _print_words(found: Explanation) -> None:
+    own, others = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
+    adds = _added(found)
+    if found.pairs and found.pairs[0].penalty is not None:
+        rows = [
+            (
+                own[one.hypothesis],
+                others[one.reference],
+                f"{one.similarity:.2f}",
+                f"{one.penalty:.2f}",
+                f"{one.mass:.3f}",
+                adds[one.hypothesis],
+            )
+            for one in found.pairs
+        ]
+        headers = ("word", "aligned with", "cosine", "penalty", "mass", "   adds")
+        print_table(headers, rows, numbers=headers[2:5])
+    elif found.pairs:
+        drawn = found.matches[-1].plan.sum(axis=0)
+        partners = []
+        for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
+            shares = (f"{others[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
+            partners.append((own[column], ", ".join(shares), adds[column]))
+        print_table(("word", "matched with (cosine, share of mass)", "   adds"), partners, narrow=("word", "   adds"))
+    _say_words(found.compared_with, own, found.unmatched_hypothesis)
+    _say_words("hypothesis", others, found.unmatched_reference)
+
+
+def _added(found: Explanation) -> list[str]:
+    adds, stream = found.adds("hypothesis"), console()
+    largest = float(abs(adds).max(initial=0))
+    numbers = [f"{value:.4f}".rjust(7) for value in adds]
+    if not stream.is_terminal or largest <= 0 or not stream.encoding.lower().startswith("utf"):
+        return numbers
+    halves = (divmod(round(2 * BAR * abs(float(value)) / largest), 2) for value in adds)
+    return [f"{number} {'━' * whole}{'╸' * half}" for number, (whole, half) in zip(numbers, halves, strict=True)]
+
+
+def _print_trees(trees: ExplainedTrees) -> None:
+    if not trees.largest:
+        sys.stdout.write("Trees: none to compare, since a side has no words\n")
+        return
+    counts = {kind: sum(one.kind == kind for one in trees.edits) for kind in ("kept", "changed", "deleted", "inserted")}
+    listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+    cost = f"cost {trees.distance:.2f} of {trees.largest:.2f}"
+    sys.stdout.write(f"Trees, from the reference to the hypothesis: {listed}; {cost}\n")
+    rows = [(*words, f"{cost:.2f}") for *words, cost in tree_rows(trees, kept_first=True)]
+    if rows:
+        print_table(("node", "reference", "hypothesis", "cost"), rows, numbers=("cost",))
+
+
+def _say_words(other: str, words: list[str], places: Iterable[int]) -> None:
+    quoted = [f'"{words[place]}"' for place in places]  # a word may be a comma
+    if quoted:
+        sys.stdout.write(f"Without a counterpart in the {other}: {', '.join(quoted)}\n")
+
 
 FORMATS = ("text", "json", "jsonl", "html")
 PICTURES = (".png", ".svg", ".pdf")
@@ -76,8 +234,6 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
 
 
 def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several: bool) -> None:
-    from textmover.report.explanation.text import print_explanation
-
     printed = stream is sys.stdout
     for place, one in enumerate(explained):
         with contextlib.nullcontext() if printed else contextlib.redirect_stdout(io.StringIO()) as written:

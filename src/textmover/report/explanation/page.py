@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from textmover.markdown import one_line
-from textmover.report.errors.page import shown_pieces
+from textmover.report.errors.records import shown_pieces
 from textmover.report.explanation.grid import blank_words
 from textmover.report.explanation.wording import flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
