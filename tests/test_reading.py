@@ -170,7 +170,7 @@ def test_nothing_else_loads_yaml_or_json_from_files():
         "experiments/evaluation/output.py: json.loads",
         "experiments/search/space.py: json.loads",
         "runs/distributed.py: json.loads",
-        "runs/process_messages.py: json.loads",
+        "runs/launched_processes.py: json.loads",
         "runs/shards/score_formats.py: json.loads",
     }
     here = {"reading.py: yaml.load", "reading.py: yaml.MarkedYAMLError", "reading.py: json.loads"}

@@ -16,7 +16,7 @@ from textmover.checkpoints.adapter import adapter_report
 from textmover.checkpoints.hub import DEFAULT_METRIC, check_known, released_folder, released_metrics
 from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
-from textmover.modules.encoder.token_table import TokenTable
+from textmover.modules.encoder.static_vectors import TokenTable
 from textmover.readers.named.catalogue import find_file
 from textmover.scoring.ray import RayScorer
 from textmover.types import InputError

@@ -10,7 +10,7 @@ from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.checkpoints.token_table import as_token_table
 from textmover.cli.main import main
-from textmover.modules.encoder.token_table import POSITIONS, TokenTable
+from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.scoring import Scorer
 from textmover.training import RatingsModule
 from textmover.training.lora import LoraConfig, add_lora

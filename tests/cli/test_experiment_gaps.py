@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import pearsonr
 
 from textmover import Scorer
+from textmover.experiments.papers import metrics as experiment_kept
 from textmover.experiments.papers import metrics as experiment_scores
-from textmover.experiments.papers import score_cache as experiment_kept
-from textmover.experiments.papers.score_cache import KeptScores
+from textmover.experiments.papers.metrics import KeptScores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.judgements import SetDescription, read_judgements, read_scores
 from textmover.types import InputError, Judgements

@@ -11,9 +11,9 @@ from textmover.experiments.page import Page, as_text, block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
+from textmover.report.document import latex_text
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.report.figures.panels import Line, Panel
-from textmover.report.latex import latex_text
 from textmover.types import Judgements
 
 NAMES = {

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from textmover.runs import process_messages as meeting
-from textmover.runs.process_messages import Meeting
+from textmover.runs import launched_processes as meeting
+from textmover.runs.launched_processes import Meeting
 from textmover.types import InputError
 
 

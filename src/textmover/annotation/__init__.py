@@ -4,8 +4,7 @@ Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a 
 """
 
 from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement, error_agreement
-from textmover.annotation.error_export import ExportedErrors, export_errors
-from textmover.annotation.export import Exported, export_ratings
+from textmover.annotation.export import Exported, ExportedErrors, export_errors, export_ratings
 from textmover.annotation.items import Item, ItemColumns, read_items
 from textmover.annotation.marks import ErrorMark, Marks, parse_marks
 from textmover.annotation.project import Progress, Project, item_files, known_criteria, known_scale, open_project

@@ -1,18 +1,190 @@
-"""The page: what :mod:`~textmover.app.annotation_session`, ``explorer`` and ``review`` know, in Gradio."""
+"""The page: what :mod:`~textmover.app.annotation_session` and ``explorer`` know, in Gradio."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from textmover.annotation import (
+    CriterionAgreement,
+    Exported,
+    ExportedErrors,
+    Project,
+    criterion_agreement,
+    error_agreement,
+    export_errors,
+    export_ratings,
+)
 from textmover.app.annotate_tab import AnnotateTab
 from textmover.app.annotation_session import Desk
 from textmover.app.explorer import Explorer, score_table
-from textmover.app.html import notice
-from textmover.app.review import agreement_view, export_view
-from textmover.types import InputError, SourcedReferences
+from textmover.app.html import notice, shown
+from textmover.meta_evaluation.agreement.annotators import Level
+from textmover.types import InputError, SourcedReferences, plural
+
+FEW_ITEMS = 30
+"""Items below which a single statistic says little."""
+
+FEW_RATINGS = 100
+"""Rated texts below which training is not worth while, as docs/own-ratings.md has it."""
+
+
+def agreement_view(project: Project) -> str:
+    """Tables of who has rated how much, and how well they agree."""
+    names = project.annotators()
+    lost = "".join(notice(damaged(one)) for one in project.damaged())
+    if not names:
+        return lost + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
+    parts = [lost, f'<h3 dir="auto">Annotators of {shown(project.name)}</h3>', _people(project, names)]
+    found = criterion_agreement(project)
+    if any(one.statistics.items for one in found):
+        parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
+        fewest = min(one.statistics.items for one in found)
+        if fewest < FEW_ITEMS:
+            parts.append(notice(f"With {plural(fewest, 'common text')}, these numbers are rough.", "plain"))
+        if len(names) > 2:
+            parts += ["<h3>Each two of them</h3>", _pairs(found)]
+    elif project.criteria:
+        parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
+    if project.errors:
+        parts += ["<h3>Agreement on errors</h3>", _errors(project)]
+    outdated = project.outdated()
+    if outdated:
+        parts.append(notice(f"Left out: {plural(outdated, 'rating')} of texts that changed or left the file.", "plain"))
+    return f'<div class="tm-review">{"".join(parts)}</div>'
+
+
+def export_view(project: Project, *, standardise: bool) -> str:
+    """Write the export, and say where it lies and what trains on it."""
+    parts = []
+    try:
+        if project.criteria:
+            found = export_ratings(project, standardise=standardise)
+            parts += [notice(_written(found), "good"), _training(found.command, found.reason, found.rows)]
+    except InputError as error:
+        parts.append(notice(str(error)))
+    try:
+        if project.errors:
+            marked = export_errors(project)
+            parts += [notice(_written_errors(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
+    except InputError as error:
+        parts.append(notice(str(error)))
+    lost = "".join(notice(damaged(one)) for one in project.damaged())
+    return f'<div class="tm-review">{lost}{"".join(parts)}</div>'
+
+
+def damaged(name: str) -> str:
+    """Message about a file of ratings that cannot be read."""
+    return f"{name} holds something else than ratings, and is left out. Put back what it held, or move it away."
+
+
+def _written(found: Exported) -> str:
+    people = "annotator" if len(found.annotators) == 1 else "annotators"
+    texts = "text" if found.rows == 1 else "texts"
+    said = [
+        f"Written: {found.rows} {texts}, rated by {len(found.annotators)} {people}, to {found.table}; "
+        f"single ratings and comments to {found.single.name} beside it."
+    ]
+    if found.incomplete:
+        said.append(f"{found.incomplete} left out that nobody rated for every criterion.")
+    if found.without_reference:
+        said.append(f"{found.without_reference} left out that have no reference.")
+    return " ".join(said)
+
+
+def _written_errors(found: ExportedErrors) -> str:
+    accepted = f", {found.suggested} of them accepted suggestions" if found.suggested else ""
+    left = f" {plural(found.unfinished, 'text')} left out that nobody is done with." if found.unfinished else ""
+    marked = f"{plural(found.errors, 'error')} in {plural(found.rows, 'marked text')}"
+    return f"Written: {marked}{accepted}, to {found.table}.{left}"
+
+
+def _training(command: str, reason: str, rows: int) -> str:
+    if not command:
+        return notice(f"Training has nothing to start from: {reason}.", "plain")
+    few = (
+        notice(
+            f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little.", "plain"
+        )
+        if rows < FEW_RATINGS
+        else ""
+    )
+    return (
+        '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
+        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(command)}</code>'
+        f"</pre>{few}"
+    )
+
+
+def _people(project: Project, names: Sequence[str]) -> str:
+    rows = []
+    for name in names:
+        done = project.progress(name)
+        rows.append([name, str(done.complete), str(done.begun), str(done.items - done.complete - done.begun)])
+    return _table(["annotator", "rated", "begun", "to do"], rows, texts=1)
+
+
+def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
+    level: Level = "interval" if slider else "ordinal"
+    two = all(one.statistics.annotators <= 2 for one in found)
+    kappas = {"Cohen’s κ": "cohen", "κ, quadratic weights": "weighted"} if two else {"Fleiss’ κ": "fleiss"}
+    rows = []
+    for criterion, one, _ in found:
+        numbers = [one.same, *([] if slider else (getattr(one, name) for name in kappas.values())), one.alpha[level]]
+        numbers += [] if slider else [one.alpha["nominal"]]
+        rows.append([criterion, str(one.annotators), str(one.items), *map(_number, numbers)])
+    head = ["criterion", "annotators", "common texts", "same rating", *([] if slider else kappas)]
+    head += [f"Krippendorff’s α, {level}", *([] if slider else ["α, nominal"])]
+    note = "1 is perfect agreement, 0 what chance gives. "
+    if slider:
+        note += "κ compares categories and is left out on a slider. "
+    elif not two:
+        note += "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
+    note += "A dash: not defined, as where all ratings are the same."
+    return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
+
+
+def _errors(project: Project) -> str:
+    found = error_agreement(project)
+    if not found:
+        return notice("No text has been marked to the end by two annotators yet.", "plain")
+    head = ["annotators", "texts", "F1", "MCC"]
+    rows = [
+        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in found
+    ]
+    note = "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
+    return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
+
+
+def _pairs(found: Sequence[CriterionAgreement]) -> str:
+    rows = [
+        [f"{pair.first} – {pair.second}", one.criterion, str(pair.items), _number(pair.alpha)]
+        for one in found
+        for pair in one.pairs
+    ]
+    return _table(["annotators", "criterion", "common texts", "Krippendorff’s α"], rows, texts=2)
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> str:
+    """A table whose first columns are texts and whose others are numbers."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
+        return "".join(f'<{tag}{kind} dir="auto">{shown(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
+
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return (
+        f'<div class="tm-scroll"><table><thead><tr>{line(head, "th")}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
 
 FILES = Path(__file__).parent
 

@@ -16,7 +16,7 @@ from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName
 from textmover.data.leakage import PairFile, normalised_pair, without_files
 from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
-from textmover.readers.rows_where import rows_where
+from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import read_rows
 from textmover.types import InputError, TokenBatch, plural
 

@@ -13,8 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from textmover.data.split import normalise_reference
-from textmover.readers.memory_tables import MemoryTable
-from textmover.readers.rows_where import rows_where
+from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Segment

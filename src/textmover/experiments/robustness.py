@@ -15,7 +15,7 @@ from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
-from textmover.meta_evaluation.significance.bootstrap import FEW, Interval, few_to_draw
+from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Interval, few_to_draw
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.perturbations import Perturbation
@@ -150,7 +150,6 @@ def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
 
 CHANGED, KEPT = "changed", "kept"  # effects on the meaning
 INTERVAL = "95 % interval"  # header of the intervals
-NOTHING = Interval(math.nan, math.nan, math.nan)
 
 BY_KIND: Mapping[str, tuple[str, str]] = {
     "Drop, relative to the drop of an unrelated text": (
@@ -296,7 +295,7 @@ def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[st
     found = [next((one for one in metric.kinds if one.kind == name), None) for metric in metrics]
     cells = [name, KEPT if name in KEEPING else CHANGED, "0" if found[0] is None else f"{found[0].versions:,}"]
     for one in found:
-        value: Interval = NOTHING if one is None else getattr(one, shown)
+        value: Interval = UNKNOWN if one is None else getattr(one, shown)
         cells += [number(value.estimate), *([interval(*value[1:3])] if len(metrics) == 1 else [])]
     return tuple(cells)
 

@@ -12,12 +12,12 @@ from textmover.explaining.words import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
+from textmover.rome.config import SyntacticOptions
 from textmover.rome.features.pairs import compare_trees
 from textmover.rome.features.semantic import taking_part, word_weights
 from textmover.rome.features.syntactic import WordEdit, syntactic_edits
 from textmover.rome.features.text_features import RomeFeatures, parses_of
 from textmover.rome.metric import RomeMetric
-from textmover.rome.options import SyntacticOptions
 
 MEANINGS = {
     "semantic": "1 less the mean distance of what is moved: 1 where every word has a counterpart of like meaning in "

@@ -1,4 +1,4 @@
-"""From token vectors to the similarity block that every matching starts from."""
+"""From token vectors to the similarity block that every matching starts from; similarities without a matching."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from textmover.functional._arguments import check_problem
 
 Cost = Literal["cosine", "squared-euclidean", "euclidean"]
 
@@ -123,3 +125,57 @@ def pairwise_cost(
         with torch.autocast(reference.device.type, enabled=False):
             return torch.cdist(reference, hypothesis, compute_mode="donot_use_mm_for_euclid_dist")
     raise ValueError(f"Expected `kind` to be 'cosine', 'squared-euclidean' or 'euclidean', but got {kind!r}.")
+
+
+def mean_cosine(
+    similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
+) -> Float[Tensor, " B"]:
+    r"""Weighted mean of all similarities, :math:`\sum_{ij} a_i b_j S_{ij}`.
+
+    Normalised by self-similarity it is the cosine of the two mean token vectors (SBERT in the TWMD paper).
+
+    Args:
+        similarity: Cosines of all token pairs.
+        a: Reference weights, each row sums to 1; 0 where padded.
+        b: Hypothesis weights, likewise.
+
+    Returns:
+        Values in the range of the similarities.
+
+    Example:
+        >>> half = torch.full((1, 2), 0.5)
+        >>> mean_cosine(torch.eye(2)[None], half, half)
+        tensor([0.5000])
+
+    Reference:
+        Chen et al. 2020 (TWMD), section 2.
+    """
+    check_problem(similarity, a, b)
+    with torch.autocast(similarity.device.type, enabled=False):
+        return torch.einsum("bm,bmn,bn->b", a, similarity, b)
+
+
+def wordset_cka(
+    similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
+) -> Float[Tensor, " B"]:
+    r"""Weighted mean of all squared similarities, :math:`\sum_{ij} a_i b_j S_{ij}^2`.
+
+    Normalised by self-similarity it is the linear centred kernel alignment of the two sets of token vectors.
+
+    Args:
+        similarity: Cosines of all token pairs, of vectors that were centred by their own dimension mean.
+        a: Reference weights, each row sums to 1; 0 where padded.
+        b: Hypothesis weights, likewise.
+
+    Returns:
+        Values of 0 and above.
+
+    Example:
+        >>> half = torch.full((1, 2), 0.5)
+        >>> wordset_cka(torch.eye(2)[None], half, half)
+        tensor([0.5000])
+
+    Reference:
+        Chen et al. 2020 (TWMD), section 2; Zhelezniak et al. 2019.
+    """
+    return mean_cosine(similarity.square(), a, b)

@@ -35,8 +35,7 @@ from textmover.meta_evaluation.agreement.systems import (
 )
 from textmover.meta_evaluation.error_spans.agreement import KindAgreement, SpanAgreement, compare_errors, judge_errors
 from textmover.meta_evaluation.error_spans.calibration import Reliability
-from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, span_f1
-from textmover.meta_evaluation.error_spans.word_tags import project
+from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, project, span_f1
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval

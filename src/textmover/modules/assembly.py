@@ -16,8 +16,14 @@ from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default
 from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
-from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
-from textmover.modules.encoder.token_table import TokenTable, main_directions, token_vectors
+from textmover.modules.encoder.static_vectors import (
+    StaticEncoder,
+    StaticVectors,
+    TokenTable,
+    is_static,
+    main_directions,
+    token_vectors,
+)
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer

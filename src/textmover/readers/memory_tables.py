@@ -1,4 +1,4 @@
-"""Tables in memory, read like files: data frames, lists of rows, and columns as lists."""
+"""Tables in memory, read like files: data frames, lists of rows, and columns as lists. Rows chosen by their groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from textmover.readers.text_tables import Cells, Table
 from textmover.types import InputError
@@ -87,3 +87,24 @@ def _cell(value: Any) -> Any:
     if type(value).__name__ in MISSING or (isinstance(value, float) and math.isnan(value)):
         return None
     return list(value) if isinstance(value, tuple) else value
+
+
+class _Row(Protocol):
+    @property
+    def groups(self) -> Mapping[str, str]: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+
+
+def rows_where(rows: Sequence[Row], where: Mapping[str, Sequence[str]], path: str) -> list[Row]:
+    """The rows of a file whose groups have one of the values that are named for each key."""
+    for key, values in where.items():
+        present = {row.groups[key] for row in rows}
+        missing = [value for value in values if value not in present]
+        if missing:
+            raise InputError(
+                f"Expected rows of {path} whose {key!r} is {missing[0]!r}, but got none: it holds "
+                f"{', '.join(sorted(present)[:8])}."
+            )
+    return [row for row in rows if all(row.groups[key] in values for key, values in where.items())]

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
-from textmover.rome.config import RomeConfig
-from textmover.rome.options import SEMANTICS, SemanticConfig, SyntacticOptions
+from textmover.rome.config import SEMANTICS, RomeConfig, SemanticConfig, SyntacticOptions
 
 if TYPE_CHECKING:
     from textmover.rome.features.acceptability import AcceptabilityModel

@@ -16,13 +16,12 @@ from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.tokens.fitting import windows
-from textmover.rome.config import RomeConfig, rome_signature
+from textmover.rome.config import DEFAULT_PARSER, RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
-from textmover.rome.options import DEFAULT_PARSER
 from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.scorer.scorers import NEW, build_scorer

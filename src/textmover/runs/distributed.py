@@ -27,8 +27,7 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.console import heeding_termination
-from textmover.runs.launched_processes import STARTED_BY, UNUSABLE, Launched, check_by_hand
-from textmover.runs.process_messages import FAREWELL, Meeting
+from textmover.runs.launched_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
 from textmover.runs.score_inputs import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer

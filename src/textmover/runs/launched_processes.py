@@ -1,7 +1,13 @@
-"""Worker processes started by Lightning: their start is bounded in time, and their failure is reported."""
+"""Worker processes started by Lightning: bounds on their start, reports of their failure, and messages between them.
+
+No process waits for another in the middle of its work, as it would in a collective operation of torch.distributed:
+those deadlock where one process has less to do than another, and time out where one takes longer.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import select
 import signal
@@ -9,7 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # its types do not name them
 
 from textmover.types import InputError
 
@@ -124,3 +135,163 @@ def _cause(code: int) -> str:
         return f"exit code {code}"
     name = signal.Signals(-code).name  # Windows has no SIGKILL
     return f"{name}{', which may be a lack of memory' if name == 'SIGKILL' else ''}"
+
+
+BEAT = 0.5
+"""Seconds between two signs of life."""
+
+SILENCE = 60.0
+"""Seconds without one after which a process is taken for dead."""
+
+FAREWELL = 2.0
+"""Seconds that the others have to finish what they write where the first process ends early."""
+
+SCORED, KEPT = "scored pairs", "kept pairs"
+"""Keys under which all processes but the first add up their finished work."""
+
+_OPEN: list[TCPStore] = []
+"""Kept until the process ends, which the others know by the end of the first one's store."""
+
+
+class Meeting:
+    """Messages to the first process; others end within a second of it, after ``last_words`` if it said nothing."""
+
+    def __init__(self, rank: int, world: int, broadcast: Callable[[int], int]) -> None:
+        self.rank = rank
+        self._world = world
+        host = os.environ["MASTER_ADDR"]  # Lightning sets it, whoever started the processes
+        if rank == 0:
+            self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        port = broadcast(self._store.port if rank == 0 else 0)
+        if rank:
+            self._store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=SILENCE))
+        _OPEN.append(self._store)
+        self._seen: dict[int, tuple[int, float]] = {}
+        self._over = threading.Event()
+        self._explained = False
+        self.last_words: Callable[[], None] = lambda: None
+        self._ending = threading.Lock()
+        self._counting = threading.Lock()
+        self._untold = dict.fromkeys((SCORED, KEPT), 0)
+        if rank:
+            threading.Thread(target=self._show_life, name="sign of life", daemon=True).start()
+
+    def _show_life(self) -> None:
+        while not self._over.wait(BEAT):
+            with self._ending_with_first():
+                self._store.add(f"beat {self.rank}", 1)
+                self._tell_counts()
+                self._explained = self._explained or self._store.check(["failure"])
+
+    def _tell_counts(self) -> None:
+        with self._counting:
+            for name, pairs in self._untold.items():
+                if pairs:
+                    self._store.add(name, pairs)
+                    self._untold[name] = 0
+
+    def count(self, pairs: int, scored: bool) -> None:
+        """Send the first process, with the next sign of life, a number of further pairs that this one has finished."""
+        with self._counting:
+            self._untold[SCORED if scored else KEPT] += pairs
+
+    def counted(self) -> tuple[int, int]:
+        """Pairs that the others have scored, and that they found scored, as far as the first one has heard."""
+        return self._store.add(SCORED, 0), self._store.add(KEPT, 0)
+
+    @contextlib.contextmanager
+    def _ending_with_first(self) -> Iterator[None]:
+        """End this process where the first one is no longer there; files are whole or not there at any time."""
+        try:
+            yield
+        except DistError:
+            if self.rank == 0:
+                raise
+            with self._ending:  # one thread ends all
+                if not (self._explained or self._over.is_set()):
+                    self.last_words()
+                os._exit(UNUSABLE)
+
+    def post(self, name: str, text: str) -> None:
+        """Leave a text for the others, who can read it as soon as this returns."""
+        with self._ending_with_first():
+            self._store.set(name, text)
+            self._store.check([name])  # `set` does not wait for the answer, but no question overtakes it
+
+    def read(self, name: str) -> str | None:
+        """The text that was left under a name; ``None`` if there is none (yet)."""
+        with self._ending_with_first():
+            return self._store.get(name).decode() if self._store.check([name]) else None
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the first process that this one cannot go on; the first to say so is heard."""
+        if isinstance(error, InputError):
+            said = ("input", str(error))
+        elif isinstance(error, OSError):
+            said = ("input", f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        elif isinstance(error, KeyboardInterrupt):
+            said = ("interruption", "")
+        else:
+            said = ("defect", "".join(traceback.format_exception(error)))
+        with self._ending_with_first():
+            self._store.compare_set("failure", "", json.dumps([self.rank, *said]))
+
+    def failure(self) -> BaseException | None:
+        """Why another process cannot go on, as far as the first one has heard; ``None`` if all do."""
+        told = self.read("failure")
+        if told is not None:
+            rank, kind, text = json.loads(told)
+            if kind == "interruption":
+                return KeyboardInterrupt()
+            return InputError(text) if kind == "input" else RuntimeError(f"process {rank} failed:\n{text}")
+        silent = next((rank for rank in range(1, self._world) if self._is_silent(rank)), None)
+        if self.rank or silent is None:
+            return None
+        return InputError(
+            f"Expected all {self._world} processes to go on, but number {silent} has been silent for "
+            f"{SILENCE:.0f} seconds: look what ended it, such as a lack of memory."
+        )
+
+    def _is_silent(self, rank: int) -> bool:
+        if self._store.check([f"end {rank}"]):
+            return False
+        beats, now = self._store.add(f"beat {rank}", 0), time.monotonic()
+        before, since = self._seen.get(rank, (-1, now))
+        if beats != before:
+            self._seen[rank] = (beats, now)
+            return False
+        return now - since > SILENCE
+
+    def wait(self, meanwhile: Callable[[], None] = lambda: None) -> BaseException | None:
+        """Wait, in the first process, until all others have ended well, or one has failed, and why."""
+        while not self._store.check([f"end {rank}" for rank in range(1, self._world)]):
+            failure = self.failure()
+            if failure is not None:
+                return failure
+            meanwhile()
+            time.sleep(BEAT / 5)
+        return None
+
+    def stop(self) -> None:
+        """Let the others stop working, in the first process, and give them a moment for it."""
+        self.post("failure", json.dumps([0, "defect", ""]))
+        patience = time.monotonic() + FAREWELL
+        while time.monotonic() < patience and not self._store.check([f"stop {rank}" for rank in range(1, self._world)]):
+            time.sleep(BEAT / 5)
+
+    def leave(self, *, well: bool) -> NoReturn:
+        """End a process other than the first; after a failure only once the first has said why and ended."""
+        if not well:  # torch reports the lost connection as well
+            self._explained = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        self.post(f"stop {self.rank}", "")
+        while not well:
+            time.sleep(SILENCE)  # the thread that shows life ends the process
+        self._over.set()
+        with self._ending_with_first():
+            self._tell_counts()
+        self.post(f"end {self.rank}", "")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Threads of gloo can outlive the interpreter's own end, which then aborts after all is done.
+        os._exit(0)

@@ -11,6 +11,7 @@ from textmover.explaining.rome import explain_rome
 from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.given_texts import normalize_references
 from textmover.report.explanation.values import Explanation, Step
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.errors.marking import mark_fitted, marks_errors
@@ -98,8 +99,6 @@ def _with_source(metric: Any, found: list[Explanation], *, copied: bool) -> Expl
 
 def _checked(hypothesis: str, references: str | Sequence[str] | None, source: str | None) -> SourcedReferences:
     """References and source of a hypothesis, as :meth:`Scorer.score` would take it."""
-    from textmover.modules.tokens.given_texts import normalize_references
-
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")
     several: Any = None if references is None and source is not None else [references]

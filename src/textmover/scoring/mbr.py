@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number
@@ -333,8 +334,6 @@ def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
 
 
 def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) -> list[Candidates]:
-    from textmover.modules.tokens.given_texts import listed_texts, normalize_references
-
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
     groups = [_group(one, "candidates", place) for place, one in enumerate(listed_texts(candidates, "candidates"), 1)]
@@ -360,8 +359,6 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
 
 
 def _group(given: object, name: str, place: int) -> tuple[str, ...]:
-    from textmover.modules.tokens.given_texts import listed_texts
-
     if isinstance(given, str):
         raise TypeError(
             f"Expected {name} to be a list of texts for each segment, but got one text for segment {place}: put it "

@@ -6,7 +6,7 @@ import argparse
 import logging
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textmover.checkpoints.hub import AUTO as AUTO
 from textmover.checkpoints.hub import (
@@ -18,14 +18,14 @@ from textmover.checkpoints.hub import (
 )
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.modules.encoder.source import MULTILINGUAL
+from textmover.modules.tokens.text_flags import is_english
 from textmover.readers import column_flags
 from textmover.readers.segments import read_lines
+from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.field_flags import FIELD, field_flag, given_fields, metric_fields
+from textmover.scoring.scorer import Scorer
+from textmover.scoring.scorer_statistics import check_sources
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.scoring.cache.hidden_states import EncoderMemory
-    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +54,6 @@ def take_by_language(
     swept: Collection[str] = (),
 ) -> None:
     """Name the metric of ``--model auto``, if that is asked for: the default one where all sides are English."""
-    from textmover.modules.tokens.text_flags import is_english
-
     if options.model != AUTO:
         return
     if "encoder" in (*given_fields(options), *swept):
@@ -79,8 +77,6 @@ def take_by_language(
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
     """The scorer that the options describe, whether or not its statistics are there."""
-    from textmover.scoring.scorer import Scorer
-
     overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
@@ -105,8 +101,6 @@ def load_scorer(
     options: argparse.Namespace, memory: EncoderMemory | None = None, *, one_of_several: bool = False, **changes: Any
 ) -> Scorer:
     """The scorer that the options describe, ready to score."""
-    from textmover.scoring.scorer_statistics import check_sources
-
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
     scorer = build_scorer(options, memory, **changes)
     if not one_of_several and any(getattr(options, name, None) is not None for name in ("sources", "source_column")):
@@ -145,8 +139,6 @@ def folder_limit(options: argparse.Namespace) -> int:
 
 def _memory(options: argparse.Namespace) -> EncoderMemory | None:
     """Disk cache of hidden states, if it is asked for."""
-    from textmover.scoring.cache.hidden_states import EncoderMemory
-
     limit = folder_limit(options)
     if getattr(options, "cache", None) is None:
         return None

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from textmover.modules import MetricConfig, MetricModel
-from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence
+from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence, spellings
 from textmover.modules.errors.head import ADDED, ErrorHead, error_calibration, plan_rule
-from textmover.modules.errors.spelling import spellings
 from textmover.types import TokenEmbeddings
 
 

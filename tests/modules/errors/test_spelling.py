@@ -3,9 +3,15 @@
 import pytest
 import torch
 
-from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
+from textmover.modules.errors.evidence import (
+    GAP_EVIDENCE,
+    TOKEN_EVIDENCE,
+    Evidence,
+    compared_units,
+    evidence,
+    spellings,
+)
 from textmover.modules.errors.head import ErrorHead
-from textmover.modules.errors.spelling import compared_units, spellings
 from textmover.types import TokenEmbeddings
 
 PIECES = (

@@ -8,7 +8,7 @@ from scipy import stats
 
 from textmover.meta_evaluation import MetricScores
 from textmover.report import Alignment, Link, largest_disagreements
-from textmover.report.evaluation.segments import WORDS, fold_limit, shown_alignment, shown_text
+from textmover.report.evaluation.disagreements import WORDS, fold_limit, shown_alignment, shown_text
 from textmover.types import InputError, Judgements
 
 

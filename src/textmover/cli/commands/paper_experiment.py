@@ -13,7 +13,7 @@ from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.config import Experiment, Place, converted
 from textmover.experiments.papers.data import check_readers, given_files
-from textmover.experiments.papers.score_cache import KeptScores, scores_folder
+from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
 from textmover.report import check_matplotlib

@@ -19,8 +19,7 @@ from textmover.modules.devices import resolve_device
 from textmover.modules.probes import PROBES
 from textmover.readers.column_flags import COLUMN_OPTIONS
 from textmover.scoring.backends import Prepared, check_backend, prepare
-from textmover.training.finished_runs import metric_and_card
-from textmover.training.mixing import mix
+from textmover.training.finished_runs import metric_and_card, mix
 from textmover.types import InputError, Segment
 
 

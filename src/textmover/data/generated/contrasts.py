@@ -10,13 +10,13 @@ from typing import Any
 
 from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.sources import Source, check_judged
+from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.rows_where import rows_where
+from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, plural
 
@@ -101,7 +101,6 @@ class ContrastsDataModule(GeneratedDataModule):
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
-        check_judged(source, self.files)
         return [source]
 
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.sources import RatedSource
+from textmover.data.sources import RatedSource, check_judged
 from textmover.data.split import split_held_back, text_hash
 from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.readers.segments import read_texts
@@ -43,7 +43,10 @@ class GeneratedDataModule(SourcesDataModule):
             )
         logger.info("%s, %s to train on, %d held back", drawn, plural(len(training), "segment"), len(held_back))
         about = {**about, "held back": f"{100 * self.held_back:g}% of the references by a hash of their text"}
-        return self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
+        source = self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
+        if self.files:
+            check_judged(source, self.files)
+        return source
 
 
 class SentencesDataModule(GeneratedDataModule):

@@ -13,7 +13,7 @@ from textmover.data.generated.datamodule import (
     distinct_versions,
     with_neighbours,
 )
-from textmover.data.sources import Source, check_judged
+from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
@@ -78,7 +78,6 @@ class PerturbedDataModule(SentencesDataModule):
             unit="sentences",
             way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
         )
-        check_judged(source, self.files)
         return [source]
 
 

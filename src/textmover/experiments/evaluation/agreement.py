@@ -22,8 +22,7 @@ from textmover.meta_evaluation import (
     preferences_from_ratings,
 )
 from textmover.readers.column_flags import flags_named
-from textmover.readers.judgements import repeated_rows
-from textmover.readers.judgements.formats import READERS
+from textmover.readers.judgements import READERS, repeated_rows
 from textmover.report import file_remarks
 from textmover.types import InputError, Judgements, plural
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named, references_of, source_column
-from textmover.readers.judgements import SetDescription, load_description, read_judgements
-from textmover.readers.judgements.formats import READERS
+from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements
 from textmover.readers.named.catalogue import place_of
 from textmover.readers.streams import check_distinct
 from textmover.types import InputError, Judgements

@@ -14,7 +14,7 @@ from textmover.experiments.page import Block, block
 from textmover.experiments.papers.config import Experiment
 from textmover.experiments.papers.data import absent_files, read_set
 from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, analyse, draw_layers, estimates
-from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
+from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
 from textmover.experiments.papers.results import (
     HERE,
     PAPER,
@@ -25,7 +25,6 @@ from textmover.experiments.papers.results import (
     questions,
     unanswerable,
 )
-from textmover.experiments.papers.score_cache import KeptScores
 from textmover.experiments.papers.specification import MEAN, Column
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import DIGITS, interval, number

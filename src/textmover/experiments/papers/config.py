@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import types
 from collections.abc import Collection, Mapping
@@ -22,6 +21,7 @@ from textmover.experiments.papers.specification import (
 )
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
+from textmover.readers.judgements.description import check_keys
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError, plural
 
@@ -63,11 +63,7 @@ def converted(kind: type[Kind], value: object, place: Place) -> Kind:
     if not isinstance(value, dict):
         raise _wrong(place, "keys with values", value)
     entries = {one.name: one for one in dataclasses.fields(kind) if one.name != "origin"}  # type: ignore[arg-type]
-    for key in value:
-        if key not in entries:
-            close = difflib.get_close_matches(str(key), entries, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "remove it."
-            raise InputError(f"Expected the keys of {place} to be among {', '.join(entries)}, but got {key!r}: {hint}")
+    check_keys(value, list(entries), str(place))
     for name, entry in entries.items():
         if name not in value and entry.default is entry.default_factory is dataclasses.MISSING:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from textmover.experiments.papers.config import Experiment
-from textmover.readers.judgements import SetDescription, built_in_descriptions, load_description, read_judgements
+from textmover.readers.judgements import (
+    READERS,
+    SetDescription,
+    built_in_descriptions,
+    load_description,
+    read_judgements,
+)
 from textmover.readers.judgements.description import FIELDS, read_field
-from textmover.readers.judgements.formats import READERS
 from textmover.types import InputError, Judgements
 
 TABLE_FILES = ("path",)

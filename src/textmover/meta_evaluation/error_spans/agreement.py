@@ -17,8 +17,17 @@ from textmover.meta_evaluation.error_spans.calibration import (
     equal_mass,
     reliability,
 )
-from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, ERRORS, check_pairs, figures, segment_sums
-from textmover.meta_evaluation.error_spans.word_tags import Tags, judged_words, project, word_tags
+from textmover.meta_evaluation.error_spans.segment_sums import (
+    COLUMNS,
+    ERRORS,
+    Tags,
+    check_pairs,
+    figures,
+    judged_words,
+    project,
+    segment_sums,
+    word_tags,
+)
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
 from textmover.meta_evaluation.significance.permutation import exchanged_sums
 from textmover.meta_evaluation.statistics.scores import Positions, Vector, group_positions
@@ -97,9 +106,8 @@ def judge_errors(
 ) -> SpanAgreement:
     """Judge marked errors by their agreement with those that people marked.
 
-    Where gold has words, probabilities are projected onto them (see
-    :func:`~textmover.meta_evaluation.error_spans.word_tags.project`). Where it has none, the words of the marked text
-    are tagged by the spans of both.
+    Where gold has words, probabilities are projected onto them (see :func:`~textmover.meta_evaluation.project`). Where
+    it has none, the words of the marked text are tagged by the spans of both.
 
     Args:
         gold: Errors that people marked.

@@ -283,12 +283,8 @@ def mean_over_groups(tables: Sequence[RankedSystems]) -> list[SystemMean]:
     """
     common = [name for name in tables[0].systems if all(name in table.systems for table in tables)]
     places: Mapping[str, list[int]] = {name: [table.systems.index(name) for table in tables] for name in common}
-    found = [
-        SystemMean(
-            name,
-            float(np.mean([table.means[place] for table, place in zip(tables, places[name], strict=True)])),
-            float(np.mean([table.ranks[place] for table, place in zip(tables, places[name], strict=True)])),
-        )
-        for name in common
-    ]
+    found = []
+    for name in common:
+        rows = [(table.means[place], table.ranks[place]) for table, place in zip(tables, places[name], strict=True)]
+        found.append(SystemMean(name, *(float(np.mean(column)) for column in zip(*rows, strict=True))))
     return sorted(found, key=lambda one: one.mean, reverse=tables[0].higher_is_better)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, evidence
-from textmover.modules.errors.spelling import Spelling, spellings
+from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, Spelling, evidence, spellings
 from textmover.types import SEVERITIES, TokenEmbeddings
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from textmover.readers.error_spans.columns import MarkedColumns
 from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
 from textmover.readers.lines import usable
-from textmover.readers.memory_tables import MemoryTable
-from textmover.readers.rows_where import rows_where
+from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import TableRow, read_rows, told
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError, SourcedReferences, plural

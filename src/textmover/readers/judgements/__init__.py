@@ -1,11 +1,14 @@
 """Sets of human judgements: tables read by a description, the shapes of well-known sets, and existing scores."""
 
+from collections.abc import Callable, Mapping
+
 from textmover.readers.judgements.description import SetDescription, built_in_descriptions, load_description
 from textmover.readers.judgements.documents import read_coco_captions, read_tac
 from textmover.readers.judgements.metric_scores import ReadyScores, read_scores
 from textmover.readers.judgements.preferences import read_darr
 from textmover.readers.judgements.rows import repeated_rows
 from textmover.readers.judgements.table_sets import read_judgements
+from textmover.types import Judgements
 
 __all__ = [
     "ReadyScores",
@@ -19,3 +22,10 @@ __all__ = [
     "read_tac",
     "repeated_rows",
 ]
+
+READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
+    "tac": (read_tac, ("path",)),
+    "darr": (read_darr, ("preferences", "texts")),
+    "coco-captions": (read_coco_captions, ("captions", "references", "ratings")),
+}
+"""Readers of sets that are no tables, with their arguments that are files or folders."""

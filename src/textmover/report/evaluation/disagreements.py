@@ -1,15 +1,18 @@
-"""Largest disagreements of a metric with people, and the matches of their words."""
+"""Largest disagreements of a metric with people: their texts, cut where long, and the matches of their words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
+from textmover.report.evaluation.matrices import compact
+from textmover.report.figures.lines import shortened
+from textmover.report.figures.scales import Scale, padded
 from textmover.types import InputError, Judgements, plural
 
 
@@ -162,3 +165,154 @@ def largest_disagreements(
             for row in (*too_high, *too_low)
         ]
     return found
+
+
+WORDS = 60  # words of a text with alignment that are shown at once
+CHARACTERS = 420  # characters of a text without alignment that are shown at once
+FOLDED = 1_500_000  # characters that a page folds away in all; where texts hold more, the longest are cut
+LONGEST_WORD, LONGEST_PARTNER = 48, 14
+
+WEAK = 0.1  # links with less than this share of the weight of a word's strongest link are not shown
+MOST_LINKS = 4  # most links of a word
+LEVELS = 4  # depths of a word's line below it, for how similar its partner is
+
+
+class ShownWord(NamedTuple):
+    """A word in an alignment."""
+
+    text: str  # the word
+    partner: str = ""  # its strongest partner, empty where that is the same word or there is none
+    similarity: str = ""  # of that partner, as it is written
+    level: int = 0  # from 0 (no partner) to :data:`LEVELS` (as similar as can be)
+    links: str = ""  # numbers of all shown partners and the share of the strongest weight in percent: ``"3:100 5:20"``
+
+
+class ShownText(NamedTuple):
+    """A text, cut where it is long."""
+
+    words: Sequence[ShownWord] = ()  # words in an alignment, if there is one
+    start: str = ""  # start of the text, if there is none
+    rest: str = ""  # what is folded away
+    more: str = ""  # what the fold is called, such as ``"120 more words"``; empty without a rest
+    lost: int = 0  # characters that the page leaves out
+
+
+def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
+    """Longest folded text in characters for which all of them together stay within a budget.
+
+    Example:
+        >>> fold_limit([10, 20, 30], 100), fold_limit([10, 20, 30], 45), fold_limit([], 5)
+        (30, 17, 0)
+    """
+    ordered = sorted(sizes)
+    for index, size in enumerate(ordered):
+        left = len(ordered) - index
+        if size * left > budget:
+            return budget // left
+        budget -= size
+    return ordered[-1] if ordered else 0
+
+
+def shown_text(text: str, limit: int) -> ShownText:
+    """A text without alignment, of which so many characters may be folded away.
+
+    Example:
+        >>> shown = shown_text("word " * 1000, 49)
+        >>> len(shown.start), shown.more, shown.rest, shown.lost
+        (419, '916 more words', 'word word word word word word word word word word', 4530)
+    """
+    text = text.strip()
+    if len(text) <= CHARACTERS * 1.15:
+        return ShownText(start=text)
+    cut = text.rfind(" ", CHARACTERS // 2, CHARACTERS)
+    cut = cut if cut > 0 else CHARACTERS
+    rest = text[cut:].strip()
+    words = len(rest.split())
+    more = f"{words:,} more words" if words > 1 else plural(len(rest), "more character")
+    return ShownText((), text[:cut], rest[:limit], more, max(0, len(rest) - limit))
+
+
+def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownText]:
+    """Hypothesis and reference with each word's partners."""
+    back = [Link(link.reference, link.hypothesis, link.weight, link.similarity) for link in alignment.links]
+    return (
+        _side(alignment.hypothesis, alignment.reference, alignment.links, limit),
+        _side(alignment.reference, alignment.hypothesis, back, limit),
+    )
+
+
+def _side(own: Sequence[str], others: Sequence[str], links: Iterable[Link], limit: int) -> ShownText:
+    by_word: dict[int, list[Link]] = {}
+    for link in links:
+        by_word.setdefault(link.hypothesis, []).append(link)
+    shown = [_word(word, by_word.get(index, []), others) for index, word in enumerate(own[:WORDS])]
+    rest = " ".join(own[WORDS:])
+    more = plural(len(own) - WORDS, "more word") if rest else ""
+    return ShownText(shown, "", rest[:limit], more, max(0, len(rest) - limit))
+
+
+def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
+    text = shortened(word, LONGEST_WORD)
+    if not links:
+        return ShownWord(text)
+    strongest = sorted(links, key=lambda link: (-link.weight, link.reference))[:MOST_LINKS]
+    best = strongest[0]
+    seen = [link for link in strongest if link.weight >= WEAK * best.weight and link.reference < WORDS]
+    partner = others[best.reference]
+    same = partner.casefold() == word.casefold()
+    return ShownWord(
+        text,
+        "" if same else shortened(partner, LONGEST_PARTNER),
+        "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
+        1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS))),
+        " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in seen),
+    )
+
+
+def segment_views(
+    disagreements: Sequence[Disagreement], names: Sequence[str], fold: int, judgements: Judgements
+) -> list[dict[str, Any]]:
+    """By metric in the order of the names, those rated too high and those rated too low; texts are folded."""
+    by_metric: dict[str, list[Disagreement]] = {name: [] for name in names}
+    for one in disagreements:
+        by_metric.setdefault(one.metric, []).append(one)
+    return [
+        {
+            "name": name,
+            "widest": max(abs(one.difference) for one in ones),
+            "directions": {
+                title: [_item(one, fold, judgements) for one in ones if (one.difference > 0) == higher]
+                for title, higher in (("Better than people find it", True), ("Worse than people find it", False))
+            },
+        }
+        for name, ones in by_metric.items()
+        if ones
+    ]
+
+
+def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any]:
+    aligned = {"Reference": one.alignment, "Source": one.source_alignment}
+    pairs: list[tuple[ShownText, ShownText | None, str]] = [
+        (*shown_alignment(found, fold), title) for title, found in aligned.items() if found is not None
+    ]
+    number = one.alignment.number if one.alignment is not None else None
+    if not pairs:
+        number = 0
+        beside = next((shown_text(text, fold) for text in getattr(one.references, "texts", one.references)), None)
+        pairs = [(shown_text(one.hypothesis, fold), beside, "Reference" if one.references else "Source")]
+    return {
+        "segment": one,
+        "where": _where(one, judgements),
+        "scale": Scale(*padded([-3, 3, one.metric_z, one.rating_z], 0.03), 4, 136),
+        "pairs": pairs,
+        "aligned": any(aligned.values()),
+        "other": "" if number is None else "other ",
+        "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
+    }
+
+
+def _where(one: Disagreement, judgements: Judgements) -> str:
+    known = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
+    # Rows that the reader left out are not counted, so the row of the file is another one.
+    read = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
+    return " · ".join([one.group, *known, f"row {one.row + 1:,}{read}"])

@@ -17,9 +17,8 @@ from textmover.meta_evaluation.agreement.groups import Selection, select_rows
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.report.document import best_rows
 from textmover.report.evaluation.bins import bin_views
-from textmover.report.evaluation.disagreements import Disagreement
+from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix, p_value_text
-from textmover.report.evaluation.segments import fold_limit, segment_views
 from textmover.report.evaluation.wording import (
     STATISTIC_NAMES,
     headline,

@@ -17,7 +17,7 @@ from textmover.markdown import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.streams import Row
 from textmover.report.document import Section, Table, json_text, latex, pick
-from textmover.report.evaluation.segments import fold_limit, shown_text
+from textmover.report.evaluation.disagreements import fold_limit, shown_text
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.templating import interval_scale, picture, render_page
 from textmover.terminal import print_table

@@ -19,8 +19,8 @@ from textmover.functional.word_alignment import (
     hard_alignment,
     partners,
 )
+from textmover.rome.config import SEMANTICS, SemanticConfig
 from textmover.rome.features.words import WordIdf, is_word, word_key
-from textmover.rome.options import SEMANTICS, SemanticConfig
 from textmover.types import check_choice
 
 WordWeighting = Literal["uniform", "idf", "tf-idf"]

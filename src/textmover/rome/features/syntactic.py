@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mapping
-from textmover.rome.options import SyntacticOptions
+from textmover.rome.config import SyntacticOptions
 from textmover.rome.parsers.trees import WordTree, dependency_trees, tree_words
 from textmover.types import InputError, ParsedText, plural
 

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
-from textmover.rome.options import DEFAULT_PARSER
+from textmover.rome.config import DEFAULT_PARSER
 from textmover.rome.parsers.pipelines import SpacyParser, StanzaParser
 from textmover.types import InputError, Parser
 

@@ -15,7 +15,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from textmover.files import atomic_file, user_cache
 from textmover.reading import read_json
-from textmover.rome.options import MEAN
+from textmover.rome.config import MEAN
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 

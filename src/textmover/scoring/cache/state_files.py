@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
 from textmover.files import atomic_bytes, atomic_file
 from textmover.scoring.cache.state_folders import (
@@ -108,8 +110,6 @@ class StateFiles:
 
     def flush(self) -> None:
         """Write the states that wait; where the disk refuses, say so once and go on without writing."""
-        from safetensors.torch import save
-
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting or self._refused:
             return
@@ -189,8 +189,6 @@ class StateFiles:
         self._forget(path)
 
     def _read_index(self, path: Path) -> None:
-        from safetensors import SafetensorError, safe_open
-
         try:
             with safe_open(str(path), framework="pt") as file:
                 keys, lengths, checks = (file.get_tensor(name) for name in (KEYS, LENGTHS, CHECKS))
@@ -210,8 +208,6 @@ class StateFiles:
             self._index[key] = _Entry(path, *rest)
 
     def _read(self, path: Path, keys: list[bytes]) -> tuple[list[bytes], Ragged] | None:
-        from safetensors import SafetensorError, safe_open
-
         entries = [self._index[key] for key in keys]
         lengths = np.array([entry.length for entry in entries])
         try:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
 from textmover.files import remove_leftovers
 from textmover.reading import read_json
 
@@ -132,8 +134,6 @@ def _written(place: Path) -> list[Path]:
 
 
 def _texts(path: Path) -> int:
-    from safetensors import SafetensorError, safe_open
-
     try:
         with safe_open(str(path), framework="pt") as file:
             return int(file.get_slice(LENGTHS).get_shape()[0])

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -249,12 +249,7 @@ class Engine(TextWork):
         progress: Progress,
     ) -> tuple[np.ndarray, Counter[str]]:
         """Scores of the pairs of a window of groups, one behind the other, and the groups out of the ordinary."""
-        table = self._text_table(list(dict.fromkeys(text for group in groups for text in group)), progress)
-        if table is None:
-            raise InputError(
-                "Expected a metric that reads texts one by one, but this one reads them together "
-                "(centering='batch'): choose another centering."
-            )
+        table = self._own_features((text for group in groups for text in group), progress)
         rows = [[table.rows[text] for text in group] for group in groups]
         where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
         owners = np.repeat(np.arange(len(groups)), sizes)
@@ -268,6 +263,15 @@ class Engine(TextWork):
                 marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
         check_finite({"score": scores}, owners + start)
         return scores, Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+
+    def _own_features(self, texts: Iterable[str], progress: Progress) -> TextTable:
+        table = self._text_table(list(dict.fromkeys(texts)), progress)
+        if table is None:
+            raise InputError(
+                "Expected a metric that reads texts one by one, but this one reads them together "
+                "(centering='batch'): choose another centering."
+            )
+        return table
 
     @property
     def _ahead(self) -> int:
@@ -350,12 +354,7 @@ class Engine(TextWork):
         """
         results: list[Any] = [None] * len(pairs)
         with self.lock, scoring_mode(self.metric):
-            table = self._text_table(list(dict.fromkeys(text for pair in pairs for text in pair)), Progress(0, None))
-            if table is None:
-                raise InputError(
-                    "Expected a metric that reads texts one by one, but this one reads them together "
-                    "(centering='batch'): choose another centering."
-                )
+            table = self._own_features((text for pair in pairs for text in pair), Progress(0, None))
             where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
             batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
             match = functools.partial(self._match, table, where, read=read)

@@ -26,7 +26,7 @@ from textmover.meta_evaluation.agreement.labels import (
     label_statistics,
 )
 from textmover.meta_evaluation.error_spans.agreement import judge_errors
-from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, few_to_draw
+from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Gain, Interval, bootstrap_gain, few_to_draw
 from textmover.modules.devices import evaluating
 from textmover.modules.errors.head import by_rule
 from textmover.scoring.errors.marking import mark_fitted
@@ -151,7 +151,7 @@ def _partner_row(task: ContrastiveTask, start: Any, metric: Any, part: str, name
     before, after = _outcomes(task, start, part), _outcomes(task, metric, part)
     told = after != ALONE
     if not told.any():  # all are of one cluster
-        return StatisticRow(name, 0, "recall@1", math.nan, Interval(math.nan, math.nan, math.nan))
+        return StatisticRow(name, 0, "recall@1", math.nan, UNKNOWN)
     clusters = [str(item.cluster) for item, one in zip(task.source.parts[part], told, strict=True) if one]
     found = bootstrap_share(after[told], clusters, samples=samples)
     return StatisticRow(name, int(told.sum()), "recall@1", float(before[told].mean()), found)
