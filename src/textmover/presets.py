@@ -181,7 +181,7 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
     family = sorted((one for one in known if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
     alike = difflib.get_close_matches(plain, known, n=1, cutoff=0.9 if hint else 0.7)
     near = family if plain not in known and family else alike
-    hint = hint or f"For an encoder, use `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
+    hint = hint or f"For an encoder, score with `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
     hint = f"Did you mean {near[0]!r}?" if near else hint
     return InputError(
         f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint} "

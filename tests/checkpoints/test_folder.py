@@ -457,7 +457,9 @@ def test_a_metric_in_place_of_its_encoder_is_refused(saved, tiny_encoder):
 def test_an_encoder_in_place_of_a_metric_is_refused(tiny_encoder):
     with pytest.raises(InputError, match=r"but it holds an encoder \(bert\): use `--model twmd --encoder"):
         load_metric(tiny_encoder)
-    with pytest.raises(InputError, match=r"'no-such-name'\. For an encoder, use `--model twmd --encoder no-such-name`"):
+    with pytest.raises(
+        InputError, match=r"'no-such-name'\. For an encoder, score with `--model twmd --encoder no-such"
+    ):
         load_metric("no-such-name")
 
 

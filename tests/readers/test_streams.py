@@ -217,6 +217,7 @@ BAD = [
         "got a quotation mark that is never closed in the record that starts in line {line}",
     ),
     ("csv", b"\xff,b\n", "the byte 0xff in line {line}"),
+    ("csv", b"a\0c,b\n", "the byte 0x00 in line {line}"),
     ("tsv", b"one\n", "2 fields as in the header, but got 1 in line {line} of {path}"),
     ("tsv", b"a\t\xc3\n", "the byte 0xc3 in line {line}"),
     ("jsonl", b"{\n", "one JSON object a line, but got '{{' in line {line} of {path}"),

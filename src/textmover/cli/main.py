@@ -55,6 +55,9 @@ TERMINABLE = ("mbr", "evaluate", "sweep")
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """Commands of Lightning: ours offers the first two, refuses the others by name, and takes ``fit`` by default."""
 
+FILES = ("-i", "--input", "-t", "--hypotheses", "-r", "--references", "--data")
+"""Options that name texts, of which each command takes its own."""
+
 HELP = ("-h", "--help", "--help-all")
 """Options that print the help of a command."""
 
@@ -81,7 +84,9 @@ class Parser(argparse.ArgumentParser):
                 parsers = {} if word in SYNONYMS else {one: _parser(one, fields=False).called for one in COMMANDS}
                 others = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
             near = f", an option of {', '.join(others)}" if others else did_you_mean(word, known)
-            message = f"Expected {what}, but got {word}{near}"
+            files = [one for one in ("-i", "-t", "-r", "--data") if one in known and word in FILES]
+            way_out = f": name files with {', '.join(files)}" if files else ""
+            message = f"Expected {what}, but got {word}{near}{way_out}"
         else:
             message = reworded(message)
             example = re.search(r"--output \S+", str((self.called or self).description))

@@ -181,9 +181,9 @@ BY_KIND: Mapping[str, tuple[str, str]] = {
 SUMMARY = (
     "harmful, kept: drop relative to that of an unrelated text, averaged over the kinds that harm the meaning and over "
     "those that keep it; a robust metric has a high value for harmful kinds and a low one for kept.",
-    "AUC: chance that a harmed version drops more than one that keeps the meaning; pairs: among pairs of a harmed "
-    "version and one of the same text that keeps the meaning, the share in which the harmed one scores lower; means "
-    "over the harmful kinds, versions of the mildest degree.",
+    "AUC: chance that a harmed version drops more than one that keeps the meaning; pairs: share of texts whose harmed "
+    "version scores lower than one that keeps the meaning. Both are means over the harmful kinds, of versions of the "
+    "mildest degree.",
     "ρ, τ: Spearman's and Kendall's correlation of the scores with the generated severity over all versions.",
     f"unit: mean drop of an unrelated text; drops are divided by it. The means exclude the kind {YARDSTICK}.",
 )

@@ -107,12 +107,16 @@ def iter_lines(
                     )
                 try:
                     line = raw.decode("utf-8")
-                    yield line if ends else line.removesuffix("\n").removesuffix("\r")
+                    wrong = 0 if "\0" in line else None  # as in UTF-16
                 except UnicodeDecodeError as error:
+                    line, wrong = raw.decode("utf-8", errors="replace"), raw[error.start]
+                if wrong is None:
+                    yield line if ends else line.removesuffix("\n").removesuffix("\r")
+                else:
                     yield LineError(
-                        f"Expected {name} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {number}: "
-                        "save it as UTF-8 (iconv converts it).",
-                        raw.decode("utf-8", errors="replace"),
+                        f"Expected {name} to be UTF-8, but got the byte 0x{wrong:02x} in line {number}: save it as "
+                        "UTF-8 (iconv converts it).",
+                        line,
                     )
     except EOFError as error:
         where = f"after line {number}" if number else "at its beginning"

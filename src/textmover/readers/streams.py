@@ -180,6 +180,13 @@ class GivenTexts(_Reading):
                 f"Expected a hypothesis and a reference, but got {len(self.texts) or 'no'} "
                 f"text{'' if len(self.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
             )
+        if self.source is not None and os.path.isfile(self.source):
+            raise InputError(
+                f"Expected the source itself beside texts, but got the name of a file ({self.source}): give its text, "
+                "or name files of all with -t, -r and -s."
+            )
+        if len(self.texts) > 2 and not any(" " in text.strip() for text in self.texts):
+            logger.warning("Each text is one word: put texts of several words into quotation marks.")
         files = [text for text in self.texts if os.path.isfile(text)]
         if len(files) == len(self.texts):
             listed = ", ".join(files)

@@ -48,6 +48,15 @@ def test_one_text_that_names_a_file_is_warned_of(run, metric, texts):
     said = "The text hyp.txt names a file, which is not read: write -i before the names of files."
     assert said in run("explain", "hyp.txt", "a text", *metric).ok().err
     assert "names a file" not in run("explain", "hyp", "a text", *metric).ok().err
+    named = run("explain", "ein Hund", "a dog", "--sources", texts[0], *metric).complaint()
+    assert "Expected the source itself beside texts, but got the name of a file" in named
+
+
+def test_words_without_quotation_marks_are_warned_of(run, metric):
+    said = "Each text is one word: put texts of several words into quotation marks."
+    assert said in run("explain", "the", "dog", "barks", *metric).ok().err
+    assert said not in run("explain", "the dog", "dogs", "cats", *metric).ok().err
+    assert said not in run("explain", "dogs", "cats", *metric).ok().err
 
 
 def test_the_best_reference_and_what_is_out_of_the_ordinary_are_noted(run, metric):
