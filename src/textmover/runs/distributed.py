@@ -25,7 +25,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
-from textmover.readers.streams import TableFile, TextFiles
+from textmover.readers.streams import Rows
 from textmover.runs.console import heeding_termination
 from textmover.runs.launched_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
 from textmover.runs.progress import Advance, PairCount, progress_bar
@@ -53,7 +53,7 @@ class Work:
     shards: Iterable[Shard]
     parts: Parts
 
-    def __init__(self, options: argparse.Namespace, rows: TextFiles | TableFile, held: contextlib.ExitStack) -> None:
+    def __init__(self, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack) -> None:
         self.options, self.rows, self.held = options, rows, held
         self.begun = False
 
@@ -273,7 +273,7 @@ def _accelerator(device: str | None, devices: int) -> str:
     return "gpu" if kind == "cuda" else "cpu"
 
 
-def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Target, Summary | None, int]:
+def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int]:
     """Score the rows in several processes; returns in the first one alone."""
     try:
         _check_options(options, rows)
@@ -307,7 +307,7 @@ def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile)
         return _scored(processes, Work(options, rows, held))
 
 
-def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
+def _check_options(options: argparse.Namespace, rows: Rows) -> None:
     if options.output is None:
         raise InputError(
             "Expected --output FILE or FOLDER/ where several processes score, but got none: name it, in a folder that "
@@ -322,7 +322,7 @@ def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> 
         )
 
 
-def _target(options: argparse.Namespace, rows: TextFiles | TableFile) -> Target:
+def _target(options: argparse.Namespace, rows: Rows) -> Target:
     target = choose_target(options, rows.systems, rows.paths)
     if not target.in_parts:
         raise InputError(

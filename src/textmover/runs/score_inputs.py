@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
-from textmover.readers.streams import Row, Rows, TableFile, TextFiles
+from textmover.readers.streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_files import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
@@ -77,7 +77,7 @@ def lock_parts(target: Target, options: argparse.Namespace, held: contextlib.Exi
     check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
-def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: TextFiles | TableFile) -> Parts:
+def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> Parts:
     """Folder of the shards, not yet begun."""
     device = scorer.metric.device
     without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
@@ -93,7 +93,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
     return Parts(target.parts_folder, target.layout, manifest, machine_of(device), recorded=options.resume)
 
 
-def score_rows(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
+def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple[Summary, int]:
     """Score and write all rows in this process; the summary, and how many shards an earlier run had finished."""
     with contextlib.ExitStack() as held:
         if target.in_parts:
@@ -130,7 +130,7 @@ def finish(
     return summary
 
 
-def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> None:
+def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) -> None:
     """Make sure that a result is that of this run, without scoring, and clear away what an interruption left."""
     path = target.named
     with contextlib.ExitStack() as held:
