@@ -180,7 +180,7 @@ CASES = {
         --temperature -1 | temperature
         --centering batch | reads each text by itself
         --encoder encoder --model twmd --centering corpus | --fit-on FILE
-        c --encoder encoder --model twmd --multi-reference all | one reference to explain""",
+        "c d" --encoder encoder --model twmd --multi-reference all | one reference to explain""",
     "explain -i h.txt r.txt": """
         --line 0 | lines are counted from 1
         --line 3 | Expected `--line` to be at most 2, the number of lines, but got 3: give a line from 1 to 2.

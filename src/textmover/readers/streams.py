@@ -185,6 +185,11 @@ class GivenTexts(_Reading):
                 f"Expected the source itself beside texts, but got the name of a file ({self.source}): give its text, "
                 "or name files of all with -t, -r and -s."
             )
+        for text in self.texts:
+            if any("\ud800" <= one <= "\udfff" for one in text):  # bytes of another encoding
+                raise InputError(
+                    f"Expected Unicode text, but got half a surrogate pair in {text[:20]!r}: write it in UTF-8."
+                )
         if len(self.texts) > 2 and not any(" " in text.strip() for text in self.texts):
             logger.warning("Each text is one word: put texts of several words into quotation marks.")
         files = [text for text in self.texts if os.path.isfile(text)]
