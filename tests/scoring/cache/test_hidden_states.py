@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
@@ -464,19 +464,38 @@ def test_nothing_is_lost_when_the_memory_is_gone_or_the_process_ends_hard(load, 
     assert len(list((tmp_path / "held").rglob("*.safetensors"))) == 1
 
 
-@pytest.mark.parametrize("new", [torch.empty, lambda *_: torch.Tensor()], ids=["fake", "real"])
-def test_a_memory_that_goes_while_torch_follows_a_graph_is_written_later(load, tmp_path, monkeypatch, new):
-    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path / "states"))
-    scorer.score(HYPOTHESES, REFERENCES)
-    empty = new(0)
-    with FakeTensorMode(), monkeypatch.context() as patched:
-        if new is not torch.empty:  # some traces make real tensors, and still refuse those of outside
-            patched.setattr(torch, "empty", lambda *_: empty)
-        del scorer
+class Collecting(torch.nn.Linear):
+    """A layer that forgets what it is told to, and collects what nobody needs, before it computes."""
+
+    def __init__(self, forget) -> None:
+        super().__init__(3, 2)
+        self.forget = forget
+
+    def forward(self, inputs):
+        self.forget()
         gc.collect()
-    assert not list(tmp_path.rglob("*.safetensors"))
-    flush_all()
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
+        return super().forward(inputs)
+
+
+@pytest.mark.parametrize("folder", ["states", None])
+@pytest.mark.parametrize(
+    "follow",
+    [
+        lambda layer, given: torch.export.export(layer, (given,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)),
+        lambda layer, given: make_fx(layer, pre_dispatch=True)(given),
+        lambda layer, given: make_fx(layer, tracing_mode="symbolic", _allow_non_fake_inputs=True)(given),
+    ],
+    ids=["export", "pre-dispatch", "symbolic"],
+)
+def test_a_memory_that_goes_while_torch_follows_a_graph_is_written_and_leaves_no_trace(load, tmp_path, follow, folder):
+    graphs, given = [], torch.ones(4, 3)
+    for held in ({}, {"scorer": load("twmd", memory=EncoderMemory(folder=folder and tmp_path / folder))}):
+        if held:
+            held["scorer"].score(HYPOTHESES, REFERENCES)
+        graphs.append(follow(Collecting(held.clear), given).graph)
+    one, other = ([(node.op, str(node.target)) for node in graph.nodes] for graph in graphs)
+    assert one == other
+    assert len(list(tmp_path.rglob("*.safetensors"))) == bool(folder)
 
 
 def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, kept, tmp_path, monkeypatch, caplog):

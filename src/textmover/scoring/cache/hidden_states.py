@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import copy
 import hashlib
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from textmover.modules.devices import machine_of, new_lock
 from textmover.modules.encoder.encoder import Encoder, weights_stamp
@@ -152,14 +152,7 @@ def flush_all() -> None:
     """Write what any memory still holds back; for processes that end without the interpreter's leave."""
     for memory in list(_WITH_FOLDER):
         memory.flush()
-    waiting = list(_LATER)
-    _LATER.clear()
-    for opened in waiting:
-        _flush(opened)
 
-
-_LATER: list[list[StateFiles]] = []
-"""State files to write later: those that could not be written when their last user went."""
 
 _WITH_FOLDER: weakref.WeakSet[EncoderMemory] = weakref.WeakSet()
 
@@ -352,25 +345,10 @@ class _Group:
         }
 
 
-_REAL = torch.zeros(1)
-
-
-def _traced() -> bool:
-    """Return whether torch follows a graph here, in which new tensors hold nothing or those of outside are refused."""
-    try:
-        return type(torch.empty(0)) is not Tensor or type(_REAL.view(torch.uint8)) is not Tensor
-    except AssertionError:  # the refusal
-        return True
-
-
 def _flush(opened: list[StateFiles]) -> None:
-    if _traced():
-        if not _LATER:
-            atexit.register(flush_all)
-        _LATER.append(opened)
-        return
-    for files in opened:
-        files.flush()
+    with _disable_current_modes():  # the last user may go while torch follows a graph, to which this does not belong
+        for files in opened:
+            files.flush()
 
 
 def _name_and_version(backend: str) -> tuple[str, str]:
