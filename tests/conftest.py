@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +63,8 @@ WORDS = """
 """
 """Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
 
+
+os.fsync = lambda number: None  # files of tests need not survive the end of the computer
 
 sys.path.append(str(ROOT / "tests"))  # for preloaded.py; last, so that no folder hides a package
 
@@ -226,25 +229,54 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         BertModel(config).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("textmover.modules.encoder.encoder.load_model", reading_once(folder))
+        patch.setattr("textmover.modules.encoder.encoder.load_model", reading_once())
+        patch.setattr("textmover.scoring.backends.preparation.probe_states", probing_once())
         yield folder
 
 
-def reading_once(folder: Path):
-    """Loads encoders; what comes from ``folder``, which no test changes, is read once and copied."""
+SMALL = 2_000_000
+"""Bytes of a folder whose encoder is kept."""
+
+
+def reading_once():
+    """Loads encoders; small ones are read once and copied, until a file of their folder changes."""
     from textmover.modules.encoder.pretrained import load_model
 
     kept = {}
 
-    def load(config, place: Path, dtype: torch.dtype | None = None):
-        if place.resolve() != folder or dtype is None:
-            return load_model(config, place, dtype)
-        key = (config.to_json_string(), dtype)
+    def load(config, folder: Path, dtype: torch.dtype | None = None):
+        files = {one.name: one.stat() for one in folder.iterdir()}
+        if dtype is None or sum(one.st_size for one in files.values()) > SMALL:
+            return load_model(config, folder, dtype)
+        stamps = sorted((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in files.items())
+        key = (config.to_json_string(), dtype, folder.resolve(), *stamps)
         if key not in kept:
-            kept[key] = load_model(copy.deepcopy(config), place, dtype)
+            kept[key] = load_model(copy.deepcopy(config), folder, dtype)
         return copy.deepcopy(kept[key])
 
     return load
+
+
+def probing_once():
+    """Measures how far packed weights move hidden states; small encoders are measured once in equal surroundings."""
+    from textmover.scoring.backends.packed import PackedRunner
+    from textmover.scoring.backends.preparation import probe_states
+
+    kept = {}
+
+    def probe(metric, encoder, runner, limit: int | None = None) -> float:
+        weights = list(encoder.graph().parameters())
+        if not isinstance(runner, PackedRunner) or 4 * sum(one.numel() for one in weights) > SMALL:
+            return probe_states(metric, encoder, runner, limit)
+        digest = functools.reduce(lambda sum_, one: zlib.crc32(one.detach().contiguous().numpy(), sum_), weights, 0)
+        around = torch.get_default_dtype(), torch.get_default_device(), torch.is_autocast_enabled("cpu")
+        modes = torch.is_inference_mode_enabled(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
+        key = (encoder.graph().model.config.to_json_string(), encoder.computed, digest, limit, *around, *modes)
+        if key not in kept:
+            kept[key] = probe_states(metric, encoder, runner, limit)
+        return kept[key]
+
+    return probe
 
 
 @pytest.fixture(scope="session")

@@ -115,6 +115,8 @@ LIBRARIES = """
     textmover.cli.training.train textmover.data textmover.checkpoints.adapter textmover.scoring.lexical
     textmover.training
 """
+LATER = {"app": "textmover.app.interface textmover.app.server"}
+"""What is imported for all jobs to come once a command first needs it."""
 
 
 def preload() -> None:
@@ -136,17 +138,22 @@ def serve(path: str) -> Callable[[], None] | None:
             if sys.stdin in readable:
                 return None
             connection, _ = listener.accept()
-            if os.fork() == 0:
+            _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+            job: dict = {}
+            with contextlib.suppress(OSError, ValueError), connection.makefile() as request:  # its caller is there
+                job = json.loads(request.read())
+            for name in LATER.get(" ".join(job.get("argv", ())[1:2]), "").split():
+                importlib.import_module(name)
+            if job and os.fork() == 0:
                 listener.close()
-                return attend(connection)
+                return attend(connection, job, streams)
+            for one in streams:
+                os.close(one)
             connection.close()
 
 
-def attend(connection: socket.socket) -> Callable[[], None] | None:
+def attend(connection: socket.socket, job: dict, streams: list[int]) -> Callable[[], None] | None:
     """Start a job, and tell its caller how it ended; a caller that is gone ends it."""
-    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    with connection.makefile() as request:
-        job = json.loads(request.read())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process = os.fork()
     if process == 0:

@@ -100,7 +100,7 @@ def visit(browse, wait):
 
 
 def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
-    server = serve(folder, own=True)
+    server = serve(folder)
     ada = visit(server)
     ada.begin("Ada")
     for number in range(5):
