@@ -59,11 +59,11 @@ score encoder: score -i hyp.txt ref.txt {ENCODER} | {ENCODER_FILES}
 score checkpoint: score -i hyp.txt ref.txt --model ./metric | {METRIC_FILES}
 explain: explain -i hyp.txt ref.txt --lines 1-3 --format json {ENCODER} | hyp.txt encoder/config.json
 compare: compare --scores scores.tsv --samples 20 --trials 20 | scores.tsv
-rank: rank --data t.tsv --system-column system --item-column item --metric-column score --samples 9 --trials 9 | t.tsv
+rank: rank --data t.tsv --system-column system --item-column item --metric-column score --samples 20 --trials 9 | t.tsv
 mbr: mbr --data c.jsonl {ENCODER} | c.jsonl
-evaluate: evaluate --data t.tsv --set set.yaml --samples 9 --permutations 9 {ENCODER} | t.tsv set.yaml
-experiment: evaluate --experiment experiment.yaml --data t.tsv --samples 9 {ENCODER} | experiment.yaml set.yaml
-sweep: sweep --data t.tsv --field temperature=0.1,0.2 --no-figure --samples 9 {ENCODER} | t.tsv
+evaluate: evaluate --data t.tsv --set set.yaml --samples 20 --permutations 9 {ENCODER} | t.tsv set.yaml
+experiment: evaluate --experiment experiment.yaml --data t.tsv --samples 20 {ENCODER} | experiment.yaml set.yaml
+sweep: sweep --data t.tsv --field temperature=0.1,0.2 --no-figure --samples 20 {ENCODER} | t.tsv
 train: train --config recipe.yaml | recipe.yaml recipe.yaml t.tsv
 train part: train --config whole.yaml | part.yaml part.yaml t.tsv
 search: search --config recipe.yaml --space space.yaml --trials 1 --output found | recipe.yaml space.yaml space.yaml
@@ -73,7 +73,7 @@ fit mean: fit-mean --model twmd-b --data t.csv --column hypothesis --output m.sa
 t.csv encoder/config.json
 fit baseline: fit-baseline --rescale true --data t.csv --column hypothesis --output b.safetensors {ENCODER} | \
 t.csv encoder/config.json
-robustness: robustness -i t.csv --column hypothesis --types drop --samples 9 --no-figure {ENCODER} | t.csv
+robustness: robustness -i t.csv --column hypothesis --types drop --samples 20 --no-figure {ENCODER} | t.csv
 layers: analyse-layers --data t.csv --column hypothesis --encoder encoder --device cpu --pairs 20 --no-figure | \
 t.csv encoder/config.json
 cache: cache states --format json |

@@ -301,7 +301,7 @@ class TestLeftOut:
         groups[:2], groups[2:6], groups[6:10] = "short", "same", "flat"
         judgements.ratings["score"][2:6] = 5.0
         metrics[1].scores[6:10] = 0.3
-        result = evaluate(dataclasses.replace(judgements, groups=tuple(groups)), metrics, samples=10, permutations=10)
+        result = evaluate(dataclasses.replace(judgements, groups=tuple(groups)), metrics, samples=20, permutations=10)
         assert result.excluded == (
             ("short", "fewer than 3 segments", 2),
             ("same", "all ratings are equal", 4),

@@ -56,7 +56,7 @@ COMMANDS = {
     "rank long": "--data t.csv --system-column system",
     "mbr": "-i r.txt --num-candidates 1",
     "explain": "-i h.txt r.txt",
-    "evaluate": "--data t.csv --samples 5",
+    "evaluate": "--data t.csv --samples 20",
     "sweep": "--data t.csv --field temperature=0.1,0.2 --no-figure",
 }
 

@@ -94,7 +94,7 @@ def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tin
     assert trained.tasks["nli"].head.config.encoding == "separate"
     assert (trained.tasks["same"].temperature, trained.tasks["people"].losses) == (0.1, {"mse": 1.0})
     trained.finish()
-    report = judge(trained, data, samples=10)
+    report = judge(trained, data, samples=20)
     assert [part.name for part in report.parts] == ["people/held-back", "more/held-back"]
     assert len(report.tables()) == 4
     card = report.card("")
@@ -297,7 +297,7 @@ def test_batches_of_one_cluster_have_no_share_of_partners_found(tiny_encoder, tm
     )
     trained = module(tiny_encoder)
     fit(trained, data, epochs=-1, max_steps=1)
-    partners = next(one for one in judge(trained, data, samples=10).tasks if one.title == "Partners found")
+    partners = next(one for one in judge(trained, data, samples=20).tasks if one.title == "Partners found")
     assert len(data.sources["same"].parts["held-back"]) == 8
     (row,) = partners.rows
     assert row.items == 0
@@ -349,7 +349,7 @@ def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     assert torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])
     ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25, batch_size=8)
     fit(second, ratings, epochs=1)
-    report = judge(second, ratings, samples=10)
+    report = judge(second, ratings, samples=20)
     assert report.start == str(tmp_path / "first")
     assert not report.tasks
     assert not torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])

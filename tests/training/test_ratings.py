@@ -69,7 +69,7 @@ def test_a_data_frame_trains_in_plain_python(tiny_encoder, ratings, tmp_path):
         pl.Trainer(**once).fit(trained)
     pl.Trainer(**once).fit(trained, data)
     trained.finish()
-    report = judge(trained, data, samples=10)
+    report = judge(trained, data, samples=20)
     assert re.match(r"Agreement on parts kept .*\npart .*\nheld-back +\d+ +pearson ", repr(report))
     card = report.card()
     assert "the data frame" in card

@@ -113,7 +113,7 @@ ONE = {
     "scores": lambda: repr(SegmentScores(np.zeros(1), None, None, None, Signature({"a": "b"}))),
     "judgements": lambda: repr(Judgements("a set", ("h",), (("r",),), {"score": np.ones(1)}, ("all",), preferences=[])),
     "metric scores": lambda: repr(MetricScores("m", np.ones(1))),
-    "compared": lambda: repr(compare_systems({"A": np.ones(1), "B": np.zeros(1)}, samples=9, trials=9)),
+    "compared": lambda: repr(compare_systems({"A": np.ones(1), "B": np.zeros(1)}, samples=20, trials=9)),
     "versions": lambda: repr(robustness(Versions(1, np.zeros(1), ("unrelated",), (1,), np.ones(1)), [ABOUT_TWO])),
     "table": lambda: repr(check_table(named_tables([ROW], "rows")["the rows of `rows`"])),
     "flagged": lambda: unusual("truncated", 1),

@@ -20,6 +20,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     UNKNOWN,
     Interval,
     bootstrap_interval,
+    check_draws,
     draw_counts,
     percentiles,
 )
@@ -155,8 +156,7 @@ def robustness(
         >>> [(one.kind, round(one.drop.estimate, 3), round(one.share.estimate, 3)) for one in metric.kinds]
         [('drop', 0.3, 0.333), ('unrelated', 0.9, 1.0)]
     """
-    if samples < 1:
-        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
+    check_draws(samples)
     rng = np.random.default_rng(seed)
     times = np.vstack(list(draw_counts(np.arange(versions.texts), samples, rng))).astype(np.float64)
     found = []

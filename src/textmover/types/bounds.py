@@ -55,7 +55,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "--num-candidates": (1, 1_000_000),
     "--num-nodes": (1, 10_000),
     "--permutations": (1, 1_000_000),
-    "--samples": (1, 1_000_000),
+    "--samples": (20, 1_000_000),
     "--segments": (1, 1_000_000),
     "--shard-size": (1, 10_000_000),
     "--trials": (1, 1_000_000),

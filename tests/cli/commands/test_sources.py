@@ -203,7 +203,7 @@ def test_evaluate_a_metric_without_references(run, files, metric):
     texts = zip(HYPOTHESES * 4, SOURCES * 4, range(12), strict=True)
     rows = ["hypothesis\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
     (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
-    given = ["--data", "rated.tsv", "--mode", "source", *metric, "--samples", "5"]
+    given = ["--data", "rated.tsv", "--mode", "source", *metric, "--samples", "20"]
     run("evaluate", *given, "--report", "page").ok()
     lines = (files / "rated.scores.tsv").read_text().splitlines()
     assert lines[0].split("\t")[:2] == ["hypothesis", "human_score"]
@@ -218,7 +218,7 @@ def test_the_page_aligns_the_worst_segments_with_what_mode_reads(run, files, met
     texts = zip(HYPOTHESES, REFERENCES, SOURCES, (3, 2, 5), strict=True)  # the second one copies its source
     rows = ["hypothesis\treference\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
     (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
-    run("evaluate", "--data", "rated.tsv", "--mode", mode, *metric, "--samples", "5", "--report", "page").ok()
+    run("evaluate", "--data", "rated.tsv", "--mode", mode, *metric, "--samples", "20", "--report", "page").ok()
     page = (files / "page" / "index.html").read_text()
     titles = [f'<p class="label">{title}</p>' for title in ("Source", "Reference", "Hypothesis")]
     found = list(map(page.count, titles))

@@ -217,7 +217,7 @@ def test_lower_is_better(run, base):
 def test_a_constant_score_has_no_correlation_and_is_not_the_best_and_warnings_come_once(run, write, tiny_encoder):
     header = "hypothesis\treference\tscore"
     table = write("constant.tsv", [header, *(f"a dog\tthe dog\t{one}" for one in (1, 2, 3))])
-    command = ("--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5", "--data")
+    command = ("--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "20", "--data")
     told = swept(run, *command, table)
     assert [(one["pearson"], one["interval"]) for one in told["settings"]] == [(None, {"low": None, "high": None})] * 2
     assert told["best"] is None

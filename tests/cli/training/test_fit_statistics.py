@@ -174,7 +174,7 @@ def test_other_commands_take_statistics_that_fit(run, refused, texts, corpus, ti
     rated = write("rated.tsv", ["hypothesis\treference\tscore", *(f"{h}\t{r}\t{i}" for i, (h, r) in enumerate(pairs))])
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
     run("fit-mean", "--data", corpus, *model, "--output", "mean.safetensors")
-    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.safetensors", "--samples", "10").ok()
+    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.safetensors", "--samples", "20").ok()
     assert "centering:corpus@" in ended.out
     said = refused("score", "-i", *texts, *model, "--statistics", "mean.safetensors", "--layer", "1")
     assert "layer:3 instead of layer:1" in said

@@ -119,7 +119,7 @@ class TestUndefined:
 
     @pytest.mark.parametrize("statistic", CORRELATIONS)
     def test_nothing_is_defined(self, statistic):
-        gain = bootstrap_gain([1, 1, 1], [1, 2, 3], [1, 2, 3], ["a"] * 3, statistic=statistic, samples=5)
+        gain = bootstrap_gain([1, 1, 1], [1, 2, 3], [1, 2, 3], ["a"] * 3, statistic=statistic, samples=20)
         assert all(math.isnan(value) for value in gain[:5])
         assert gain.excluded == ("a",)
 
@@ -128,7 +128,7 @@ class TestUndefined:
     ("changed", "message"),
     [
         ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
-        ({"samples": 0}, "at least one bootstrap sample, but got 0"),
+        ({"samples": 19}, "at least 20 bootstrap samples, but got 19"),
         ({"level": 95}, "level between 0 and 1, but got 95"),
         ({"clusters": ["a"]}, "3 clusters, one per segment, but got 1"),
         ({"after": [1, 2, math.nan]}, r"finite scores after, .* for 1 of 3"),

@@ -63,6 +63,6 @@ def test_few_references_are_told_with_their_part(count, told):
 
 
 def test_a_part_without_correlations_has_none():
-    gain = bootstrap_gain(np.ones(N), AFTER, HUMAN, ["all"] * N, samples=5)
+    gain = bootstrap_gain(np.ones(N), AFTER, HUMAN, ["all"] * N, samples=20)
     found = FitReport([PartReport("held-back", N, 1, {"pearson": gain})], Signature({}), "twmd", {}, [])
     assert "| nan | nan | - | +nan | - |" in found.card("recipe")

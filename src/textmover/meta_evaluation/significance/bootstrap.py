@@ -30,6 +30,9 @@ from textmover.types import InputError, plural
 FEW = 10
 """With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
 
+LEAST_DRAWS = 20
+"""Fewest draws that say where the outer hundredths of an interval may lie."""
+
 LEAST = 2
 """With fewer things to draw from, every draw is the same."""
 
@@ -198,8 +201,7 @@ def bootstrap_draws(
 ) -> Draws:
     """Mean correlation of ``K`` metrics on the same draws, over the groups in which all of them have one."""
     check_statistic(statistic)
-    if samples < 1:
-        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
+    check_draws(samples)
     table, people = several_scores(scores, human)
     positions = group_positions(groups, len(people))
     labels = _cluster_labels(clusters, len(people))
@@ -262,6 +264,12 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
     return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.int64)
 
 
+def check_draws(samples: int) -> None:
+    """Refuse a number of draws that is too small for an interval."""
+    if samples < LEAST_DRAWS:
+        raise InputError(f"Expected at least {LEAST_DRAWS} bootstrap samples, but got {samples}: 1000 is usual.")
+
+
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
     """Yield chunks of draws of whole clusters, as counts of how often each segment was taken, ``[chunk, n]``."""
     names, cluster = np.unique(labels, return_inverse=True)
@@ -294,8 +302,8 @@ def bootstrap_sums(
 
     ``statistics`` takes sums ``[…, C]`` and gives values by name, NaN where one is not defined: that group is excluded.
     """
-    if samples < 0:
-        raise InputError(f"Expected `samples` to be at least 0, but got {samples}: 1000 is usual.")
+    if samples:
+        check_draws(samples)
     rng = np.random.default_rng(seed)
     parts = group_positions(groups, len(columns))
     values = [statistics(columns[rows].sum(axis=0)) for rows in parts.values()]

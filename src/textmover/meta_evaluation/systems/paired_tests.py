@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from textmover.meta_evaluation.significance.bootstrap import check_draws
 from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, chunks, finite_scores
 from textmover.types import InputError
 
@@ -210,6 +211,7 @@ def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vecto
 
 def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Generator) -> list[Vector]:
     """Mean of each list over the same drawn segments, ``[samples]`` each."""
+    check_draws(samples)
     segments = len(scores[0])
     means = np.empty((len(scores), samples))
     start = 0

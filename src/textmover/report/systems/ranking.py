@@ -147,7 +147,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
         such_as = "such as " if len(table.untested) > 1 else ""
         found.append(
             f"Not compared, since they share fewer than {plural(ranking.fewest, 'segment')}: "
-            f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}."
+            f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}. "
+            "Score more segments with both."
         )
     tested = [int(table.shared[pair]) for pair in table.pairs if not np.isnan(table.p_values[pair])]
     if tested and min(tested) < FEW:
