@@ -39,7 +39,7 @@ class ErrorSpan:
         end: Character behind the last one; equal to ``start`` where words are missing.
         severity: One of :data:`SEVERITIES`.
         confidence: Probability that there is an error, 0 to 1.
-        gap_before: Whether words are also missing at its first character, where it has characters.
+        gaps: Other characters at which words are missing as part of it; those between its words are left out.
 
     Raises:
         InputError: If the span is reversed or begins before the text, the severity is unknown, or the confidence is not
@@ -54,7 +54,7 @@ class ErrorSpan:
     end: int
     severity: Severity = "major"
     confidence: float = 1.0
-    gap_before: bool = field(default=False, repr=False)
+    gaps: tuple[int, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         """Check the places, the severity and the confidence."""

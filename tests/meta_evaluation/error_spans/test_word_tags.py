@@ -124,6 +124,8 @@ def test_words_that_are_judged():
     assert judged_words(MarkedSegment("a b", ()), TextErrors("a b", ())) == [(0, 1), (2, 3)]
 
 
-def test_a_span_can_tag_the_gap_before_it():
-    found = [one.tolist() for one in word_tags([ErrorSpan(2, 5, gap_before=True)], [(0, 1), (2, 5), (6, 9)])]
-    assert found == [[False, True, False], [False, True, False, False]]
+@pytest.mark.parametrize(("gaps", "tagged"), [((), ()), ((2,), (1,)), ((1, 5), (1, 2)), ((5, 9), (2, 3))])
+def test_a_span_tags_its_gaps(gaps, tagged):
+    wrong, missing = word_tags([ErrorSpan(2, 5, gaps=gaps)], [(0, 1), (2, 5), (6, 9)])
+    assert wrong.tolist() == [False, True, False]
+    assert tuple(np.flatnonzero(missing)) == tagged

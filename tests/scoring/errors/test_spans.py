@@ -7,6 +7,7 @@ import pytest
 
 from textmover.scoring.errors.spans import error_spans
 from textmover.types import ErrorSpan
+from textmover.types.text_words import text_words
 
 TEXT = "My cat is"
 WORDS = [(0, 2), (3, 6), (7, 9)]
@@ -19,10 +20,10 @@ CASES = {
     "missing in the middle": ([0, 0, 0], [0, 0.9, 0, 0], [(2, 2, "major", 0.9)]),
     "missing at the end": ([0, 0, 0], [0, 0, 0, 0.9], [(9, 9, "major", 0.9)]),
     "a gap within a span is part of it": ([0.8, 0.7, 0], [0, 0.9, 0, 0], [(0, 6, "major", 0.9)]),
-    "a gap beside a span is another": ([0.8, 0, 0], [0, 0.9, 0, 0], [(0, 2, "minor", 0.8), (2, 2, "major", 0.9)]),
+    "gaps beside a span are part of it": ([0, 0.8, 0], [0, 0.9, 0.7, 0], [(3, 6, "major", 0.9, (2, 6))]),
     "the threshold marks": ([0.5, 0.499, 0], [0, 0, 0, 0], [(0, 2, "minor", 0.5)]),
-    "a gap at a span's first character is part of it": ([0.64, 0, 0], [0.54, 0, 0, 0], [(0, 2, "major", 0.64, True)]),
-    "all": ([1, 1, 1], [0.9, 0.9, 0.9, 0], [(0, 9, "critical", 1.0, True)]),
+    "a gap at a span's first character is part of it": ([0.64, 0, 0], [0.54, 0, 0, 0], [(0, 2, "major", 0.64, (0,))]),
+    "all": ([1, 1, 1], [0.9, 0.9, 0.9, 0], [(0, 9, "critical", 1.0, (0,))]),
 }
 
 
@@ -47,7 +48,18 @@ def test_each_place_has_one_error(marked):
     assert covered == {place for place in range(3) if marked[place]}
     gaps = {place for place in range(4) if marked[3 + place]}
     inside = {place for place in gaps & covered if place - 1 in covered}
-    assert {one.start for one in found if one.missing or one.gap_before} == gaps - inside
+    assert {place for one in found for place in (*one.gaps, *[one.start] * one.missing)} == gaps - inside
+    assert all(one.missing == (not {one.start, one.start - 1} & covered) for one in found)
+
+
+@pytest.mark.parametrize(("text", "count"), [("No. Yes", 1), ("No .) Yes", 1), ("No a Yes", 2), ("No 5 % Yes", 2)])
+def test_gaps_around_punctuation_are_one_mark(text, count):
+    words = text_words(text)
+    missing = np.array([0, *np.linspace(0.6, 0.9, len(words) - 1), 0])
+    found = error_spans(text, words, np.zeros(len(words)), missing, (0.5, 0.5))
+    assert len(found) == count if count == 1 else len(found) > 1
+    assert (found[-1].start, found[-1].confidence) == (words[-2][1], 0.9)
+    assert sorted(place for one in found for place in (one.start, *one.gaps)) == [end for _, end in words[:-1]]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from textmover.scoring.errors.word_overlap import word_overlap_errors
         ("cat.", ["A cat."], "[]cat."),
         ("A cat", ["A cat sat"], "A cat[]"),
         ("A cat sat", ["A very big cat sat"], "A[] cat sat"),
-        ("A cat sat", ["A big dog sat"], "A[] [cat] sat"),  # one word for two: one is missing before it
+        ("A cat sat", ["A big dog sat"], "A [cat] sat"),  # one word for two: one is missing before it
         ("我去那里。", ["我们去这里。"], "我[]去[那]里。"),  # each character is a word
         ("A cat sat.", ["An owl flew!", "A cat sits."], "A cat [sat]."),  # the closest reference counts
         ("a 😀 cat", ["a dog"], "a [😀 cat]"),

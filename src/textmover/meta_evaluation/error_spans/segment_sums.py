@@ -55,8 +55,8 @@ def word_tags(spans: Sequence[ErrorSpan], words: Words) -> tuple[Tags, Tags]:
     (starts, ends), (low, high) = _ends(words), _gaps(words)
     wrong, missing = np.zeros(len(starts), dtype=bool), np.zeros(len(low), dtype=bool)
     for one in spans:
-        if one.missing or one.gap_before:
-            missing |= (low <= one.start) & (one.start <= high)
+        for place in (*one.gaps, one.start) if one.missing else one.gaps:
+            missing |= (low <= place) & (place <= high)
         if not one.missing:
             wrong |= (starts < one.end) & (one.start < ends)
     return wrong, missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from unicodedata import category
 
@@ -53,8 +54,9 @@ def error_spans(
     """Mark the errors of a text.
 
     A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
-    one another are one span, with the gaps between them and one at its first character. Any other gap is a span of no
-    characters, behind the word before it. The confidence of a span is the largest of its probabilities.
+    one another are one span with the gaps between and beside them. Any other gap is a span of no characters, behind the
+    word before it; of those with punctuation alone between them the likeliest is marked. The confidence of a span is
+    the largest of its probabilities.
 
     Args:
         text: The text.
@@ -73,22 +75,32 @@ def error_spans(
     """
     ends = [words[0][0] if words else 0, *(end for _, end in words)]
     marked, gaps = np.append(wrong >= thresholds[0], False), missing >= thresholds[1]
-    goes_on = marked & np.append(False, marked[:-1])
-    inside = goes_on | (marked & np.equal(ends, [*(start for start, _ in words), -1]))
+    before = np.append(False, marked[:-1])
     found: list[ErrorSpan] = []
     for place, at in enumerate(ends):
-        if gaps[place] and not inside[place]:
+        if gaps[place] and not marked[place] and not before[place]:
             chance = float(missing[place])
-            found.append(ErrorSpan(at, at, "major" if chance >= LIKELY else "minor", chance))
-        if goes_on[place] or not marked[place]:
+            one = ErrorSpan(at, at, "major" if chance >= LIKELY else "minor", chance)
+            found[-1:] = _joined(text, found[-1], one) if found else (one,)
+        if before[place] or not marked[place]:
             continue
         rows = slice(place, place + int(marked[place:].argmin()))
-        chances = np.concatenate([wrong[rows], missing[rows][gaps[rows] & inside[rows]]])
+        missed = place + np.flatnonzero(gaps[place : rows.stop + 1])
+        chances = np.concatenate([wrong[rows], missing[missed]])
+        beside = tuple(ends[one] for one in missed if one in (rows.start, rows.stop))
         learned = None if severities is None else severities[rows] * wrong[rows, None]
         start, end = words[place][0], ends[rows.stop]
         severity = "minor" if _punctuation(text, start, end) else _severity(float(chances.sum()), learned)
-        found.append(ErrorSpan(start, end, severity, float(chances.max()), bool(gaps[place] & inside[place])))
+        found.append(ErrorSpan(start, end, severity, float(chances.max()), beside))
     return tuple(found)
+
+
+def _joined(text: str, last: ErrorSpan, one: ErrorSpan) -> tuple[ErrorSpan, ...]:
+    """A gap behind another error; one mark where both are gaps and nothing but punctuation is between."""
+    if not last.missing or not _punctuation(text, last.start, one.start):
+        return last, one
+    rest, kept = sorted((last, one), key=lambda gap: gap.confidence)
+    return (dataclasses.replace(kept, gaps=(*last.gaps, rest.start)),)
 
 
 def _punctuation(text: str, start: int, end: int) -> bool:
