@@ -62,6 +62,21 @@ def test_evidence_of_gaps(name, hypothesis, other, wanted):
     assert of_gaps(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("hypothesis", "other", "wanted"),
+    [
+        ((0, 1, 2, 3, 1, 2, 3, 4), (0, 1, 2, 3, 4), (1, 2, 3)),  # a part that stands twice
+        ((1, 1, 1), (1,), (0,)),
+        ((0, 1, 2, 1), (0, 1, 2, 1), ()),  # twice in both
+        ((2, 1, 0), (0, 1, 2), ()),  # exchanged
+        ((0, 3, 1, 0, 2), (0, 1, 2), (0,)),
+    ],
+)
+def test_the_first_of_what_stands_twice_is_known(hypothesis, other, wanted):
+    first = evidence(text(*hypothesis), text(*other), 0.02).first
+    assert tuple(first[0, 1:].nonzero().flatten().tolist()) == wanted
+
+
 def test_the_rule_marks_what_has_no_partner_and_what_is_missing():
     logits = plan_rule(evidence(text(0, 5, 2), text(0, 1, 2, 3), 0.05))
     wrong, missing = logits.wrong[0].sigmoid(), logits.missing[0].sigmoid()

@@ -83,7 +83,7 @@ def test_a_word_of_several_parts_is_one_error(scorer, monkeypatch, text, wrong, 
     parts = [found.span() for found in re.finditer(r"[^\W_]+", text) if found[0] in wrong.split()]
     tags = torch.tensor([[any(a <= start < end <= b for a, b in parts) for start, end in offsets]])
     between = torch.ones(1, len(offsets) + 1, dtype=torch.bool)
-    logits = ErrorLogits(20.0 * tags - 10, between * -10.0, tags | True, between)
+    logits = ErrorLogits(20.0 * tags - 10, between * -10.0, tags | True, between, tags & False)
     monkeypatch.setattr(marking, "error_logits", lambda *_: logits)
     (found,) = scorer.errors([text], ["a"])
     assert found.marked() == marked
@@ -213,6 +213,23 @@ def test_every_back_end_marks_the_same_errors(backend, embedded, real_backends):
     assert [len(one) > 0 for one in places] == [True] * 7 + [False]
     for one, other in zip(wanted, found, strict=True):
         assert one.word_probabilities == pytest.approx(other.word_probabilities, abs=1e-3)
+
+
+SENTENCES = (
+    "The minister resigned on Monday after the vote.",
+    "Nobody had expected that the talks would fail so soon.",
+    "A new government is to be formed by the end of the month.",
+)
+
+
+def test_a_sentence_that_stands_twice_or_is_missing_is_one_error(embedded):
+    """Of the default metric: the second copy, and the place where words are missing."""
+    one, two, three = SENTENCES
+    texts = [" ".join((one, two, two, three)), f"{one} {three}"]
+    twice, lost = Scorer.from_pretrained("textmover-general", backend="torch").errors(texts, [" ".join(SENTENCES)] * 2)
+    assert twice.marked() == f"{one} {two} [{two}] {three}"
+    assert lost.marked().replace("[]", "") == texts[1]
+    assert [len(one) - 1 <= span.start <= len(one) for span in lost] == [True]
 
 
 def test_other_spellings_are_marked_as_often_as_the_limits_say(embedded):

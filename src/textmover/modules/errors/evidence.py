@@ -146,6 +146,7 @@ class Evidence(NamedTuple):
         present: Ordinary tokens, bool ``[B, N]``.
         between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
         equal: Texts of the same tokens, bool ``[B]``.
+        first: Kept tokens that stand again further on, where they are too many, bool ``[B, N]``.
     """
 
     tokens: Tensor
@@ -155,6 +156,7 @@ class Evidence(NamedTuple):
     present: Tensor
     between: Tensor
     equal: Tensor
+    first: Tensor
 
 
 TOKEN_EVIDENCE = (
@@ -228,7 +230,10 @@ def evidence(
     between = pad(present, (1, 0)) | pad(present, (0, 1))
     partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
-    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0)
+    ids = hypotheses.input_ids
+    again = ((ids[:, :, None] == ids[:, None, :]) & edits.surplus[:, None, :]).triu(1).any(dim=2)
+    first = again & edits.kept & ~edits.exchanged & ~edits.surplus & present
+    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0, first)
 
 
 def _places(matched: _Matched) -> tuple[Tensor, Tensor]:

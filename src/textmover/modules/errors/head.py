@@ -40,6 +40,7 @@ class ErrorLogits(NamedTuple):
         missing: Of each gap, before a token or behind the last, to lack words, ``[B, N + 1]``.
         present: Ordinary tokens, bool ``[B, N]``; others mean nothing.
         between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
+        first: Tokens that stand twice where one is too many, and the later one is the error, bool ``[B, N]``.
         severity: Of each severity, should the token be wrong, ``[B, N, 3]``; ``None`` where none was learned.
     """
 
@@ -47,6 +48,7 @@ class ErrorLogits(NamedTuple):
     missing: Tensor
     present: Tensor
     between: Tensor
+    first: Tensor
     severity: Tensor | None = None
 
 
@@ -98,7 +100,8 @@ class ErrorHead(nn.Module):
         missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
         severity = self.severity(hidden)
         return _none_if_equal(
-            ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, severity), found
+            ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, found.first, severity),
+            found,
         )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
@@ -130,7 +133,7 @@ def plan_rule(found: Evidence) -> ErrorLogits:
     mean, returned = (found.tokens[:, :, TOKEN_EVIDENCE.index(name)] for name in ("mean", "returned"))
     wrong = 1 - (mean.clamp(min=0) * returned.clamp(min=0)).clamp(min=1e-9).sqrt()
     missing = found.gaps[:, :, GAP_EVIDENCE.index("most uncovered between")].clamp(min=0)
-    logits = ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between)
+    logits = ErrorLogits(wrong.logit(eps=1e-6), missing.logit(eps=1e-6), found.present, found.between, found.first)
     return _none_if_equal(logits, found)
 
 

@@ -161,7 +161,7 @@ def _read(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddi
     A hypothesis without words lacks all of the other text.
     """
     logits: ErrorLogits = error_logits(metric, hypotheses, others)
-    wrong = logits.wrong.masked_fill(~logits.present, -np.inf).double().cpu().numpy()
+    wrong = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).double().cpu().numpy()
     missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
     words = others.mask & (others.special == SpecialToken.NONE)
     missing[(~logits.present.any(dim=1) & words.any(dim=1)).cpu().numpy(), 0] = np.inf
