@@ -264,7 +264,7 @@ def told(run, encoder, known, tmp_path_factory):
             path = ROOT / "configs" / "papers" / f"{name}.yaml"
             experiment, folder = load_experiment(path), tmp_path_factory.mktemp(name)
             data = DATA[name](folder, experiment)
-            command = ("evaluate", "--experiment", path, "--data", *data, "--encoder", encoder, "--samples", 5)
+            command = ("evaluate", "--experiment", path, "--data", *data, "--encoder", encoder, "--samples", 20)
             ended = run(*command, "--format", "json", "--output", folder / "page.md")
             if name == "twmd_finetuned":  # its checkpoint has to be trained first
                 assert ended.code == 2

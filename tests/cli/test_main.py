@@ -192,7 +192,7 @@ def test_another_device_than_the_processor_is_said_once(
 
     monkeypatch.setattr(scorer, "log_device", twice)
     write("t.tsv", ["hypothesis\treference\tscore", *(f"a {n}\ta dog\t{n}" for n in range(4))])
-    given = {"score": ["-i", *texts], "evaluate": ["--data", "t.tsv", "--samples", 9]}[command]
+    given = {"score": ["-i", *texts], "evaluate": ["--data", "t.tsv", "--samples", 20]}[command]
     ended = run(command, *given, "--model", "twmd", "--encoder", tiny_encoder, *arguments).ok()
     assert [line for line in ended.err.splitlines() if "computes on" in line] == said
 
@@ -333,7 +333,7 @@ def test_every_option_of_one_value_is_refused_where_it_comes_twice_or_below_its_
                 parser.parse_args([command, option, str(LEAST[option] - 1)])
 
 
-LEAST = dict.fromkeys(("--samples", "--trials", "--permutations", "--versions"), 1)
+LEAST = {"--samples": 20} | dict.fromkeys(("--trials", "--permutations", "--versions"), 1)
 LEAST |= dict.fromkeys(("--fewest", "--texts", "--limit"), 2) | {"--segments": 0}
 
 

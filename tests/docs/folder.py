@@ -18,7 +18,7 @@ from pathlib import Path
 from blocks import ROOT, all_blocks
 
 QUICKSTART = ROOT / "examples" / "quickstart" / "ratings.tsv"
-THINNED = {QUICKSTART: 12, ROOT / "examples" / "own_ratings" / "ratings.csv": 4}
+THINNED = {QUICKSTART: 4, ROOT / "examples" / "own_ratings" / "ratings.csv": 4}
 """Tables of which the folder has every n-th line, so that what trains on them is done sooner."""
 
 SIZE = 12
@@ -154,10 +154,10 @@ def rated(count: int = 100) -> dict[str, list[object]]:
     }
 
 
-def wmt(year: int, sources: int = 20) -> dict[str, list[object]]:
-    """The shape of WMT's direct assessment: two language pairs, four systems for each source."""
+def wmt(year: int) -> dict[str, list[object]]:
+    """The shape of WMT's direct assessment: two language pairs, four systems for each of twenty sources."""
     columns: dict[str, list[object]] = {name: [] for name in WMT_COLUMNS}
-    for item, reference in enumerate(REFERENCES[:sources]):
+    for item, reference in enumerate(REFERENCES[:20]):
         rows = [row for row in ROWS if row["reference"] == reference]
         for system, row in zip("ABCD", rows, strict=False):
             pair = ("de-en", "zh-en")[item % 2]
@@ -282,7 +282,7 @@ FILES: dict[str, Make] = {
 """What a file of this name holds, wherever a page names it."""
 
 BESIDE: dict[str, Make] = {
-    **{f"data/wmt_da/newstest{year}_da_toen.tsv": table(wmt(year, 8)) for year in (2015, 2016)},
+    **{f"data/wmt_da/newstest{year}_da_toen.tsv": table(wmt(year)) for year in (2015, 2016)},
     "data/nli_paraphrase/mnli_dev.tsv": table(
         {"premise": REFERENCES[:90], "hypothesis": outputs(1, 90), "label": list(islice(cycle(CLASSES), 90))}
     ),

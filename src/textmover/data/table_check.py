@@ -34,8 +34,8 @@ ROLES = {
 SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
 """Scales of ratings, the narrowest first."""
 
-MOST_BEYOND = 0.02
-"""Share of the ratings that may lie beyond the scale of the others."""
+MOST_BEYOND, MOST_FAR = 0.02, 0.05
+"""Shares of the ratings that may lie beyond the scale of the others; the second where no scale holds all, by far."""
 
 FEW, ENOUGH = 6, 20
 """Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
@@ -46,11 +46,13 @@ FAR, FARTHER = 2, 9
 FEW_RATINGS = 100
 """Ratings below which a metric should not be trained."""
 
+NO_NUMBER = "rating is not a number"
+
 UNUSABLE = (
     ("no reference", r"Expected a reference"),
     ("no rating", r"Expected a finite number .* got (nothing|'\s*')"),
     ("rating with a decimal comma", r"Expected a finite number .*: write it with a point"),
-    ("rating is not a number", r"Expected a finite number"),
+    (NO_NUMBER, r"Expected a finite number"),
     ("no text", r"Expected text in .* got nothing"),
     ("row cannot be read", r""),
 )
@@ -154,7 +156,10 @@ def check_table(
     if findings:
         data["unusable"] = "leave-out"
     if not segments:
-        refusal = f"Expected a row to train on in {path}, but got none: correct what is listed."
+        way_out = "correct what is listed"
+        if any(one.problem == NO_NUMBER for one in findings):
+            way_out += ", name the column of the ratings with `score`, or write words as numbers (bad = 1, good = 2)"
+        refusal = f"Expected a row to train on in {path}, but got none: {way_out}."
         return done([], "no row can be used", None, refusal)
     findings += _repeated(read, annotator)
     if annotator is not None:
@@ -188,6 +193,8 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
     Example:
         >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20)), scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [50]))
         (None, (1, 5))
+        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [-1, 999, 999]))
+        (1, 5)
     """
     if not len(values):
         return None
@@ -195,7 +202,9 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
     whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
     small = len(values) < ENOUGH
     beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= FEW else 0)
-    nearly = [one for one, share in held.items() if share >= 1 - beyond]
+    span = np.ptp(values) if np.isinf(whole) else 0
+    most = {one: MOST_FAR if span > FARTHER * (one[1] - one[0]) else 0 for one in held}
+    nearly = [one for one, share in held.items() if share >= 1 - max(beyond, most[one])]
     narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
     if narrow is None or (small and len({one for one in values if narrow[0] <= one <= narrow[1]}) < 3):
         return None
@@ -266,13 +275,17 @@ def _first(places: Sequence[int], what: object = "") -> str:
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
     """Rows that training refuses, by kind."""
     places: dict[str, list[int]] = {}
+    values: dict[str, str] = {}
     for number, one in rows:
         if isinstance(one, InputError):
             problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
             places.setdefault(problem, []).append(number)
+            if problem == NO_NUMBER and (found := re.search(r"got '(.*?)'", str(one))):
+                values.setdefault(problem, found[1])
     for problem, _ in UNUSABLE:
         if problem in places:
-            yield Finding(problem, len(places[problem]), _first(places[problem]), "the row is left out")
+            first = _first(places[problem], values.get(problem, ""))
+            yield Finding(problem, len(places[problem]), first, "the row is left out")
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:

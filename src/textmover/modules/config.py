@@ -107,7 +107,7 @@ class MetricConfig(Configuration):
     max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
     long_texts: Literal["truncate", "error", "window"] = "truncate"  # beyond max_length: cut, refused, or in windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words without a static vector
-    unknown_tokens: Literal["apart", "alike"] = "apart"  # unknown tokens match equal ones alone, or all
+    unknown_tokens: Literal["apart", "alike"] = "apart"  # an unknown token matches the same token alone, or any other
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     freeze_layers: int | None = None  # not trained: embeddings (0) and the first n layers; None: nothing
     centering: Centering = "none"  # mean to subtract from the token vectors

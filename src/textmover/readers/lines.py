@@ -174,7 +174,7 @@ def unequal_lengths(counts: Mapping[str, str]) -> InputError:
     listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
     return InputError(
         f"Expected the same number of lines in each file, but got {listed}: "
-        "line N of every file belongs to segment N. Add what is missing, an empty line for an empty text."
+        "line N of every file belongs to segment N. Add what is missing, an empty line for an empty hypothesis."
     )
 
 

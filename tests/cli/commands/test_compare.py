@@ -77,7 +77,7 @@ def test_columns_of_a_table_and_files_of_one_name(compared, metric, tmp_path, fi
 
 
 def test_metrics_that_fit_on_a_call_fit_on_all_systems(compared, files, tiny_encoder):
-    metric = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch", "--samples", 9]
+    metric = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch", "--samples", 20]
     scores, others = (
         {two["name"]: two["scores"] for two in compared(*options(given), *metric)["systems"]}
         for given in (files, [files[1], files[0], files[2]])

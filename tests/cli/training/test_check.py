@@ -26,7 +26,7 @@ def test_problems_are_printed_and_a_recipe_is_written(table, capsys, embedded):
         r"mine.csv: 150 rows, 149 usable; 1\d\d to train on, \d\d held back; ratings from 1 to 5, mean 2.99", said
     )
     assert "rating is not a number" in said
-    assert "line 5 " in said
+    assert "line 5: n/a" in said
     assert said.endswith("Recipe: mine_recipe.yaml. To train with it:\n  textmover train --config mine_recipe.yaml\n")
 
 
@@ -75,7 +75,11 @@ def test_errors_name_the_options(table, capsys, embedded):
 @pytest.mark.parametrize(
     ("text", "listed", "error"),
     [
-        ("a,b,n/a\n", "rating is not a number", "a row to train on in mine.csv, but got none: correct what is listed."),
+        (
+            "a,b,n/a\n",
+            "rating is not a number",
+            "correct what is listed, name the column of the ratings with `--score-column`, or write words",
+        ),
         ("a b,b,3\n" * 9, "all ratings are equal", "differ in mine.csv, but all are 3: set `--score-column` to their"),
     ],
 )

@@ -85,7 +85,7 @@ def add_options(
         elif line in ("one of:", "exactly one of:"):
             place = group.add_mutually_exclusive_group(required=line != "one of:")
         elif line == "metric fields":
-            more.append("--help-metric: metric fields (--model twmd --layer 4)")
+            more.append("--help-metric: fields of the metric, such as --layer 4")
             parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
             if fields:
                 from textmover.scoring.field_flags import add_field_options  # brings PyTorch along

@@ -199,7 +199,8 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
     """Return the errors of a damaged text: other and further words are wrong, and lost ones missing.
 
     Words are compared without case, and *an* with *a*. Texts of as many words are compared word by word, others by
-    their longest common parts. Of words that are said twice, the second ones are wrong.
+    their longest common parts. Where words were added alone, the first of equal ones are kept, so that of words said
+    twice the second ones are wrong.
 
     Example:
         >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake was not frozen.")]
@@ -208,6 +209,8 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
         [(3, 3)]
         >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake lake was frozen.")]
         [(9, 13)]
+        >>> [(one.start, one.end) for one in errors_between("Red and blue.", "Red red and and blue.")]
+        [(4, 7), (12, 15)]
     """
     places = text_words(damaged)
     old, new = ([_key(one[start:stop]) for start, stop in text_words(one)] for one in (text, damaged))
@@ -223,19 +226,19 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
 
 def _changes(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     """Places of the new words that differ, none of which where old ones were lost."""
-    if len(old) != len(new):
-        codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        return [_later(new, start, stop, tag) for tag, _, _, start, stop in codes if tag != "equal"]
-    differ = [one != two for one, two in zip(old, new, strict=True)]
+    if len(old) == len(new):
+        differ = [one != two for one, two in zip(old, new, strict=True)]
+    else:
+        rest, differ = [*reversed(old)], []
+        for one in new:
+            differ.append(not rest or rest[-1] != one)
+            if not differ[-1]:
+                rest.pop()
+        if rest:  # words that were lost or exchanged
+            codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+            return [(start, stop) for tag, _, _, start, stop in codes if tag != "equal"]
     runs = [list(run) for changed, run in itertools.groupby(range(len(new)), key=differ.__getitem__) if changed]
     return [(run[0], run[-1] + 1) for run in runs]
-
-
-def _later(new: list[str], start: int, stop: int, tag: str) -> tuple[int, int]:
-    """Place of a change; of words that are said twice, that of the second ones."""
-    while tag == "insert" and stop < len(new) and new[start] == new[stop]:
-        start, stop = start + 1, stop + 1
-    return start, stop
 
 
 def _key(word: str) -> str:
