@@ -230,6 +230,16 @@ def test_units_that_a_metric_has_no_value_in_are_counted_everywhere(section):
     assert not any(one.startswith("Differences") for one in remarks(whole))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_ratings_that_run_the_other_way_are_told(section, sign):
+    def turned(judgements, scores):
+        turn = {name: sign * np.asarray(one) for name, one in judgements.ratings.items()}
+        return replace(judgements, ratings=turn), scores
+
+    said = remarks(section(1, 40, 2, change=turned).evaluation)
+    assert ("All agreement is negative: if lower ratings are better, negate them." in said) is (sign < 0)
+
+
 def test_metrics_without_a_value_hold_the_same_segments(section):
     def constant(judgements, scores):
         return judgements, [*scores, *(MetricScores(name, np.ones(40)) for name in "ab")]

@@ -96,6 +96,8 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
     ]
     if evaluation.protocol.pair_rate != 1:
         found.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
+    if evaluation.metrics and all(one.high < 0 for one in evaluation.metrics):
+        found.append("All agreement is negative: if lower ratings are better, negate them.")
     found += _on_chance(evaluation)
     found += evaluation.notes
     found += _left_out(evaluation)
