@@ -419,3 +419,10 @@ def test_the_share_of_parquet_and_of_what_has_no_length(tmp_path, piped):
     table = TableFile("-", format="tsv")
     list(table)
     assert table.share is None
+
+
+@pytest.mark.parametrize(("start", "ending"), [(b"\x1f\x8b\x08", ".gz"), (b"\x28\xb5\x2f\xfd", ".zst")])
+def test_a_compressed_file_without_its_ending_is_told_it(tmp_path, start, ending):
+    (tmp_path / "h").write_bytes(start + b"\xff\n")
+    with pytest.raises(InputError, match=f"line 1: let its name end in {ending}"):
+        list(read_lines(tmp_path / "h"))

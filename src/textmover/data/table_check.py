@@ -162,6 +162,9 @@ def check_table(
         refusal = f"Expected a row to train on in {path}, but got none: {way_out}."
         return done([], "no row can be used", None, refusal)
     findings += _repeated(read, annotator)
+    if all(one.hypothesis in one.references for one in segments):
+        refusal = f"Expected texts beside their references in {path}, but each is its own: set `hypothesis` or "
+        return done(segments, "each text is its reference", None, f"{refusal}`references` to another column.")
     if annotator is not None:
         found, how = _annotators(read, segments, annotator)
         findings += found
@@ -363,19 +366,13 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
         apart = shared_with_training(*split_held_back(segments, plain))
         left = apart if share is None else shared_with_training(*split_held_back(segments, share, by))
         for one in apart:
-            count, _, what = one.partition(" share ")
-            still = any(other.endswith(what) for other in left)
-            way_out = (
-                "training warns: agreement looks too good" if still else f"rows are held back by {' and '.join(by)}"
-            )
-            findings.append(
-                Finding(
-                    f"held-back rows share {what} with training",
-                    int(count.split()[0]),
-                    f"{count} ratings, split by reference",
-                    way_out,
-                )
-            )
+            count, what = one.split(" share ", 1)
+            number, total = count.split(" of ")
+            way_out = f"rows are held back by {' and '.join(by)}"
+            if any(other.endswith(what) for other in left):
+                way_out = "agreement will look too good: hold back by a column that such rows share"
+            problem = f"held-back rows share {what} with training"
+            findings.append(Finding(problem, int(number), f"of {total} held back", way_out))
     return findings, share
 
 
@@ -383,7 +380,11 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
     """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
     size, ratings, what = len(segments), {one.score for one in segments}, " and ".join(by)
     if len(ratings) == 1:
-        problem, got, way_out = "all ratings are equal", f"all are {ratings.pop():g}", "set `score` to their column"
+        problem, got, way_out = (
+            "all ratings are equal",
+            f"all are {ratings.pop():g}",
+            "set `score` to the ratings' column",
+        )
         if size == 1:
             problem, got, way_out = "a single rating", "only 1 row is usable", "add rows"
         way_out = "correct the rows that are left out" if left_out else way_out

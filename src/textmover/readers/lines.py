@@ -26,6 +26,9 @@ from textmover.types import InputError, needs_extra
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of the compressed files that are unpacked while they are read."""
 
+PACKED = (b"\x1f\x8b", b"\x28\xb5")
+"""First bytes of such files."""
+
 STANDARD_INPUT = "-"
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -113,9 +116,10 @@ def iter_lines(
                 if wrong is None:
                     yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 else:
+                    packed = [end for end, start in zip(COMPRESSIONS, PACKED, strict=True) if raw.startswith(start)]
+                    way_out = f"let its name end in {packed[0]}" if packed else "save it as UTF-8 (iconv converts it)"
                     yield LineError(
-                        f"Expected {name} to be UTF-8, but got the byte 0x{wrong:02x} in line {number}: save it as "
-                        "UTF-8 (iconv converts it).",
+                        f"Expected {name} to be UTF-8, but got the byte 0x{wrong:02x} in line {number}: {way_out}.",
                         line,
                     )
     except EOFError as error:

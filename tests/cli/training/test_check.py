@@ -80,7 +80,12 @@ def test_errors_name_the_options(table, capsys, embedded):
             "rating is not a number",
             "correct what is listed, name the column of the ratings with `--score-column`, or write words",
         ),
-        ("a b,b,3\n" * 9, "all ratings are equal", "differ in mine.csv, but all are 3: set `--score-column` to their"),
+        ("b,b,3\na,a,1\n" * 9, "text is its reference", "each is its own: set `--hypothesis-column` or `--reference"),
+        (
+            "a b,b,3\n" * 9,
+            "all ratings are equal",
+            "differ in mine.csv, all are 3: set `--score-column` to the",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_trained_on_is_an_error(table, capsys, embedded, text, listed, error):
