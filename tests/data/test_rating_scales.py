@@ -4,7 +4,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from textmover.data.rating_scales import on_one_scale
+from textmover.data.rating_scales import on_one_scale, scale_of
 from textmover.types import InputError, Segment
 
 
@@ -77,3 +77,31 @@ def test_parts_of_published_sets_are_on_one_scale(shared_folder):
                     parts[" ".join(row[key] for key in keys)].append(Segment("h", ("r",), score=float(row["score"])))
         assert len(parts) > 1
         assert on_one_scale(parts, "same") == parts
+
+
+@pytest.mark.parametrize(
+    ("ratings", "scale"),
+    [
+        ([1, 2, 3, 4, 5] * 20, None),
+        ([1, 2, 3, 4, 5] * 20 + [50], (1, 5)),
+        ([1, 2, 3] * 30 + [4, 5], None),
+        ([1, 2, 3, 4, 5] * 9 + [50], (1, 5)),
+        ([1, 2, 3, 4, 5] * 3 + [50], (1, 5)),
+        ([1, 2, 3, 4, 5, 2, 3, 4, 5, 1, 2, 3, 45], (1, 5)),
+        ([4, 3, 50, 5, 1, 2], (1, 5)),
+        ([1, 2, 3, 4, 45], None),  # too few to know their scale
+        ([0, 1] * 6 + [45], None),  # two values are no scale
+        ([1, 2, 3, 4, 5] * 2 + [10], None),
+        ([0, 5, 8, 10] * 3 + [55], (0, 10)),
+        ([1, 2, 3, 4, 5] * 2 + [45, 55], None),  # not a lone one
+        ([95, 96, 98, 100] * 3 + [10], None),
+        ([7, 8, 9] * 4 + [1], None),
+        ([0.1, 0.9] * 50 + [7], (0, 1)),
+        ([1, 2, 3, 4, 5] * 12 + [-1, 999], (1, 5)),  # no scale holds all
+        ([1, 2, 3, 4, 5] * 12 + [-1, 999] * 2, None),
+        (list(range(101)), None),
+        (np.linspace(-3, 3, 50).tolist(), None),
+    ],
+)
+def test_scales(ratings, scale):
+    assert scale_of(np.array(ratings, dtype=float)) == scale

@@ -6,13 +6,12 @@ import random
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
 from textmover.data import Columns, RatingsDataModule
-from textmover.data.table_check import check_table, scale_of
+from textmover.data.table_check import check_table
 from textmover.readers.memory_tables import named_tables
 from textmover.types import InputError
 
@@ -221,32 +220,6 @@ def test_other_separators_are_told(tmp_path):
     (tmp_path / "rows.csv").write_text("output;reference;rating\na;b;1\n")
     with pytest.raises(InputError, match="separated by ';': save it as CSV with commas"):
         check_table(str(tmp_path / "rows.csv"))
-
-
-@pytest.mark.parametrize(
-    ("ratings", "scale"),
-    [
-        ([1, 2, 3, 4, 5] * 20, None),
-        ([1, 2, 3, 4, 5] * 20 + [50], (1, 5)),
-        ([1, 2, 3] * 30 + [4, 5], None),
-        ([1, 2, 3, 4, 5] * 9 + [50], (1, 5)),
-        ([1, 2, 3, 4, 5] * 3 + [50], (1, 5)),
-        ([1, 2, 3, 4, 5, 2, 3, 4, 5, 1, 2, 3, 45], (1, 5)),
-        ([4, 3, 50, 5, 1, 2], (1, 5)),
-        ([1, 2, 3, 4, 45], None),  # too few to know their scale
-        ([0, 1] * 6 + [45], None),  # two values are no scale
-        ([1, 2, 3, 4, 5] * 2 + [10], None),
-        ([0, 5, 8, 10] * 3 + [55], (0, 10)),
-        ([1, 2, 3, 4, 5] * 2 + [45, 55], None),  # not a lone one
-        ([95, 96, 98, 100] * 3 + [10], None),
-        ([7, 8, 9] * 4 + [1], None),
-        ([0.1, 0.9] * 50 + [7], (0, 1)),
-        (list(range(101)), None),
-        (np.linspace(-3, 3, 50).tolist(), None),
-    ],
-)
-def test_scales(ratings, scale):
-    assert scale_of(np.array(ratings, dtype=float)) == scale
 
 
 def test_ratings_beyond_their_range_are_refused_or_left_out():

@@ -63,11 +63,10 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) -> str:
     """Add the way out where files are named without the option -i, or -t where systems are compared."""
-    option = next((one for one in ("-i", "-t") if one in known), None)
-    if option is None or option in given or not message.startswith(("Expected one of", "Expected nothing")):
+    option = next((one for one in ("-i", "-t") if one in known), "-i")
+    if option not in known or option in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message
     pairs = zip(("", *given), given, strict=False)  # a file behind another option is that one's
     file = next((one for last, one in pairs if "-" not in (last[:1], one[:1]) and os.path.isfile(one)), None)
-    others = " and -r before the references" if option == "-t" else ""
-    said = f"Expected {option} before the names of files, but got {file} without it: write {option} {file}{others}"
-    return said if file else message
+    said = f"Expected {option} before the names of files, but got {file} without it: write {option} {file}"
+    return said + " and -r before the references" * (option == "-t") if file else message

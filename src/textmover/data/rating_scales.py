@@ -20,6 +20,18 @@ SHARED = 0.5
 different scales. Language pairs and years of WMT share .76 of it or more, tasks of STS .75, although the means of these
 lie up to three standard deviations apart; 0-1 and 0-4 share a quarter, standardised ratings and 1-5 about a fifth."""
 
+SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
+"""Scales of ratings, the narrowest first."""
+
+MOST_BEYOND, MOST_FAR = 0.02, 0.05
+"""Shares of the ratings that may lie beyond the scale of the others; the second where no scale holds all, by far."""
+
+FEW, ENOUGH = 6, 20
+"""Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
+
+FAR, FARTHER = 2, 9
+"""Widths of the others' scale that all ratings span; the second below ``ENOUGH``, where three values differ."""
+
 
 def on_one_scale(
     rated: Mapping[str, Sequence[Segment]], scales: Scales, fitted_on: Mapping[str, Sequence[Segment]] | None = None
@@ -67,6 +79,30 @@ def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -
         key = (one.hypothesis, one.references, one.source, *groups.items())
         together.setdefault(key, []).append((replace(one, groups=groups), value))
     return [replace(rows[0][0], score=sum(one for _, one in rows) / len(rows)) for rows in together.values()]
+
+
+def scale_of(values: np.ndarray) -> tuple[float, float] | None:
+    """The scale that a few ratings lie beyond, far away; ``None`` where all belong together.
+
+    Example:
+        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20)), scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [50]))
+        (None, (1, 5))
+        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [-1, 999, 999]))
+        (1, 5)
+    """
+    if not len(values):
+        return None
+    held = {one: float(((values >= one[0]) & (values <= one[1])).mean()) for one in SCALES}
+    whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
+    small = len(values) < ENOUGH
+    beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= FEW else 0)
+    span = np.ptp(values) if np.isinf(whole) else 0
+    most = {one: MOST_FAR if span > FARTHER * (one[1] - one[0]) else 0 for one in held}
+    nearly = [one for one, share in held.items() if share >= 1 - max(beyond, most[one])]
+    narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
+    if narrow is None or (small and len({one for one in values if narrow[0] <= one <= narrow[1]}) < 3):
+        return None
+    return narrow if whole > (FARTHER if small else FAR) * (narrow[1] - narrow[0]) else None
 
 
 def split_by_range(segments: Sequence[Segment], bounds: Sequence[float] | None) -> tuple[list[Segment], list[Segment]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
-from textmover.data.rating_scales import over_annotators, split_by_range
+from textmover.data.rating_scales import over_annotators, scale_of, split_by_range
 from textmover.data.split import BY_REFERENCE, split_held_back
 from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back, template_for
 from textmover.readers.memory_tables import MemoryTable
@@ -30,18 +30,6 @@ ROLES = {
     "source": r"source|src",
 }
 """Names by which columns are found."""
-
-SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
-"""Scales of ratings, the narrowest first."""
-
-MOST_BEYOND, MOST_FAR = 0.02, 0.05
-"""Shares of the ratings that may lie beyond the scale of the others; the second where no scale holds all, by far."""
-
-FEW, ENOUGH = 6, 20
-"""Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
-
-FAR, FARTHER = 2, 9
-"""Widths of the others' scale that all ratings span; the second below ``ENOUGH``, where three values differ."""
 
 FEW_RATINGS = 100
 """Ratings below which a metric should not be trained."""
@@ -155,16 +143,10 @@ def check_table(
             data["rating_range"] = list(bounds)
     if findings:
         data["unusable"] = "leave-out"
-    if not segments:
-        way_out = "correct what is listed"
-        if any(one.problem == NO_NUMBER for one in findings):
-            way_out += ", name the column of the ratings with `score`, or write words as numbers (bad = 1, good = 2)"
-        refusal = f"Expected a row to train on in {path}, but got none: {way_out}."
-        return done([], "no row can be used", None, refusal)
-    findings += _repeated(read, annotator)
-    if all(one.hypothesis in one.references for one in segments):
-        refusal = f"Expected texts beside their references in {path}, but each is its own: set `hypothesis` or "
-        return done(segments, "each text is its reference", None, f"{refusal}`references` to another column.")
+    if segments:
+        findings += _repeated(read, annotator)
+    if unfit := _nothing_to_learn(path, segments, findings):
+        return done(segments, unfit[0], None, unfit[1])
     if annotator is not None:
         found, how = _annotators(read, segments, annotator)
         findings += found
@@ -188,30 +170,6 @@ def check_table(
     recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count))
     trained, kept = map(len, split_held_back(segments, share, by))
     return done(segments, f"{trained:,} to train on, {kept:,} held back; {told}", recipe)
-
-
-def scale_of(values: np.ndarray) -> tuple[float, float] | None:
-    """The scale that a few ratings lie beyond, far away; ``None`` where all belong together.
-
-    Example:
-        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20)), scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [50]))
-        (None, (1, 5))
-        >>> scale_of(np.array([1.0, 2, 3, 4, 5] * 20 + [-1, 999, 999]))
-        (1, 5)
-    """
-    if not len(values):
-        return None
-    held = {one: float(((values >= one[0]) & (values <= one[1])).mean()) for one in SCALES}
-    whole = min((high - low for (low, high), share in held.items() if share == 1), default=np.inf)
-    small = len(values) < ENOUGH
-    beyond = max(MOST_BEYOND, 1 / len(values) if len(values) >= FEW else 0)
-    span = np.ptp(values) if np.isinf(whole) else 0
-    most = {one: MOST_FAR if span > FARTHER * (one[1] - one[0]) else 0 for one in held}
-    nearly = [one for one, share in held.items() if share >= 1 - max(beyond, most[one])]
-    narrow = min(nearly, key=lambda one: one[1] - one[0], default=None)
-    if narrow is None or (small and len({one for one in values if narrow[0] <= one <= narrow[1]}) < 3):
-        return None
-    return narrow if whole > (FARTHER if small else FAR) * (narrow[1] - narrow[0]) else None
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -278,17 +236,16 @@ def _first(places: Sequence[int], what: object = "") -> str:
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
     """Rows that training refuses, by kind."""
     places: dict[str, list[int]] = {}
-    values: dict[str, str] = {}
+    words: list[str] = []
     for number, one in rows:
         if isinstance(one, InputError):
             problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
             places.setdefault(problem, []).append(number)
-            if problem == NO_NUMBER and (found := re.search(r"got '(.*?)'", str(one))):
-                values.setdefault(problem, found[1])
+            words += re.findall(r"got '(.*?)'", str(one))[:1] if problem == NO_NUMBER else []
     for problem, _ in UNUSABLE:
         if problem in places:
-            first = _first(places[problem], values.get(problem, ""))
-            yield Finding(problem, len(places[problem]), first, "the row is left out")
+            word = words[0] if problem == NO_NUMBER and words else ""
+            yield Finding(problem, len(places[problem]), _first(places[problem], word), "the row is left out")
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
@@ -355,6 +312,22 @@ def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None) -> Iterat
         places = [number for number, one in read if bad & {one.hypothesis, *one.references}]
         if places:
             yield Finding(problem, len(places), _first(places), training)
+
+
+def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Sequence[Finding]) -> tuple[str, str] | None:
+    """A headline and an error where no row is left, or each text is its reference."""
+    if not segments:
+        way_out = "correct what is listed"
+        if any(one.problem == NO_NUMBER for one in findings):
+            way_out += ", name the column of the ratings with `score`, or write words as numbers (bad = 1, good = 2)"
+        return "no row can be used", f"Expected a row to train on in {path}, but got none: {way_out}."
+    if all(one.hypothesis in one.references for one in segments):
+        way_out = "set `hypothesis` or `references` to another column"
+        return (
+            "each text is its reference",
+            f"Expected texts beside their references in {path}, but got none: {way_out}.",
+        )
+    return None
 
 
 def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding], float | None]:

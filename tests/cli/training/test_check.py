@@ -80,11 +80,11 @@ def test_errors_name_the_options(table, capsys, embedded):
             "rating is not a number",
             "correct what is listed, name the column of the ratings with `--score-column`, or write words",
         ),
-        ("b,b,3\na,a,1\n" * 9, "text is its reference", "each is its own: set `--hypothesis-column` or `--reference"),
+        ("b,b,3\na,a,1\n" * 9, "text is its reference", "but got none: set `--hypothesis-column` or `--reference"),
         (
             "a b,b,3\n" * 9,
             "all ratings are equal",
-            "differ in mine.csv, all are 3: set `--score-column` to the",
+            "in mine.csv, but all are 3: set `--score-column` to the",
         ),
     ],
 )

@@ -26,9 +26,8 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.clear:
         removed = round(remove(folder) / 1e6, 1)
-        told = (
-            json.dumps({"removed_mb": removed}) if options.format == "json" else f"Removed {removed} MB from {folder}"
-        )
+        as_json = options.format == "json"
+        told = json.dumps({"removed_mb": removed}) if as_json else f"Removed {removed} MB from {folder}"
         sys.stdout.write(f"{told}\n")
         return
     found = places(folder)

@@ -89,10 +89,9 @@ class _OneSentenceParser(LightningArgumentParser):
         """Raise the innermost of what jsonargparse says, with the key it is about."""
         lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
         told = [line for line in lines if line and not line.startswith(WRAPPING)]
-        told.sort(key=lambda line: line.startswith("Expected a path but"))  # said of lists, too, which a file may hold
         key = re.search(r'Parser key "(.+?)"', message)
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
-        said = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
+        said = min(told or [message.strip()], key=lambda one: "a path but" in one).removesuffix(HELP).rstrip(". ")
         sentence = reworded(said, list(self._option_string_actions))
         if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", said)):
             wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
