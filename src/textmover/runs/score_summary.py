@@ -56,6 +56,7 @@ class Summary(Tally):
         scored = self.rows - self.skipped
         fewest, most = self.references
         each = f", {most if fewest == most else f'{fewest} to {most}'} references each" if most > 1 else ""
+        each = each or ", from sources alone: another scale than with references" * (most == 0)
         segments, found = plural(scored, "segment") + each, []
         for system, mean, error in zip(self.systems, self.means, self.standard_errors, strict=True):
             of = f" of {system}" if len(self.systems) > 1 else ""

@@ -27,6 +27,7 @@ def plural(count: int, one: str, several: str = "") -> str:
 
 
 FLAGS = {
+    "empty": "empty or unreadable",
     "language": "not in English",
     "script": "in another script",
     "unknown": "with unknown tokens",
@@ -46,7 +47,7 @@ def flagged(counts: Mapping[str, int], among: str) -> list[str]:
 
     Example:
         >>> flagged({"language": 2, "empty": 1}, "3 segments")
-        ['Flagged: 2 not in English, 1 empty (of 3 segments)']
+        ['Flagged: 2 not in English, 1 empty or unreadable (of 3 segments)']
     """
     kinds = ", ".join(f"{number:,} {FLAGS.get(kind, kind)}" for kind, number in counts.items())
     return [f"Flagged: {kinds} (of {among})"] if kinds else []

@@ -22,7 +22,7 @@ def test_flags_are_a_column_of_tables_and_counted_in_the_closing_line(run, write
     texts = write("h.txt", ["tea 😀", "", "a dog"]), write("r.txt", ["tea", "tea", "a dog"])
     for name in ("s.tsv", "s.csv", "s.jsonl"):
         ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", tmp_path / name)
-        assert "\nFlagged: 1 empty, 1 with unknown tokens (of 3 segments)\nMean: " in ended.err
+        assert "\nFlagged: 1 empty or unreadable, 1 with unknown tokens (of 3 segments)\nMean: " in ended.err
         lines = (tmp_path / name).read_text().splitlines()
         assert [re.search(r'[,\t "](\w*)"?}?$', line)[1] for line in lines[-3:]] == ["unknown", "empty", ""]
     assert lines[-1].endswith('"flags": ""}')

@@ -171,7 +171,7 @@ def _rating(row: TableRow, description: SetDescription, dimension: str) -> float
         steps.append(f"allow missing ratings with {description.place('missing_ratings', 'keep')}")
     hint = " and ".join(steps)
     if isinstance(value, str) and re.match(r"(?!inf)[^\W\d]", value.strip()) and not is_missing(value):
-        hint = f"name another column of ratings with {description.place('ratings')}, or {hint}"
+        hint = f"write words as numbers, name another column of ratings with {description.place('ratings')}, or {hint}"
     rating = number(row, column, missing=kept, hint=hint)
     # Subtracted rather than negated: there is no need of a negative zero.
     return 0.0 - rating if dimension in description.lower_is_better else rating

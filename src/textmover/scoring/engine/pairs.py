@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.modules.tokens.text_flags import FALLBACK, MANY, PLENTY, other_script
+from textmover.modules.tokens.text_flags import FALLBACK, other_script
 from textmover.types import InputError, PairScores, plural
 
 VALUES = ("score", "precision", "recall", "f")
@@ -70,8 +70,7 @@ WARNINGS = {
     "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English (the metric was made for English)",
     "repetition": "had a hypothesis that repeats one phrase",
-    "same output": "had a hypothesis that many segments with other references have, too "
-    f"({MANY} and a twentieth of all, or {PLENTY})",
+    "same output": "had a hypothesis that stands beside many different references",
     "copied": "had a hypothesis that is its source, copied",
     "untranslated": "had a hypothesis in the language of its source",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
@@ -96,7 +95,7 @@ WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
     **dict.fromkeys(("unknown", "script", "language", "untranslated"), "such results mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
-    "same output": "check that the system wrote no stock answer",
+    "same output": "check whether the system gives a stock answer",
     "few candidates": "give three or more",
     "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .10 of gaps)",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
