@@ -109,7 +109,7 @@ def test_texts_without_words_and_rows_left_out_are_told(run, metric, planned, wr
     assert ended.out == "   1  a cat\n   2  (empty text)\n   4  a cow\n"
     assert "Left out: 1 row; the first: Expected a reference in line 3 of r.txt" in ended.err
     assert "1 text had no words on one side, so that any words of the other are errors." in ended.err
-    assert "Flagged: 1 empty (of 3 texts)" in ended.err
+    assert "Flagged: 1 empty or unreadable (of 3 texts)" in ended.err
     assert "Expected a reference in line 3" in run("errors", "-i", "h.txt", "r.txt", *metric).complaint()
 
 

@@ -183,7 +183,7 @@ def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encode
     said = [
         "2 segments had an empty or unreadable hypothesis or reference, "
         "and scored as texts with nothing in common: `score --format tsv` flags each.",
-        "Flagged: 2 empty (of 3 segments)",
+        "Flagged: 2 empty or unreadable (of 3 segments)",
     ]
     assert ended.err.splitlines() == said
 

@@ -89,7 +89,7 @@ def test_counts_are_told(lines):
     assert count.said() == [
         "Marked: 3 errors in 4 texts: 1 minor (0.25 per text), 1 major (0.25 per text), 1 critical (0.25 per text); "
         "2 without errors",
-        "Flagged: 1 empty (of 4 texts)",
+        "Flagged: 1 empty or unreadable (of 4 texts)",
     ]
     assert [count.at_least(one) for one in ("minor", "major", "critical")] == [3, 2, 1]
 

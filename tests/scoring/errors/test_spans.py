@@ -34,7 +34,7 @@ def test_words_become_spans(wrong, missing, wanted):
 
 
 def test_a_text_without_words_lacks_them_at_its_start():
-    assert error_spans("", [], np.zeros(0), np.array([0.9]), (0.5, 0.5)) == (ErrorSpan(0, 0, "major", 0.9),)
+    assert error_spans("", [], np.zeros(0), np.array([0.9]), (0.5, 0.5)) == (ErrorSpan(0, 0, "critical", 0.9),)
     assert error_spans("", [], np.zeros(0), np.array([0.1]), (0.5, 0.5)) == ()
 
 
@@ -80,6 +80,14 @@ def test_punctuation_alone_is_minor(text, part, alone, severities):
     words = [(start, start + len(part))]
     (found,) = error_spans(text, words, np.ones(1) * 0.9, np.array([0.9, 0]), (0.5, 0.5), severities)
     assert (found.severity == "minor") is alone
+
+
+@pytest.mark.parametrize(("text", "critical"), [("...", True), ("。。", True), ("A b", False), ("5 ?", False)])
+def test_punctuation_in_place_of_all_words_is_critical(text, critical):
+    words = text_words(text)
+    for missing in (0.9, 0.0):
+        found = error_spans(text, words, np.full(len(words), 0.4), np.array([missing, *[0.0] * len(words)]), (0.3, 0.5))
+        assert any(one.severity == "critical" for one in found) is (critical and missing > 0)
 
 
 def test_learned_severities_weigh_words_by_their_probability():

@@ -15,7 +15,7 @@ from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_c
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import source_flags
-from textmover.scoring.errors.spans import error_spans, whole_words
+from textmover.scoring.errors.spans import error_spans, is_punctuation, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,
@@ -186,9 +186,10 @@ def _errors(
     """
     places = [place for place, span in enumerate(words.spans) if span is not None]
     spans, numbers = whole_words(text, [span for span in words.spans if span is not None])
+    if not places or is_punctuation(text, 0, len(text)):
+        flags = tuple(sorted({*flags, "empty"}))
     if not places:
         chances = np.zeros(0), _probability(odds.missing[:1])
-        flags = tuple(sorted({*flags, "empty"}))
         return TextErrors(text, error_spans(text, (), *chances, thresholds), (), *chances, flags)
     of_token, number = words.of_token, dict(zip(places, numbers, strict=True))
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]

@@ -56,7 +56,7 @@ def error_spans(
     A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
     one another are one span with the gaps between and beside them. Any other gap is a span of no characters, behind the
     word before it; of those with punctuation alone between them the likeliest is marked. The confidence of a span is
-    the largest of its probabilities.
+    the largest of its probabilities. A text without words, or of punctuation alone, lacks all: a critical error.
 
     Args:
         text: The text.
@@ -75,12 +75,12 @@ def error_spans(
     """
     ends = [words[0][0] if words else 0, *(end for _, end in words)]
     marked, gaps = np.append(wrong >= thresholds[0], False), missing >= thresholds[1]
-    before = np.append(False, marked[:-1])
+    before, bare = np.append(False, marked[:-1]), not words or is_punctuation(text, 0, len(text))
     found: list[ErrorSpan] = []
     for place, at in enumerate(ends):
         if gaps[place] and not marked[place] and not before[place]:
             chance = float(missing[place])
-            one = ErrorSpan(at, at, "major" if chance >= LIKELY else "minor", chance)
+            one = ErrorSpan(at, at, "critical" if bare else "major" if chance >= LIKELY else "minor", chance)
             found[-1:] = _joined(text, found[-1], one) if found else (one,)
         if before[place] or not marked[place]:
             continue
@@ -90,20 +90,21 @@ def error_spans(
         beside = tuple(ends[one] for one in missed if one in (rows.start, rows.stop))
         learned = None if severities is None else severities[rows] * wrong[rows, None]
         start, end = words[place][0], ends[rows.stop]
-        severity = "minor" if _punctuation(text, start, end) else _severity(float(chances.sum()), learned)
+        severity = "minor" if is_punctuation(text, start, end) else _severity(float(chances.sum()), learned)
+        severity = "critical" if bare and len(missed) else severity
         found.append(ErrorSpan(start, end, severity, float(chances.max()), beside))
     return tuple(found)
 
 
 def _joined(text: str, last: ErrorSpan, one: ErrorSpan) -> tuple[ErrorSpan, ...]:
     """A gap behind another error; one mark where both are gaps and nothing but punctuation is between."""
-    if not last.missing or not _punctuation(text, last.start, one.start):
+    if not last.missing or not is_punctuation(text, last.start, one.start):
         return last, one
     rest, kept = sorted((last, one), key=lambda gap: gap.confidence)
     return (dataclasses.replace(kept, gaps=(*last.gaps, rest.start)),)
 
 
-def _punctuation(text: str, start: int, end: int) -> bool:
+def is_punctuation(text: str, start: int, end: int) -> bool:
     """Return whether a stretch is punctuation alone, and neither sign nor point of the number behind it."""
     signs = text[end - 1] in SIGNS and text[end : end + 1].isnumeric()
     marks = (one for one in text[start:end] if not one.isspace())
