@@ -184,7 +184,9 @@ def test_a_score_that_is_no_finite_number(refused, write, value):
     most = " of at most 1e+15" if value == "inf" else ""
     assert f"Expected a finite number{most} in column 'score' of {table}, line 3, but got {value!r}" in said
     keep = "" if value in ("", "nan") else "leave it empty and "
-    other = "name another column of ratings with `--score-column`, or " if value == "good" else ""
+    other = (
+        "write words as numbers, name another column of ratings with `--score-column`, or " if value == "good" else ""
+    )
     way_out = f"correct it, or {other}{keep}allow missing ratings with `--missing-ratings keep`."
     assert said.strip().endswith("write it with a point." if value == "1,5" else way_out)
 

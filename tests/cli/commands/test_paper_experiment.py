@@ -359,7 +359,7 @@ def test_a_set_with_half_of_its_files(refused, experiment, ratings):
         (["--set", "wmt-da"], "but got --set as well"),
         (["--baselines", "chrf"], "but got --baselines as well"),
         (["--format", "latex"], "Expected --format of an experiment to be table, markdown, csv, json"),
-        (["--samples", "0"], "Expected --samples to be at least 1"),
+        (["--samples", "0"], "Expected --samples to be at least 20"),
         (["--output", "page.txt"], "Expected --output of an experiment to end in .md, .csv, .json"),
         (["--precision", "auto"], "Expected `--precision` to be exact, fast or int8"),
     ],

@@ -277,7 +277,7 @@ def mean_over_groups(tables: Sequence[RankedSystems]) -> list[SystemMean]:
         Means of their means and of their ranks.
 
     Example:
-        >>> tables = rank_systems([1, 2, 3, 5], list("abab"), list("1111"), list("xxyy"), samples=9, trials=9)
+        >>> tables = rank_systems([1, 2, 3, 5], list("abab"), list("1111"), list("xxyy"), samples=20, trials=9)
         >>> mean_over_groups(tables)
         [SystemMean(system='b', mean=3.5, rank=1.0), SystemMean(system='a', mean=2.0, rank=1.0)]
     """
