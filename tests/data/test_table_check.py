@@ -102,7 +102,7 @@ def test_what_is_said_of_a_clean_table():
         "several annotators",
         "held-back rows share their `topic` with training",
     ]
-    assert found.findings[1].training == "rows are held back by reference and topic"
+    assert found.findings[1].training == "they are kept together: rows are held back by reference and topic"
     said = r"the rows of `rows`: 240 rows, 120 usable; \d+ to train on, \d+ held back; ratings from 1.5 to 4.5, mean 3"
     assert re.match(said, repr(found))
 

@@ -424,5 +424,5 @@ def test_the_share_of_parquet_and_of_what_has_no_length(tmp_path, piped):
 @pytest.mark.parametrize(("start", "ending"), [(b"\x1f\x8b\x08", ".gz"), (b"\x28\xb5\x2f\xfd", ".zst")])
 def test_a_compressed_file_without_its_ending_is_told_it(tmp_path, start, ending):
     (tmp_path / "h").write_bytes(start + b"\xff\n")
-    with pytest.raises(InputError, match=f"line 1: let its name end in {ending}"):
+    with pytest.raises(InputError, match=f"h to be UTF-8, but got a compressed file: let its name end in {ending}"):
         list(read_lines(tmp_path / "h"))

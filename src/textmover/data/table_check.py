@@ -197,7 +197,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
             taken = ", ".join(repr(one) for one in names if one in given.values())
             raise InputError(
                 f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}"
-                f"{f', where other options take {taken}' if taken else ''}: name it with `{role}`"
+                f"{f', of which other options already name {taken}' if taken else ''}: name it with `{role}`"
                 f"{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
@@ -341,11 +341,12 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
         for one in apart:
             count, what = one.split(" share ", 1)
             number, total = count.split(" of ")
-            way_out = f"rows are held back by {' and '.join(by)}"
-            if any(other.endswith(what) for other in left):
-                way_out = "agreement will look too good: hold back by a column that such rows share"
-            problem = f"held-back rows share {what} with training"
-            findings.append(Finding(problem, int(number), f"of {total} held back", way_out))
+            problem, first = f"held-back rows share {what} with training", f"of {total} held back"
+            way_out = "agreement will look too good: keep such rows together by a group column"
+            if not any(other.endswith(what) for other in left):
+                first += " by reference alone"
+                way_out = f"they are kept together: rows are held back by {' and '.join(by)}"
+            findings.append(Finding(problem, int(number), first, way_out))
     return findings, share
 
 

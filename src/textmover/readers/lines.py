@@ -116,12 +116,10 @@ def iter_lines(
                 if wrong is None:
                     yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 else:
-                    packed = [end for end, start in zip(COMPRESSIONS, PACKED, strict=True) if raw.startswith(start)]
-                    way_out = f"let its name end in {packed[0]}" if packed else "save it as UTF-8 (iconv converts it)"
-                    yield LineError(
-                        f"Expected {name} to be UTF-8, but got the byte 0x{wrong:02x} in line {number}: {way_out}.",
-                        line,
-                    )
+                    got = f"the byte 0x{wrong:02x} in line {number}: save it as UTF-8 (iconv converts it)"
+                    for end, start in zip(COMPRESSIONS, PACKED, strict=True):
+                        got = f"a compressed file: let its name end in {end}" if raw.startswith(start) else got
+                    yield LineError(f"Expected {name} to be UTF-8, but got {got}.", line)
     except EOFError as error:
         where = f"after line {number}" if number else "at its beginning"
         raise InputError(

@@ -58,7 +58,7 @@ def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         for kind, number in kinds.items():
             metrics.setdefault((kind, number), []).append(metric)
     for (kind, number), named in metrics.items():
-        logger.warning("%s: %s (%s).", name, unusual(kind, number), ", ".join(named))
+        logger.warning("%s, scored with %s: %s.", name, ", ".join(named), unusual(kind, number))
 
 
 def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:

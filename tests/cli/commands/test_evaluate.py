@@ -183,7 +183,7 @@ def test_a_score_that_is_no_finite_number(refused, write, value):
     said = refused("evaluate", "--data", table)
     most = " of at most 1e+15" if value == "inf" else ""
     assert f"Expected a finite number{most} in column 'score' of {table}, line 3, but got {value!r}" in said
-    keep = "" if value in ("", "nan") else "leave it empty and "
+    keep = "" if value in ("", "nan") else "leave the cell empty and "
     other = (
         "write words as numbers, name another column of ratings with `--score-column`, or " if value == "good" else ""
     )

@@ -220,7 +220,11 @@ OVERRIDES = "model__init_args__overrides__"
         ("--data.init_args.batch_size many", {}, "`batch_size` to be a whole number, but got many"),
         ("--model.init_args.optimizer.learning_rate fast", {}, "`optimizer.learning_rate` to be a number, got fast"),
         ("--trainer.max_epochs few", {}, "`trainer.max_epochs` to be a whole number, but got few"),
-        ("--trainer.callbacks few", {}, "`trainer.callbacks` to be a list, but got few"),
+        (
+            "--trainer.callbacks few",
+            {},
+            "to be a list of classes, as pytorch_lightning.callbacks.LearningRateMonitor, but got few",
+        ),
         ("--trainer.foo 3", {}, "--trainer.foo"),
         ("--trainer.accelerator cuda", {}, "CUDA"),
         ("--trainer.gradient_clip_val 1.0", {}, "gradient_clip"),

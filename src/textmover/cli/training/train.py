@@ -97,6 +97,7 @@ class _OneSentenceParser(LightningArgumentParser):
             wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
             kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
             got = typed[1] or value.removeprefix("Given value: ")
+            kinds += " of classes, as pytorch_lightning.callbacks.LearningRateMonitor" * ("dot import" in message)
             value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {got}"
         elif key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"

@@ -166,7 +166,7 @@ def _rating(row: TableRow, description: SetDescription, dimension: str) -> float
     """A rating, higher is better; NaN where there is none."""
     kept, column = description.missing_ratings == "keep", description.ratings[dimension]
     value = row.cells.get(column)
-    steps = [] if is_missing(value) else ["leave it empty"]
+    steps = [] if is_missing(value) else ["leave the cell empty"]
     if not kept:
         steps.append(f"allow missing ratings with {description.place('missing_ratings', 'keep')}")
     hint = " and ".join(steps)
