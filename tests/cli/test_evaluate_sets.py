@@ -196,5 +196,7 @@ def test_unusual_texts_are_told_once_for_each_set(run, write, tiny_encoder):
     sets = write("one.tsv", rows), write("two.tsv", [*rows, "\ta\t7"])
     ended = run("evaluate", "--data", *sets, "--encoder", tiny_encoder, "--model", "twmd", "--model", "sbert")
     said = "had an empty or unreadable hypothesis or reference, and scored as texts with nothing in common"
-    said += ": `score --format tsv` flags each (twmd, sbert)."
-    assert ended.err == f"one: 1 segment {said}\ntwo: 2 segments {said}\nWritten: one.scores.tsv, two.scores.tsv\n"
+    said += ": `score --format tsv` flags each.\n"
+    by = "scored with twmd, sbert"
+    written = "Written: one.scores.tsv, two.scores.tsv\n"
+    assert ended.err == f"one, {by}: 1 segment {said}two, {by}: 2 segments {said}{written}"
