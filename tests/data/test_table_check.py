@@ -54,7 +54,7 @@ PROBLEMS = {
     "no reference": (set_cell(3, "reference", ""), 1, "row 4", "the row is left out"),
     "no rating": (set_cell(4, "rating", None), 1, "row 5", "the row is left out"),
     "rating is not a number": (set_cell(8, "rating", "n/a"), 1, "row 9: n/a", "the row is left out"),
-    "rating with a decimal comma": (set_cell(5, "rating", "4,5"), 1, "row 6", "the row is left out"),
+    "rating with a decimal comma": (set_cell(5, "rating", "4,5"), 1, "row 6: 4,5", "the row is left out"),
     "no text": (set_cell(6, "answer", None), 1, "row 7", "the row is left out"),
     "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "the row is left out"),
     "the same row again": (

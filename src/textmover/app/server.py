@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import secrets
 import socket
 import tempfile
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from textmover.app.hosts import host_name, is_loopback
 from textmover.reading import load_json
 from textmover.types import InputError
+from textmover.types.text_words import SURROGATE
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -37,8 +37,6 @@ LARGEST = 2_000_000
 """Bytes of a request."""
 
 TOO_LARGE = f"Expected a request of at most {LARGEST:,} bytes, but got a larger one."
-
-LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 HEADERS = (
     (
@@ -150,7 +148,7 @@ class Guard:
             asked = load_json(body, "a request")
         except InputError as error:
             raise RefusedError(400, str(error)) from error
-        if LONE_SURROGATE.search(json.dumps(asked, ensure_ascii=False)):
+        if SURROGATE.search(json.dumps(asked, ensure_ascii=False)):
             raise RefusedError(400, "Expected Unicode text, but got half a surrogate pair.")
         if isinstance(asked, dict) and "data" in asked and self._inputs is not None:
             act, given = asked.get("fn_index"), asked["data"]

@@ -236,16 +236,17 @@ def _first(places: Sequence[int], what: object = "") -> str:
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
     """Rows that training refuses, by kind."""
     places: dict[str, list[int]] = {}
-    words: list[str] = []
+    values: dict[str, str] = {}
     for number, one in rows:
         if isinstance(one, InputError):
             problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
             places.setdefault(problem, []).append(number)
-            words += re.findall(r"got '(.*?)'", str(one))[:1] if problem == NO_NUMBER else []
+            got = re.search(r"got '([^']*\S[^']*)'", str(one))
+            values.setdefault(problem, got[1] if got else "")
     for problem, _ in UNUSABLE:
         if problem in places:
-            word = words[0] if problem == NO_NUMBER and words else ""
-            yield Finding(problem, len(places[problem]), _first(places[problem], word), "the row is left out")
+            first = _first(places[problem], values[problem])
+            yield Finding(problem, len(places[problem]), first, "the row is left out")
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:

@@ -21,11 +21,10 @@ from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
+from textmover.types.text_words import SURROGATE
 
 GROUP_SEPARATOR = " / "
 """Separator between the values of several group columns."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 LARGEST = 1e15
 """Greatest size of a rating or score: statistics and losses square them in single precision."""
@@ -333,7 +332,7 @@ class TableRow(NamedTuple):
             raise InputError(
                 f"Expected text in {self.cell(column)}, but got {told(value)}: correct it or remove the row."
             )
-        if not value.isascii() and _SURROGATE.search(value):
+        if not value.isascii() and SURROGATE.search(value):
             raise InputError(
                 f"Expected Unicode text in {self.cell(column)}, but got half a surrogate pair: correct it or "
                 "remove the row."

@@ -13,6 +13,7 @@ from textmover.readers.lines import Followed, LineError, Position, check_once, s
 from textmover.readers.segments import TableRow, check_columns, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
+from textmover.types.text_words import SURROGATE
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +187,7 @@ class GivenTexts(_Reading):
                 "or name files of all with -t, -r and -s."
             )
         for text in self.texts:
-            if any("\ud800" <= one <= "\udfff" for one in text):  # bytes of another encoding
+            if SURROGATE.search(text):  # bytes of another encoding
                 raise InputError(
                     f"Expected Unicode text, but got half a surrogate pair in {text[:20]!r}: write it in UTF-8."
                 )

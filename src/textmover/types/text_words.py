@@ -36,6 +36,9 @@ SCRIPTS = {
 }
 """Letters of each script, as ranges of a regular expression."""
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which Python keeps and UTF-8 cannot write."""
+
 UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
 """A letter of a script that puts no spaces between words."""
 

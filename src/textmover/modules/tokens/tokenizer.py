@@ -20,7 +20,7 @@ from textmover.modules.tokens.text_flags import divides_words
 from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
-from textmover.types.text_words import UNSPACED
+from textmover.types.text_words import SURROGATE, UNSPACED
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
@@ -30,8 +30,6 @@ SHOWN = 60
 
 REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
 """The way out where a text is not Unicode."""
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 """Marks of a piece's place in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and

@@ -15,12 +15,10 @@ from typing import Any, ClassVar
 
 from textmover.modules.devices import new_lock
 from textmover.types import InputError, ParsedText, needs_extra
+from textmover.types.text_words import SURROGATE
 
 LONGEST = 1_000_000
 """Characters of the longest text that is parsed."""
-
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a pair of UTF-16: no character, and not to be written as UTF-8."""
 
 NOTHING = ParsedText((), (), (), (), (), (), ())
 
