@@ -10,8 +10,6 @@ import torch
 from safetensors import safe_open
 
 from textmover.checkpoints import shipped
-from textmover.checkpoints.shipped.__main__ import draw, fit_means, main
-from textmover.modules.assembly import Parts
 from textmover.modules.encoder.source import EMBEDDED_SHA256
 from textmover.scoring import Scorer, load_metric, save_checkpoint
 
@@ -92,48 +90,10 @@ def test_the_embedded_encoder_needs_no_fit_and_the_signature_names_the_mean(embe
 
 
 @pytest.mark.long
-def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared_folder):
+def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared_folder, load_script):
     folder = shared_folder / "data" / "english_sentences"
     shipped_mean = load_metric("twmd-b", encoder=NAME).statistics["mean"].mean
     for name in ("ud_ewt_sentences.txt", "wmt_newstest_english.tsv", "tatoeba_laser_eng.txt"):
         own = load_metric("twmd-b", encoder=NAME)
-        own.fit(draw(folder / name, "sentence", "1000", 1))
+        own.fit(load_script("benchmarks/fit_shipped.py").draw(folder / name, "sentence", "1000", 1))
         assert torch.cosine_similarity(shipped_mean, own.statistics["mean"].mean, dim=0) > 0.8
-
-
-# --- made again -------------------------------------------------------------------------------------------------------
-
-
-def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(tmp_path):
-    path = tmp_path / "corpus.txt"
-    path.write_text("".join(f"text {row % 50}\n" for row in range(100)) + " \n")
-    assert draw(path, "sentence", "all", 0) == [f"text {row}" for row in range(50)]
-    drawn = draw(path, "sentence", "10", 0)
-    assert len(set(drawn)) == 10
-    assert drawn == sorted(drawn, key=lambda text: int(text.split()[1]))
-    assert drawn == draw(path, "sentence", "10", 0) != draw(path, "sentence", "10", 1)
-    table = tmp_path / "corpus.tsv"
-    table.write_text("year\tsentence\n2015\ta cat\n")
-    assert draw(table, "sentence", "all", 0) == ["a cat"]
-
-
-def test_the_means_are_those_that_a_metric_would_fit(tiny_metric):
-    texts = ["the dog ran home", "she will buy a book and read it", "tea"] * 30
-    whole = tiny_metric(aggregation="power-means", last_layers=4)
-    means = fit_means(Parts(whole.encoder, whole.tokenizer, whole.encoder_identity), texts)
-    for layer, mean in enumerate(means):
-        one = tiny_metric(layer=layer, centering="corpus")
-        one.fit(texts)
-        torch.testing.assert_close(mean.mean, one.statistics["mean"].mean, rtol=0, atol=1e-5)
-        assert int(mean.count) == int(one.statistics["mean"].count)
-
-
-@pytest.mark.slow
-def test_the_script_writes_what_is_read(embedded, tmp_path):
-    corpus, output = tmp_path / "corpus.txt", tmp_path / "means.safetensors"
-    corpus.write_text("A cat sat there.\nThe dog ran home.\n")
-    main([str(output), "--corpus", "two sentences", str(corpus), "all"])
-    with safe_open(str(output), framework="pt") as content, safe_open(str(FILE), framework="pt") as ours:
-        assert set(content.keys()) == set(ours.keys())
-        assert set(content.metadata()) == set(ours.metadata())
-        assert json.loads(content.metadata()["corpora"]) == {"two sentences": {"sentences": 2, "tokens": 14}}

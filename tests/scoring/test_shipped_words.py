@@ -2,10 +2,9 @@ import json
 from importlib import resources
 
 import pytest
-import torch
 from safetensors import safe_open
 
-from textmover.checkpoints.shipped.words import WORDS, count_words, fill_idf
+from textmover.checkpoints.shipped import WORDS, fill_idf
 from textmover.rome.features.words import WordIdf
 
 
@@ -44,18 +43,6 @@ def test_the_file_says_what_it_was_counted_on():
     assert len(words) == int(about["words"]) == len(counts) - 1
     assert int(counts[:-1].min()) == int(about["fewest"])
     assert words[int(counts.argmax())] in {".", "the"}
-
-
-def test_words_of_few_texts_become_unknown():
-    texts = [["a", "b"], ["a", "c"], ["a", "b"], ["d"]]
-    state = count_words(texts, fewest=2)
-    table = WordIdf()
-    table.load_state_dict({**table.state_dict(), **state})
-    whole = WordIdf()
-    whole.add_words(texts)
-    assert torch.equal(table(table.ids([["a", "b"]])), whole(whole.ids([["a", "b"]])))
-    assert table(table.ids([["c"]])) == whole(whole.ids([["z"]]))
-    assert int(table.documents) == 4
 
 
 def test_all_words_are_kept_where_one_text_is_enough():

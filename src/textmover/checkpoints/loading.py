@@ -26,8 +26,7 @@ from textmover.checkpoints.files import (
     read_weights,
 )
 from textmover.checkpoints.hub import check_known, is_metric, released_folder
-from textmover.checkpoints.shipped import fill_mean
-from textmover.checkpoints.shipped.words import fill_idf
+from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
 from textmover.modules.encoder.base_weights import weights_print

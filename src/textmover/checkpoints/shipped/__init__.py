@@ -1,17 +1,9 @@
-r"""The corpus mean that comes along for the embedded encoder, so that ``twmd-b`` and ``trwmd-b`` need no fit.
+"""Statistics that come along: the corpus mean of the embedded encoder, and document frequencies of English words.
 
-``all-MiniLM-L6-v2.safetensors`` holds the mean token vector of each of its layers (0: the embeddings), special tokens
-included, and in its metadata the hash of the encoder, the corpora with their licences and their numbers of sentences
-and tokens, and the seed of the draw. Plain text files make it again::
-
-    python -m textmover.checkpoints.shipped all-MiniLM-L6-v2.safetensors --column sentence \
-        --corpus "UD English EWT, CC BY-SA 4.0" ud_ewt_sentences.txt all \
-        --corpus "WikiText-2 validation and test, CC BY-SA 3.0" wikitext2_valid_test_sentences.tsv all \
-        --corpus "WMT newstest 2015-2016, English side, free for research" wmt_newstest_english.tsv all \
-        --corpus "Tatoeba (LASER's selection), CC BY 2.0 FR" tatoeba_laser_eng.txt 20000
-
-The short sentences of Tatoeba are drawn down to a number like that of the others, so that none of the four kinds of
-text (web, encyclopaedia, news, everyday sentences) outweighs the rest.
+``all-MiniLM-L6-v2.safetensors`` holds the mean token vector of each layer (0: the embeddings), special tokens included,
+so that ``twmd-b`` and ``trwmd-b`` need no fit; ``words.safetensors`` the words that at least three sentences hold, in
+lower case, with their numbers, by which RoMe weighs words. Their metadata name encoder or parser, corpora and licences.
+``benchmarks/fit_shipped.py`` makes both.
 """
 
 from __future__ import annotations
@@ -23,14 +15,18 @@ import torch
 from torch import nn
 
 from textmover.modules.encoder.source import EMBEDDED_SHA256
+from textmover.rome.features.words import WordIdf
 from textmover.types import SegmentMetric
 
-__all__ = ["EMBEDDED_MEANS", "fill_mean"]
+__all__ = ["EMBEDDED_MEANS", "WORDS", "fill_idf", "fill_mean"]
 
 logger = logging.getLogger(__name__)
 
 EMBEDDED_MEANS = "all-MiniLM-L6-v2.safetensors"
 """File with the means of the embedded encoder's layers."""
+
+WORDS = "words.safetensors"
+"""File with the words and their numbers."""
 
 
 def fill_mean(metric: SegmentMetric) -> bool:
@@ -50,4 +46,17 @@ def fill_mean(metric: SegmentMetric) -> bool:
         return False
     mean.load_state_dict({"mean": found, "count": torch.as_tensor(means["tokens"])})
     logger.info("Corpus mean: shipped for layer %s of %s.", basis["layer"], basis["encoder"])
+    return True
+
+
+def fill_idf(metric: SegmentMetric) -> bool:
+    """Give a metric whose table of words has not been fitted, and is not to be fitted on each call, the shipped one."""
+    table = metric.statistics.get("idf")
+    if not isinstance(table, WordIdf) or table.fitted or metric.fits_on_call:
+        return False
+    from safetensors.torch import load
+
+    found = load(resources.files(__name__).joinpath(WORDS).read_bytes())
+    table.load_state_dict({**table.state_dict(), **{name: found[name] for name in ("words", "counts", "documents")}})
+    logger.info("Weights of words: shipped, of %d sentences.", int(table.documents))
     return True
