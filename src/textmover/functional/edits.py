@@ -35,7 +35,7 @@ def shortest_edits(
     same: Bool[Tensor, "B M N"],
     reference_lengths: Int[Tensor, " B"],
     hypothesis_lengths: Int[Tensor, " B"],
-    starts: Int[Tensor, "B P"] | None = None,
+    pieces: tuple[Int[Tensor, "B P"], Int[Tensor, "B P"]] | None = None,
 ) -> Edits:
     r"""Find the edits of all shortest ways between texts, each edit of cost 1.
 
@@ -47,7 +47,8 @@ def shortest_edits(
         same: Whether two tokens are the same (rows: reference).
         reference_lengths: Tokens of each reference, at most ``M``.
         hypothesis_lengths: Tokens of each hypothesis, at most ``N``.
-        starts: Where pieces of the hypothesis start among its tokens, and the last ends; each token is one if ``None``.
+        pieces: Where pieces of the hypothesis start and end among its tokens; each token is one if ``None``. Several
+            pieces of one token have its edits, and no gap between them.
 
     Returns:
         The edits; of tokens, False where padded. A piece is kept if a way keeps it whole, exchanged if a token of it is
@@ -82,17 +83,22 @@ def shortest_edits(
     lost = (ahead[:, :-1] + 1 + behind[:, 1:] == shortest) & inside[0][:, :, None] & reached[1][:, None, :]
     matched, exchanged, missing = stepped & same, stepped & ~same, lost.any(dim=1)
     extra, surplus = added.any(dim=1), _surplus(stepped, lost, inside[1])
-    if starts is None:
+    if pieces is None:
         return Edits(matched.any(dim=1), exchanged.any(dim=1), extra, surplus, missing, total)
-    within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, starts, False)
-    within, extra, surplus = (any_of_pieces(one, starts) for one in (within, extra, surplus))
-    return Edits(_kept_whole(matched, starts), within, extra, surplus, missing.gather(1, starts), total)
+    gap = torch.cat([pieces[0], ends[1]], dim=1)  # before each piece, and behind the last
+    within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, gap, False)
+    within, extra, surplus = (any_of_pieces(one, *pieces) for one in (within, extra, surplus))
+    missing = missing.gather(1, gap) & (gap >= pad(pieces[1], (1, 0)))
+    return Edits(_kept_whole(matched, *pieces), within, extra, surplus, missing, total)
 
 
-def any_of_pieces(marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... K"]) -> Bool[Tensor, "... P"]:
-    """Pieces with any marked unit, from where each starts and where the last ends."""
+def any_of_pieces(
+    marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... P"], ends: Int[Tensor, "... P"]
+) -> Bool[Tensor, "... P"]:
+    """Pieces with any marked unit, from where each starts and ends."""
     before = pad(marks.float().cumsum(dim=-1), (1, 0))
-    return before.gather(-1, starts.expand(*marks.shape[:-1], -1)).diff(dim=-1) > 0
+    first, last = (before.gather(-1, one.expand(*marks.shape[:-1], -1)) for one in (starts, ends))
+    return last > first
 
 
 def _surplus(
@@ -113,14 +119,16 @@ def _surplus(
     return passed[:, :-1] & inside
 
 
-def _kept_whole(matched: Bool[Tensor, "B M N"], starts: Int[Tensor, "B K"]) -> Bool[Tensor, "B P"]:
+def _kept_whole(
+    matched: Bool[Tensor, "B M N"], starts: Int[Tensor, "B P"], ends: Int[Tensor, "B P"]
+) -> Bool[Tensor, "B P"]:
     """Pieces whose units match units side by side; those without units do."""
-    sizes = starts.diff(dim=1)
+    sizes = ends - starts
     begins = pad(torch.zeros_like(matched.any(dim=1)), (0, 1)).scatter(1, starts, True)[:, None, :-1]
     run = matched
     for _ in range(int(sizes.max()) - 1):
         run = matched & (begins | pad(run, (1, 0, 1, 0))[:, :-1, :-1])
-    return pad(run.any(dim=1), (1, 0)).gather(1, starts[:, 1:]) | (sizes == 0)
+    return pad(run.any(dim=1), (1, 0)).gather(1, ends) | (sizes == 0)
 
 
 def _distances(same: Bool[Tensor, "B M N"]) -> Float[Tensor, "B R C"]:

@@ -7,7 +7,8 @@ import torch
 
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence, spellings
-from textmover.modules.errors.head import ADDED, ErrorHead, error_calibration, plan_rule
+from textmover.modules.errors.head import ErrorHead, error_calibration, plan_rule
+from textmover.scoring import load_checkpoint, save_checkpoint
 from textmover.types import TokenEmbeddings
 
 
@@ -146,7 +147,7 @@ class Pieces:
 def test_white_space_before_a_token_is_no_part_of_its_spelling():
     pieces = {"<s>": 0, "\u2581the": 1, "the": 2, "\u2581": 3, "\u2581dog": 4, "s": 5}
     assert spellings(Pieces(pieces)).first.tolist() == [0, 1, 1, 3, 4, 5]
-    assert spellings(Pieces({"the": 0, "##s": 1})) is None
+    assert spellings(Pieces({"the": 0, "dog": 1})) is None
     letters = {letter: place for place, letter in enumerate("abcdefgh")} | {"\u2581b": 3, "\u2581": 101}
     written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, spellings(Pieces(letters)))
     assert written.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
@@ -171,16 +172,46 @@ def test_equal_texts_have_no_errors_however_long(head, length):
         assert found.missing.max() < -10
 
 
-def test_a_head_from_before_an_evidence_marks_as_it_did():
-    torch.manual_seed(1)
-    head, place = ErrorHead(8), TOKEN_EVIDENCE.index(ADDED)
-    with torch.no_grad():
-        head.near.weight[:, place] = 0.0
-    old = {
-        **head.state_dict(),
-        "near.weight": torch.cat([head.near.weight[:, :place], head.near.weight[:, place + 1 :]], 1),
-    }
-    loaded = ErrorHead(8)
+SPECIAL = {"[CLS]": 100, "[SEP]": 101}
+WORDS = {
+    "WordPiece": ("a", "dog", "##s", "car", "b", "the", "##t"),
+    "SentencePiece": ("a", "\u2581dog", "s", "\u2581car", "b", "\u2581the", "t"),
+    "marks of Devanagari": ("a", "\u2581क", "ि", "\u2581है", "b", "\u2581दो", "ता"),
+}
+
+
+@pytest.mark.parametrize("pieces", WORDS.values(), ids=WORDS)
+def test_tokens_have_the_edits_of_their_words(pieces):
+    spelling = spellings(Pieces({piece: place for place, piece in enumerate(pieces)} | SPECIAL))
+    found = evidence(text(5, 1, 2, 3), text(5, 3, 2, 6, 3), 0.05, spelling)  # the dogs car, the carst car
+    for name, wanted in {"kept": [1, 0, 0, 1], "exchanged": [0, 1, 1, 0], "added": [0, 0, 0, 0]}.items():
+        assert found.tokens[0, 1:5, TOKEN_EVIDENCE.index(name)].tolist() == wanted, name
+    assert not found.gaps[0, :, GAP_EVIDENCE.index("lost")].any(), "a word of more tokens is no further word"
+    lost = evidence(text(5, 3), text(5, 1, 2, 3), 0.05, spelling).gaps[0, :, GAP_EVIDENCE.index("lost")]
+    assert lost.nonzero().flatten().tolist() == [2]
+
+
+def test_a_word_ends_at_punctuation_and_begins_behind_it():
+    pieces = dict(zip(("\u2581(", "dog", "s", ")", "\u2581dog"), range(5), strict=True)) | SPECIAL
+    tokens = text(0, 1, 2, 3, 4)
+    keys, (starts, ends) = spellings(Pieces(pieces)).units(tokens, tokens.input_ids, torch.tensor([False]))
+    assert starts.tolist() == [[0, 1, 2, 2, 3, 4, 5]]
+    assert ends.tolist() == [[1, 2, 3, 3, 4, 5, 6]]
+    assert keys.unique().numel() == keys.shape[1] == 6
+
+
+def test_a_head_from_before_edits_of_words_marks_as_it_did(head):
+    old = {name: one for name, one in head.state_dict().items() if name != "words"}
+    loaded = ErrorHead(8).eval()
     loaded.load_state_dict(old)
-    sides = text(0, 1, 1, 5), text(0, 1, 2)
-    torch.testing.assert_close(loaded(*sides).wrong, head(*sides).wrong, atol=0, rtol=0)
+    sides, pieces = (
+        (text(0, 1, 2, 5), text(0, 1, 1, 5)),
+        spellings(Pieces({"the": 1, "##s": 2, "cat": 5} | SPECIAL)),
+    )
+    torch.testing.assert_close(loaded(*sides, pieces), head(*sides), atol=0, rtol=0)
+    assert not torch.equal(head(*sides, pieces).wrong, head(*sides).wrong)
+
+
+def test_a_new_head_of_a_metric_without_one_reads_words(tiny_encoder, tmp_path):
+    metric = MetricModel.from_config(MetricConfig(encoder=str(tiny_encoder)))
+    assert load_checkpoint(save_checkpoint(metric, tmp_path / "a", card=""), mark_errors=True).error_head.words == 1

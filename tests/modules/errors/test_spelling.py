@@ -120,15 +120,15 @@ def test_texts_with_spaces_keep_their_evidence_to_the_bit_beside_others():
         assert marks(mixed, row) == marks(by_itself)
 
 
-def test_units_are_characters_where_neither_text_has_spaces_and_tokens_elsewhere():
+def test_units_are_characters_where_neither_text_has_spaces_and_words_elsewhere():
     """Each side has its own number of units; special tokens are one, and tokens are alike in either case."""
     hypotheses, others = batch("\u2581他|在南京", "\u2581the|\u2581dog"), batch("他在|北京", "\u2581the|\u2581cat")
     found = compared_units(others, hypotheses, SPELLING)
     assert [one.tolist() for one in found.lengths] == [[6, 4], [6, 4]]
-    assert found.starts.tolist() == [[0, 1, 2, 5, 6], [0, 1, 2, 3, 4]]
-    assert found.before.tolist() == [[0, 1, 3, 5, 6], [0, 1, 2, 3, 4]]
+    assert [one.tolist() for one in found.own] == [[[0, 1, 2, 5], [0, 1, 2, 3]], [[1, 2, 5, 6], [1, 2, 3, 4]]]
+    assert [one.tolist() for one in found.theirs] == [[[0, 1, 3, 5], [0, 1, 2, 3]], [[1, 3, 5, 6], [1, 2, 3, 4]]]
     by_tokens = compared_units(others, hypotheses, None)
-    assert (by_tokens.starts, by_tokens.before) == (None, None)
+    assert (by_tokens.own, by_tokens.theirs) == (None, None)
     assert [one.tolist() for one in by_tokens.lengths] == [[4, 4], [4, 4]]
     assert torch.equal(by_tokens.same, by_tokens.tokens)
     kept = torch.tensor([[True, True, False, True]] * 2)

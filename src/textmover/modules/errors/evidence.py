@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -18,6 +19,9 @@ from textmover.types.text_words import UNSPACED
 
 MARKS = ("\u2581", "\u0120")
 """Signs of white space before a word: of SentencePiece, and of byte-level tokenizers."""
+
+CONTINUED = "##"
+"""Sign of WordPiece that a token goes on with a word."""
 
 COMMON = 0.05
 """Share of the vocabulary that begins with such a sign where it means white space."""
@@ -41,44 +45,71 @@ class Spelling(NamedTuple):
     characters: Tensor  # those of all tokens in turn, int64 [C]
     starts: Tensor  # place of each token's first among them, and the end, int64 [V + 1]
     unspaced: Tensor  # tokens with characters of scripts without spaces, bool [V]
+    begins: Tensor  # tokens that begin a word, bool [V]
+    closes: Tensor  # tokens behind which one begins, bool [V]
+
+    def by_tokens(self) -> Spelling:
+        """Return the same with each token as a word."""
+        return self._replace(begins=torch.ones_like(self.begins))
 
     def unspaced_texts(self, tokens: TokenEmbeddings) -> Tensor:
         """Texts of scripts without spaces, where cuts between tokens depend on their neighbours, bool ``[B]``."""
         count = (self.unspaced[tokens.input_ids] & ordinary(tokens)).sum(dim=1)
         return (count > 0) & (count >= UNSPACED_SHARE * ordinary(tokens).sum(dim=1))
 
-    def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys ``[B, U]`` of the characters of some rows' known tokens, and of others as they are ``[B, L]``.
+    def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Keys ``[B, U]`` of the characters of some rows' known tokens, and of the words of others.
 
-        The second value tells where the units of each token start, and where those of the last end, ``[B, L + 1]``.
+        The second value tells where the units of each token start and end, ``[B, L]``.
         """
-        ids = tokens.input_ids
-        spelled = rows[:, None] & (keys == ids) & ordinary(tokens)
-        starts = pad((torch.where(spelled, self.starts[ids + 1] - self.starts[ids], 1) * tokens.mask).cumsum(1), (1, 0))
-        places = torch.arange(int(starts[:, -1].max()), device=ids.device).repeat(len(ids), 1)
-        owners = torch.searchsorted(starts[:, 1:].contiguous(), places, right=True).clamp(max=ids.shape[1] - 1)
-        within = (self.starts[ids] - starts[:, :-1]).gather(1, owners) + places
-        characters = self.characters[within.clamp(0, len(self.characters) - 1)]
-        return torch.where(spelled.gather(1, owners), characters, keys.gather(1, owners)), starts
+        ids, known = tokens.input_ids, ordinary(tokens)
+        begins = self.begins[ids] | pad(self.closes[ids] | ~known, (1, 0), value=True)[:, :-1] | ~known | rows[:, None]
+        spelled = rows[:, None] & (keys == ids) & known
+        counts = torch.where(spelled, self.starts[ids + 1] - self.starts[ids], begins.long()) * tokens.mask
+        ends = counts.cumsum(dim=1)
+        starts = ends - torch.where(begins | ~tokens.mask, counts, 1)
+        places = torch.arange(int(ends.max()) + 1, device=ids.device).repeat(len(ids), 1)
+        owners = torch.searchsorted(ends, places, right=True)  # first token of each unit, and the end
+        order = torch.arange(ids.shape[1], device=ids.device)
+        within = order - torch.where(begins, order, 0).cummax(dim=1).values
+        mixed = pad((_scattered(keys + within * _ODD) * tokens.mask).cumsum(dim=1), (1, 0))
+        words = mixed.gather(1, owners).diff(dim=1)
+        owners, places = owners[:, :-1].clamp(max=ids.shape[1] - 1), places[:, :-1]
+        inside = (self.starts[ids] - starts).gather(1, owners) + places
+        characters = self.characters[inside.clamp(0, len(self.characters) - 1)]
+        of_tokens = torch.where(rows[:, None], keys.gather(1, owners), words)
+        return torch.where(spelled.gather(1, owners), characters, of_tokens), (starts, ends)
+
+
+_ODD = -0x61C8864680B583EB
+"""Odd number near the golden section of all, which spreads places in a word."""
+
+
+def _scattered(keys: Tensor) -> Tensor:
+    """Mix the bits of keys so that sums of a word's tell words apart; different keys stay different (SplitMix64)."""
+    keys = (keys ^ (keys >> 30)) * -0x40A7B892E31B1A47
+    keys = (keys ^ (keys >> 27)) * -0x6B2FB644ECCEEE15
+    return keys ^ (keys >> 31)
 
 
 class Units(NamedTuple):
-    """Units by which ``B`` pairs of texts are compared: characters where neither puts spaces, else tokens.
+    """Units by which ``B`` pairs of texts are compared: characters where neither puts spaces, else words.
 
-    Special tokens are like those of their kind.
+    Special tokens are like those of their kind. Where nobody knows how tokens are written, they are the units.
     """
 
     same: Tensor  # units of the other text that are those of the hypothesis, bool [B, U, V]
     lengths: tuple[Tensor, Tensor]  # number of units on either side, [B]
     tokens: Tensor  # tokens of the other text that are those of the hypothesis, bool [B, M, N]
-    before: Tensor | None = None  # where the units of each token of the other text start, [B, M + 1], if not tokens
-    starts: Tensor | None = None  # and of the hypothesis, [B, N + 1]
+    theirs: tuple[Tensor, Tensor] | None = None  # where the units of each token of the other text start and end, [B, M]
+    own: tuple[Tensor, Tensor] | None = None  # and of the hypothesis, [B, N]
 
     def alike(self, kept: Tensor) -> Tensor:
         """Tokens that are the same, or share a unit, where the other text keeps ``[B, N]`` that of the hypothesis."""
-        if self.before is None or self.starts is None:
+        if self.theirs is None or self.own is None:
             return self.tokens
-        shared = any_of_pieces(any_of_pieces(self.same, self.starts[:, None]).mT, self.before[:, None]).mT
+        theirs, own = ([one[:, None] for one in side] for side in (self.theirs, self.own))
+        shared = any_of_pieces(any_of_pieces(self.same, *own).mT, *theirs).mT
         return self.tokens | (shared & kept[:, None])
 
 
@@ -87,19 +118,20 @@ def compared_units(others: TokenEmbeddings, hypotheses: TokenEmbeddings, spellin
     sides = others, hypotheses
     keys = [token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special) for one in sides]
     tokens = keys[0][:, :, None] == keys[1][:, None, :]
-    if spelling is None or not (rows := spelling.unspaced_texts(others) & spelling.unspaced_texts(hypotheses)).any():
+    if spelling is None:
         return Units(tokens, (others.mask.sum(dim=1), hypotheses.mask.sum(dim=1)), tokens)
-    (first, before), (second, starts) = (spelling.units(*both, rows) for both in zip(sides, keys, strict=True))
-    return Units(first[:, :, None] == second[:, None, :], (before[:, -1], starts[:, -1]), tokens, before, starts)
+    rows = spelling.unspaced_texts(others) & spelling.unspaced_texts(hypotheses)
+    (first, theirs), (second, own) = (spelling.units(*both, rows) for both in zip(sides, keys, strict=True))
+    return Units(first[:, :, None] == second[:, None, :], (theirs[1][:, -1], own[1][:, -1]), tokens, theirs, own)
 
 
 _KNOWN: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()
 
 
 def spellings(tokenizer: Any) -> Spelling | None:
-    """Return the spelling of a tokenizer's vocabulary, or ``None`` where tokens hold no white space.
+    """Return the spelling of a tokenizer's vocabulary, or ``None`` where it does not tell where words begin.
 
-    So a word counts as kept behind a bracket, at the start of a text, and in Chinese with white space and without.
+    Signs of white space are no part of it, so that a word counts as kept behind a bracket and at the start of a text.
     """
     if tokenizer not in _KNOWN:
         _KNOWN[tokenizer] = _spelling(getattr(tokenizer, "vocabulary", {}))
@@ -107,18 +139,34 @@ def spellings(tokenizer: Any) -> Spelling | None:
 
 
 def _spelling(vocabulary: dict[str, int]) -> Spelling | None:
-    marks = [mark for mark in MARKS if sum(one.startswith(mark) for one in vocabulary) > COMMON * len(vocabulary)]
-    if not marks:
+    mark = next((one for one in MARKS if _count(vocabulary, one) > COMMON * len(vocabulary)), None)
+    if mark is None and not _count(vocabulary, CONTINUED):
         return None
     size = max(vocabulary.values()) + 1
-    table, written = torch.arange(size), [""] * size
+    table, written, begins, closes = torch.arange(size), [""] * size, *torch.ones(2, size, dtype=torch.bool)
     first: dict[str, int] = {}
     for piece, index in sorted(vocabulary.items(), key=lambda entry: entry[1]):
-        written[index] = piece.lstrip(marks[0])
-        table[index] = first.setdefault(written[index] or piece, index)
+        bare = piece.removeprefix(CONTINUED) if mark is None else piece.lstrip(mark)
+        if mark is not None:
+            written[index] = bare
+            table[index] = first.setdefault(bare or piece, index)
+        goes_on = bare == piece if mark else bare != piece
+        begins[index] = not (goes_on and _in_word(bare[:1]))
+        closes[index] = not _in_word(bare[-1:])
     starts = pad(torch.tensor([len(one) for one in written]).cumsum(dim=0), (1, 0))
     unspaced = torch.tensor([UNSPACED.search(one) is not None for one in written])
-    return Spelling(table, torch.tensor([ord(one) for one in "".join(written)]), starts, unspaced)
+    return Spelling(
+        table, torch.tensor([ord(one) for one in "".join(written)] or [0]), starts, unspaced, begins, closes
+    )
+
+
+def _in_word(letter: str) -> bool:
+    """Return whether words go on at a letter: white space or punctuation parts the others."""
+    return bool(letter) and not UNSPACED.match(letter) and unicodedata.category(letter)[0] in "LMN"
+
+
+def _count(vocabulary: dict[str, int], sign: str) -> int:
+    return sum(one.startswith(sign) for one in vocabulary)
 
 
 LOWEST = -1e4
@@ -219,7 +267,7 @@ def evidence(
     ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
     units = compared_units(others, hypotheses, spelling)
-    edits = shortest_edits(units.same, *units.lengths, units.starts)
+    edits = shortest_edits(units.same, *units.lengths, units.own)
     rate = (edits.distance / torch.maximum(*units.lengths).clamp(min=1))[:, None]
     of_tokens = [spread / FARTHEST, jumps[:, :-1], jumps[:, 1:], ratio.expand_as(spread), unknown]
     of_tokens += [one.to(spread) for one in edits[:4]] + [rate.expand_as(spread)]

@@ -25,9 +25,6 @@ RULE_TEMPERATURE = 0.02
 RULE_THRESHOLDS = 0.6, 0.4
 """Probabilities from which the rule marks words and gaps."""
 
-ADDED = "surplus"
-"""Evidence that the first released heads did not have."""
-
 NO_ERROR = -20.0
 """Log-odds of a right token or gap."""
 
@@ -69,6 +66,7 @@ class ErrorHead(nn.Module):
     thresholds: Tensor
     graded: Tensor
     fitted: Tensor
+    words: Tensor
 
     def __init__(self, dimension: int, width: int = 96, projected: int = 32) -> None:
         super().__init__()
@@ -85,11 +83,14 @@ class ErrorHead(nn.Module):
         self.register_buffer("thresholds", torch.full((2, 2), 0.5))
         self.register_buffer("graded", torch.tensor(0.0))  # 1 where severities were learned
         self.register_buffer("fitted", torch.tensor(0.0))  # 1 once calibrated, after training
+        self.register_buffer("words", torch.tensor(1.0))  # 0 where edits of tokens, not of words, are its evidence
 
     def forward(
         self, hypotheses: TokenEmbeddings, others: TokenEmbeddings, spelling: Spelling | None = None
     ) -> ErrorLogits:
         """Log-odds of the tokens and gaps of hypotheses against other texts, before calibration."""
+        if spelling is not None and not self.words:
+            spelling = spelling.by_tokens()
         found = evidence(hypotheses, others, self.log_temperature.exp(), spelling)
         present = found.present[:, :, None]
         vectors = [self.own(found.own), self.partner(found.partners)]
@@ -105,12 +106,9 @@ class ErrorHead(nn.Module):
         )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        """Take weights, also of heads from before :data:`ADDED` was evidence, which give it no weight."""
-        name, place = f"{prefix}near.weight", TOKEN_EVIDENCE.index(ADDED)
-        weights = state_dict.get(name)
-        if weights is not None and weights.shape[1] == self.near.in_channels - 1:
-            before, behind = weights[:, :place], weights[:, place:]
-            state_dict[name] = torch.cat([before, torch.zeros_like(weights[:, :1]), behind], dim=1)
+        """Take weights, also of heads from before edits of words."""
+        if f"{prefix}fitted" in state_dict:
+            state_dict.setdefault(f"{prefix}words", torch.tensor(0.0))
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     @torch.no_grad()
