@@ -56,7 +56,7 @@ PROBLEMS = {
     "rating is not a number": (set_cell(8, "rating", "n/a"), 1, "row 9: n/a", "the row is left out"),
     "rating with a decimal comma": (set_cell(5, "rating", "4,5"), 1, "row 6: 4,5", "the row is left out"),
     "no text": (set_cell(6, "answer", None), 1, "row 7", "the row is left out"),
-    "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50.0", "the row is left out"),
+    "rating beyond 1 to 5": (set_cell(7, "rating", 50), 1, "row 8: 50", "the row is left out"),
     "the same row again": (
         lambda rows: rows.append(dict(rows[9])),
         1,
@@ -100,11 +100,26 @@ def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
     assert [one.problem for one in found.findings] == [
         "several annotators",
-        "held-back rows share their `topic` with training",
+        "rows that share their `topic`",
     ]
-    assert found.findings[1].training == "they are kept together: rows are held back by reference and topic"
+    assert found.findings[1].training == "kept together: rows are held back by reference and topic"
     said = r"the rows of `rows`: 240 rows, 120 usable; \d+ to train on, \d+ held back; ratings from 1.5 to 4.5, mean 3"
     assert re.match(said, repr(found))
+
+
+def test_what_held_back_rows_share_is_counted_among_them():
+    """By a column that does not keep nearly the same references together."""
+    references = [f"the red dog number {place} saw the big cat near our house" for place in range(60)]
+    rows = [
+        {"hypothesis": f"a {place}", "reference": text, "rating": place % 5, "prompt": f"p{place // 3}"}
+        for place, text in enumerate(references)
+    ]
+    found = checked(rows)
+    problem = "held-back rows share nearly the same reference with training"
+    (near,) = (one for one in found.findings if one.problem == problem)
+    assert f", {near.rows} held back;" in repr(found)
+    assert near.first == f"of {near.rows} held back"
+    assert near.training.endswith("by another group column")
 
 
 def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
@@ -154,15 +169,17 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
         ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "not possible", "but all are 3"),
         (
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
-            "too few references to hold some back",
-            "no recipe: both parts would share",
-            "1 different reference, 20 different topics: add rated texts with other references.",
+            "too little to hold some back",
+            "no recipe: one part would be too small",
+            "(60 ratings, 1 different reference, 20 different topics) leaves fewer: add rated texts with other "
+            "references.",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
-            "too few references to hold some back",
-            "no recipe: both parts would share",
-            "reference and topic in both parts, but got 60 ratings and 60 different references, 1 different topic: ",
+            "too little to hold some back",
+            "no recipe: one part would be too small",
+            "by reference and topic, but that of the rows of `rows` (60 ratings, 60 different references, 1 different "
+            "topic) leaves fewer: set `groups` to another column, or add rows with another topic.",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

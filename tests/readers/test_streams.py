@@ -421,8 +421,18 @@ def test_the_share_of_parquet_and_of_what_has_no_length(tmp_path, piped):
     assert table.share is None
 
 
-@pytest.mark.parametrize(("start", "ending"), [(b"\x1f\x8b\x08", ".gz"), (b"\x28\xb5\x2f\xfd", ".zst")])
-def test_a_compressed_file_without_its_ending_is_told_it(tmp_path, start, ending):
+@pytest.mark.parametrize(
+    ("start", "way_out"),
+    [
+        (b"\x1f\x8b\x08", "let its name end in .gz"),
+        (b"\x28\xb5\x2f\xfd", "let its name end in .zst"),
+        *((one, "unpack it first") for one in (b"\xfd7zXZ", b"BZh91AY", b"PK\x03\x04")),
+    ],
+)
+def test_a_compressed_file_that_is_not_unpacked_is_told(tmp_path, start, way_out, piped):
     (tmp_path / "h").write_bytes(start + b"\xff\n")
-    with pytest.raises(InputError, match=f"h to be UTF-8, but got a compressed file: let its name end in {ending}"):
+    with pytest.raises(InputError, match=f"h to be UTF-8, but got a compressed file: {way_out}"):
         list(read_lines(tmp_path / "h"))
+    piped(start + b"\xff\n")
+    with pytest.raises(InputError, match="standard input to be UTF-8, but got a compressed file: unpack it first"):
+        list(read_lines("-"))

@@ -39,7 +39,7 @@ def chosen(scorer, hypotheses, references):
 
 
 def compared(scorer, hypotheses, references):
-    return score_pairs(scorer, hypotheses, references, parts=2, shown=False), ""
+    return score_pairs(scorer, hypotheses, references, ["one"] * len(hypotheses), parts=2, shown=False), ""
 
 
 def explained(scorer, hypotheses, references):

@@ -96,7 +96,9 @@ class Parser(argparse.ArgumentParser):
                 near = did_you_mean(self.given[0], [*COMMANDS, *self._option_string_actions])
                 message = f"Expected a command, but got {self.given[0]}{near}"
         message = forgotten_input(message, self.given[1:], (self.called or self)._option_string_actions)
-        self.exit(2, f"textmover: {message} (see `{prog} --help`)\n")
+        option = self._option_string_actions.get(message.partition(" to ")[0].removeprefix("Expected "))
+        everything = "-all" * (getattr(option, "help", "") == argparse.SUPPRESS)
+        self.exit(2, f"textmover: {message} (see `{prog} --help{everything}`)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ ARGPARSE = {
     r"argument (\S+): not allowed with argument (\S+)": "Expected {1} or {0}, but got both: leave one out",
     r"argument (\S+): ignored explicit argument '(.*)'": "Expected {0} without a value, but got {1}",
     r'expected "subcommand" to be one of .*': "Expected a recipe, as in `textmover train --config FILE`, but got none",
-    r"Expected a dot import path string: (.*)": "Expected a class by its path, as in package.module.Class, but got {0}",
+    r"(?:.*path string|Not a valid.*value): (.*)": "Expected a class by path, as in package.module.Class, but got {0}",
     r"unrecognized arguments: ([^-].*)": "Expected a recipe after --config, but got {0} without it",
     r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
 }

@@ -64,6 +64,9 @@ EMPTY = "kept: remove it, unless the rating judges an empty answer"
 JOINED = {"mean": ", after averaging", "standardised": ", after standardising and averaging"}
 """Note on the ratings by how those of annotators are joined."""
 
+BEYOND = "rating beyond"
+"""Problem of ratings off their scale."""
+
 PLACE = "line or row"
 """Unit of places until it is known."""
 
@@ -131,22 +134,22 @@ def check_table(
     read = [(number, one) for number, one in rows if isinstance(one, Segment)]
     findings = list(_unusable(rows))
     data: dict[str, Any] = {"train": [str(path)], "columns": _plain(columns)}
-    values = np.array([one.score for _, one in read], dtype=np.float64)
-    bounds = tuple(scale) if scale else scale_of(values)
     segments = [one for _, one in read]
+    bounds = tuple(scale) if scale else scale_of(np.array([one.score for one in segments], dtype=np.float64))
     if bounds is not None:
         segments, beyond = split_by_range(segments, bounds)
         if beyond:
             places = [number for number, one in read if not bounds[0] <= (one.score or 0) <= bounds[1]]
-            problem = f"rating beyond {bounds[0]:g} to {bounds[1]:g}"
-            findings.append(Finding(problem, len(beyond), _first(places, beyond[0].score), "the row is left out"))
+            first, unless = _first(places, f"{beyond[0].score:g}"), "" if scale else ", unless the scale is given"
+            problem, way_out = f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", f"the row is left out{unless}"
+            findings.append(Finding(problem, len(beyond), first, way_out))
             data["rating_range"] = list(bounds)
     if findings:
         data["unusable"] = "leave-out"
     if segments:
         findings += _repeated(read, annotator)
     if unfit := _nothing_to_learn(path, segments, findings):
-        return done(segments, unfit[0], None, unfit[1])
+        return done([], unfit[0], None, unfit[1])
     if annotator is not None:
         found, how = _annotators(read, segments, annotator)
         findings += found
@@ -184,7 +187,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if len(names) == 1:  # which may be a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
-    found: dict[str, Any] = dict(given)
+    found, claimed = dict(given), frozenset(used)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
         free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
         if role in found or not free:
@@ -194,11 +197,11 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found:
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
-            taken = ", ".join(repr(one) for one in names if one in given.values())
+            taken = " and ".join(repr(one) for one in names if one in claimed)
+            got = f"other options take {taken} of " if taken else "got "
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but got {', '.join(map(repr, names))}"
-                f"{f', of which other options already name {taken}' if taken else ''}: name it with `{role}`"
-                f"{f', such as {close[0]!r}' if close else ''}."
+                f"Expected a column of the {flag} in {path}, but {got}{', '.join(map(repr, names))}: name "
+                f"{'another' if taken else 'it'} with `{role}`{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
@@ -321,12 +324,15 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
         way_out = "correct what is listed"
         if any(one.problem == NO_NUMBER for one in findings):
             way_out += ", name the column of the ratings with `score`, or write words as numbers (bad = 1, good = 2)"
+        elif any(one.problem.startswith(BEYOND) for one in findings):
+            way_out += ", or set `scale` to another"
         return "no row can be used", f"Expected a row to train on in {path}, but got none: {way_out}."
     if all(one.hypothesis in one.references for one in segments):
         way_out = "set `hypothesis` or `references` to another column"
         return (
             "each text is its reference",
-            f"Expected texts beside their references in {path}, but got none: {way_out}.",
+            f"Expected texts in {path} that differ from their references, but all {len(segments)} equal them: "
+            f"{way_out}.",
         )
     return None
 
@@ -334,20 +340,22 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
 def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding], float | None]:
     """Values on both sides of a split by references alone and of one by columns, and the share to hold back."""
     share = share_to_hold_back(segments, by)
-    plain = share_to_hold_back(segments) if share is None else share
+    if share is None:
+        return [], None
     findings = []
-    if plain is not None:
-        apart = shared_with_training(*split_held_back(segments, plain))
-        left = apart if share is None else shared_with_training(*split_held_back(segments, share, by))
-        for one in apart:
-            count, what = one.split(" share ", 1)
-            number, total = count.split(" of ")
-            problem, first = f"held-back rows share {what} with training", f"of {total} held back"
-            way_out = "agreement will look too good: keep such rows together by a group column"
-            if not any(other.endswith(what) for other in left):
-                first += " by reference alone"
-                way_out = f"they are kept together: rows are held back by {' and '.join(by)}"
-            findings.append(Finding(problem, int(number), first, way_out))
+    left = shared_with_training(*split_held_back(segments, share, by))
+    for one in left:
+        count, what = one.split(" share ", 1)
+        number, total = count.split(" of ")
+        problem, more = f"held-back rows share {what} with training", "another" if len(by) > 1 else "a"
+        way_out = f"agreement will look too good: keep such rows together by {more} group column"
+        findings.append(Finding(problem, int(number), f"of {total} held back", way_out))
+    plain = share_to_hold_back(segments)
+    for one in () if plain is None else shared_with_training(*split_held_back(segments, plain)):
+        what = one.split(" share ", 1)[1]
+        if not any(other.endswith(what) for other in left):
+            together = f"kept together: rows are held back by {' and '.join(by)}"
+            findings.append(Finding(f"rows that share {what}", len(segments), "", together))
     return findings, share
 
 
@@ -365,14 +373,13 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         way_out = "correct the rows that are left out" if left_out else way_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
         return Finding(problem, size, "", "not possible"), refusal
-    way_out = (
-        "set `groups` to another column" if share_to_hold_back(segments) else "add rated texts with other references"
-    )
+    way_out = "add rated texts with other references"
+    if share_to_hold_back(segments):
+        way_out = f"set `groups` to another column, or add rows with another {by[-1]}"
     values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
     refusal = (
-        f"Expected {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, with no {what} in both parts, "
-        f"but got {plural(size, 'rating')} and {got}: {way_out}."
+        f"Expected at least {FEWEST} ratings on either side of a random split by {what}, but that of {path} "
+        f"({plural(size, 'rating')}, {got}) leaves fewer: {way_out}."
     )
-    told = f"no recipe: both parts would share a {what}"
-    return Finding("too few references to hold some back", size, got, told), refusal
+    return Finding("too little to hold some back", size, got, "no recipe: one part would be too small"), refusal

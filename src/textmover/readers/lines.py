@@ -26,8 +26,8 @@ from textmover.types import InputError, needs_extra
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of the compressed files that are unpacked while they are read."""
 
-PACKED = (b"\x1f\x8b", b"\x28\xb5")
-"""First bytes of such files."""
+PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst", b"\xfd7zXZ": "", b"BZh": "", b"PK\x03\x04": ""}
+"""First bytes of compressed files, and the suffixes of those that are unpacked."""
 
 STANDARD_INPUT = "-"
 
@@ -117,8 +117,10 @@ def iter_lines(
                     yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 else:
                     got = f"the byte 0x{wrong:02x} in line {number}: save it as UTF-8 (iconv converts it)"
-                    for end, start in zip(COMPRESSIONS, PACKED, strict=True):
-                        got = f"a compressed file: let its name end in {end}" if raw.startswith(start) else got
+                    for start, end in PACKED.items():
+                        if raw.startswith(start):
+                            renamed = end and name != shown(STANDARD_INPUT)
+                            got = f"a compressed file: {f'let its name end in {end}' if renamed else 'unpack it first'}"
                     yield LineError(f"Expected {name} to be UTF-8, but got {got}.", line)
     except EOFError as error:
         where = f"after line {number}" if number else "at its beginning"

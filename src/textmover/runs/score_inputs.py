@@ -7,6 +7,7 @@ import contextlib
 import functools
 import itertools
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
+from textmover.modules.tokens.text_flags import same_outputs
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.streams import Row, Rows
@@ -165,9 +167,18 @@ def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) ->
 
 
 def score_pairs(
-    scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, parts: int, shown: bool
+    scorer: Scorer,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    systems: Sequence[str],
+    *,
+    parts: int,
+    shown: bool,
 ) -> NDArray[np.float64]:
-    """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie."""
+    """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie.
+
+    ``systems`` names the system of each text, for warnings.
+    """
     scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
     pairs = zip(hypotheses, references, strict=True)
     keys = [(text, tuple(several), getattr(several, "source", None)) for text, several in pairs]
@@ -186,5 +197,18 @@ def score_pairs(
 
         for start in range(0, len(texts), parts):
             part = slice(start, start + parts)
-            found.append(scorer.score_fitted(texts[part], against[part], count).scores)
-    return np.concatenate(found)[chosen]
+            found.append(scorer.score_fitted(texts[part], against[part], count, warn=False))
+    flags = {
+        name: np.concatenate([one.flags.get(name, np.zeros(len(one), dtype=bool)) for one in found])[chosen]
+        for name in dict.fromkeys(name for one in found for name in one.flags)
+    }
+    counts, named = dict[str, Counter[str]](), np.array(systems)
+    again = np.zeros(len(named), dtype=bool)
+    for system in dict.fromkeys(systems):
+        rows = np.flatnonzero(named == system).tolist()
+        again[rows] = same_outputs([hypotheses[row] for row in rows], [references[row] for row in rows])
+    for name, marked in {**flags, "same output": again}.items():
+        if marked.any():
+            counts[name] = Counter(named[marked].tolist())
+    scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(again).tolist()]})
+    return np.concatenate([one.scores for one in found])[chosen]

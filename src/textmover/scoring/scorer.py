@@ -27,6 +27,7 @@ from textmover.modules.tokens.given_texts import (
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
+from textmover.scoring.engine.pairs import Counts
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
@@ -309,9 +310,9 @@ class Scorer(ScorerStatistics):
         options: dict[str, Any] = {"include_self": include_self, "matrices": matrices, "sources": sources}
         return choose(self, candidates, references, weights, **options)
 
-    def warn(self, counts: Mapping[str, int]) -> None:
-        """Say once of each kind how many segments were out of the ordinary."""
-        self._engine.warn(counts)
+    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Say once of each kind how many segments were out of the ordinary, by system where counts are by system."""
+        self._engine.warn(counts, examples)
 
 
 def score(

@@ -134,9 +134,12 @@ def test_texts_are_scored(run, metric, write):
     assert one["signature"].startswith("textmover:")
     assert one["groups"][0]["pairs"][0] == {"systems": ["good", "bad"], "shared": 2, "p_value": None}
     printed = run("rank", *given, *metric, *FEW_DRAWS).out
-    assert (
-        "Not compared, since they share fewer than 5 segments: 1 pair of systems, good and bad. Score more" in printed
-    )
+    assert "a test needs 5 segments with outputs of both systems: 1 pair of systems, good and bad. Give" in printed
+    assert [entry["rank"] for entry in one["groups"][0]["systems"]] == [None, None]
+    table = run("rank", *given, *metric, *FEW_DRAWS, "--format", "csv").out
+    assert [line.split(",")[1:3] for line in table.splitlines()[1:]] == [["good", ""], ["bad", ""]]
+    page = run("rank", *given, *metric, *FEW_DRAWS, "--format", "html").out
+    assert page.count('<td class="number rank" data-value="">–</td>') == 2
     assert [line.split()[1] for line in printed.splitlines() if line.startswith(("good ", "bad "))] == ["-", "-"]
 
 

@@ -223,8 +223,9 @@ OVERRIDES = "model__init_args__overrides__"
         (
             "--trainer.callbacks few",
             {},
-            "to be a list of classes, as pytorch_lightning.callbacks.LearningRateMonitor, but got few",
+            "to be a list of classes, as [pytorch_lightning.callbacks.LearningRateMonitor], but got few",
         ),
+        ("--trainer.callbacks [1]", {}, "a class by path, as in package.module.Class, but got 1. --help-all"),
         ("--trainer.foo 3", {}, "--trainer.foo"),
         ("--trainer.accelerator cuda", {}, "CUDA"),
         ("--trainer.gradient_clip_val 1.0", {}, "gradient_clip"),

@@ -143,5 +143,5 @@ def _long(options: argparse.Namespace) -> _Scored:
         return _Scored(table, table.scores, signature, not options.lower_is_better)
     take_by_language(options, table.hypotheses, table.references)
     scorer = load_scorer(options)
-    scores = score_pairs(scorer, table.hypotheses, table.references, parts=PART, shown=not options.quiet)
+    scores = score_pairs(scorer, table.hypotheses, table.references, table.systems, parts=PART, shown=not options.quiet)
     return _Scored(table, scores, str(scorer.signature), scorer.metric.higher_is_better)

@@ -80,7 +80,8 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     take_by_language(options, hypotheses, references)
     scorer = load_scorer(options)
     count = len(rows)
-    found = score_pairs(scorer, hypotheses, references, parts=count, shown=not options.quiet)
+    systems = [name for name in names for _ in rows]
+    found = score_pairs(scorer, hypotheses, references, systems, parts=count, shown=not options.quiet)
     scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
     lines = [row.line for row in rows]
     return ScoredSystems(scores, rows, lines, str(scorer.signature), scorer.metric.higher_is_better)

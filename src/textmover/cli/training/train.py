@@ -54,7 +54,7 @@ WRAPPING = (
 TYPES = {"bool": "true or false", "dict": "names with values", "float": "a number", "int": "a whole number"}
 """Words for the types of values."""
 
-HELP = " (see `textmover train --help`)."
+HELP = " (see `textmover train --help-all`)."
 
 THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
 """Packages whose errors are about the values of a recipe."""
@@ -96,8 +96,8 @@ class _OneSentenceParser(LightningArgumentParser):
         if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", said)):
             wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
             kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
-            got = typed[1] or value.removeprefix("Given value: ")
-            kinds += " of classes, as pytorch_lightning.callbacks.LearningRateMonitor" * ("dot import" in message)
+            got = typed[1] or value.removeprefix("Given value:").strip() or "nothing"
+            kinds += " of classes, as [pytorch_lightning.callbacks.LearningRateMonitor]" * ("dot import" in message)
             value, sentence = "", f"Expected `{key[1]}` to be {kinds}, but got {got}"
         elif key is not None and not sentence.startswith(key[1]):
             sentence = f"{key[1]}: {sentence}"

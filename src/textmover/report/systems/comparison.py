@@ -18,6 +18,7 @@ from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.streams import Row
 from textmover.report.document import Section, Table, json_text, latex, pick
 from textmover.report.evaluation.disagreements import fold_limit, shown_text
+from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.templating import interval_scale, picture, render_page
 from textmover.terminal import print_table
@@ -137,11 +138,11 @@ def p_value(value: float, least: float = 0.0) -> str:
     """A p-value with the sign before it, or the least that is possible where sacrebleu's counting gives less.
 
     Example:
-        >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5)
-        ('< 0.001', '= 0.001', '≥ 0.5')
+        >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5), p_value(0.0004, least=0.002)
+        ('< 0.001', '= 0.001', '≥ 0.5', '= 0.002')
     """
     if value < least:
-        return f"≥ {least:.2g}"
+        return f"{'≥' if least > SIGNIFICANT else '='} {least:.2g}"
     return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 

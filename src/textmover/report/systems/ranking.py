@@ -70,7 +70,8 @@ class Ranking:
 
 def _numbers(table: RankedSystems, one: int) -> dict[str, Any]:
     values = {"mean": table.means, "low": table.low, "high": table.high}
-    return {"rank": table.ranks[one], **{name: float(column[one]) for name, column in values.items()}}
+    rank = None if table.systems[one] not in _tested(table) else table.ranks[one]
+    return {"rank": rank, **{name: float(column[one]) for name, column in values.items()}}
 
 
 def print_ranking(ranking: Ranking, *, signature: bool) -> None:
@@ -98,16 +99,12 @@ def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None
 
 def _table(ranking: Ranking, place: int) -> Table:
     headers = ["system", "rank", "mean", "95 % interval", "wins", "segments"]
-    table, rows = ranking.tables[place], []
-    tested = _tested(table)
-    compared = _tested(ranking.people[place]) if ranking.people else set()
+    rows = []
     for one in ranking.rows(place):
         wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
         bounds = f"{one['low']:.4f} to {one['high']:.4f}"
-        order = one["people"]["rank"] if one["name"] in compared else "-"
-        people = [f"{one['people']['mean']:.3f}", order] if ranking.people else []
-        rank = one["rank"] if one["name"] in tested else "-"
-        row = [one["name"], rank, f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
+        people = [f"{one['people']['mean']:.3f}", one["people"]["rank"] or "-"] if ranking.people else []
+        row = [one["name"], one["rank"] or "-", f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
         rows.append(list(map(str, row)))
     return Table([*headers, *(("human mean", "human rank") if ranking.people else ())], rows, best={(0, 2)})
 
@@ -146,9 +143,8 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
         first, second = table.untested[0]
         such_as = "such as " if len(table.untested) > 1 else ""
         found.append(
-            f"Not compared, since they share fewer than {plural(ranking.fewest, 'segment')}: "
-            f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}. "
-            "Score more segments with both."
+            f"Not compared, since a test needs {plural(ranking.fewest, 'segment')} with outputs of both systems: "
+            f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}. Give more such segments."
         )
     tested = [int(table.shared[pair]) for pair in table.pairs if not np.isnan(table.p_values[pair])]
     if tested and min(tested) < FEW:

@@ -17,7 +17,7 @@ from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
-from textmover.scoring.engine.pairs import READERS, PairTable, Progress, check_finite, pair_flags, unusual
+from textmover.scoring.engine.pairs import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
@@ -383,13 +383,16 @@ class Engine(TextWork):
             progress.reach(rows[-1] / len(pairs))
         return table
 
-    def warn(self, counts: Mapping[str, int]) -> None:
-        """Say once of each kind how many segments were out of the ordinary."""
+    def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Say once of each kind how many segments were out of the ordinary; further texts are examples of them."""
+        for name, texts in (examples or {}).items():
+            for text in texts:
+                self._remember(name, text)
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                examples, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
-                told = unusual(name, number, examples, languages, self.metric)
+                shown, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
+                told = unusual(name, number, shown, languages, self.metric)
                 for way in READERS.values():  # each once
                     told = told.replace(f"; {way}", "") if way in self._warned else told
                 self._warned.update(way for way in READERS.values() if way in told)

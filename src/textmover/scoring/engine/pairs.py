@@ -70,7 +70,7 @@ WARNINGS = {
     "script": "had a text in a script that the metric does not support",
     "language": "had a text that does not look English (the metric was made for English)",
     "repetition": "had a hypothesis that repeats one phrase",
-    "same output": "had a hypothesis that stands beside many different references",
+    "same output": "had a hypothesis that recurs in many segments with different references",
     "copied": "had a hypothesis that is its source, copied",
     "untranslated": "had a hypothesis in the language of its source",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
@@ -95,7 +95,7 @@ WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
     **dict.fromkeys(("unknown", "script", "language", "untranslated"), "such results mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
-    "same output": "check whether the system gives a stock answer",
+    "same output": "check whether the system gives a stock answer (`score --format tsv` flags each)",
     "few candidates": "give three or more",
     "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .10 of gaps)",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
@@ -108,14 +108,32 @@ def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np
     return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
 
 
-def unusual(kind: str, number: int, examples: Sequence[str] = (), languages: Sequence[str] = (), on: Any = None) -> str:
+Counts = Mapping[str, int | Mapping[str, int]]
+"""Segments out of the ordinary by flag; of several systems by system."""
+
+MOST_NAMED = 6
+"""Systems that a warning names."""
+
+
+def unusual(
+    kind: str,
+    number: int | Mapping[str, int],
+    examples: Sequence[str] = (),
+    languages: Sequence[str] = (),
+    on: Any = None,
+) -> str:
     """Number of flagged segments by flag, and what to do: the metric that reads the examples, where there is one.
 
     Example:
         >>> unusual("truncated", 2)
         '2 segments had a text that is longer than the encoder allows and was cut'
+        >>> unusual("unweighted", {"A": 1, "B": 2})
+        'A (1), B (2): 3 segments had a text whose idf weights are all 0: uniform weights stood in for them'
     """
-    found = f"{plural(number, 'segment')} {WARNINGS.get(kind, kind)}"
+    systems = [f"{name} ({count:,})" for name, count in number.items()] if isinstance(number, Mapping) else []
+    whose = ", ".join(systems[:MOST_NAMED]) + f" and {len(systems) - MOST_NAMED} more" * (len(systems) > MOST_NAMED)
+    count = sum(number.values()) if isinstance(number, Mapping) else number
+    found = f"{whose}{': ' if whose else ''}{plural(count, 'segment')} {WARNINGS.get(kind, kind)}"
     if (mode := getattr(on, "mode", "both")) != "both":  # which names the side that a fallback stands in for
         sides = ("source", "reference") if mode == "source" else ("reference", "source")
         found = found.replace("reference or a source: the other", "{}: the {}".format(*sides))
