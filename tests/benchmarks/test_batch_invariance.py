@@ -6,7 +6,7 @@ from textmover.scoring import Scorer
 
 
 @pytest.mark.parametrize(
-    "backend", ["torch", *(pytest.param(one, marks=pytest.mark.slow) for one in ("openvino", "onnxruntime"))]
+    "backend", ["torch", *(pytest.param(one, marks=pytest.mark.long) for one in ("openvino", "onnxruntime"))]
 )
 @pytest.mark.usefixtures("real_backends")
 def test_no_company_moves_a_score(load_script, tiny_encoder, backend):

@@ -58,8 +58,10 @@ def test_commands(run, files, encoder, command):
     assert run(*command, "--model", "twmd", "--encoder", str(encoder)).ok().out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("onnxruntime", marks=pytest.mark.long), pytest.param("openvino", marks=pytest.mark.slow)],
+)
 def test_back_ends(real_backends, encoder, backend):
     found = [Scorer.from_pretrained("twmd", encoder=str(encoder), backend=one) for one in ("torch", backend)]
     first, second = (one.score(HYPOTHESES, REFERENCES).scores for one in found)

@@ -74,7 +74,8 @@ def test_a_loaded_scorer_scores_in_a_child(scorer, method):
 @pytest.mark.parametrize(
     ("backend", "method"),
     [
-        *(pytest.param(backend, "fork", marks=pytest.mark.slow) for backend in ("openvino", "onnxruntime")),
+        pytest.param("onnxruntime", "fork", marks=pytest.mark.slow),
+        pytest.param("openvino", "fork", marks=pytest.mark.long),
         *(pytest.param(backend, "spawn", marks=pytest.mark.long) for backend in ("openvino", "onnxruntime")),
     ],
 )

@@ -249,8 +249,13 @@ def test_a_trainer_in_half_precision_scores_in_whole(tiny_encoder, precision):
     same(scored(module.scorer)[:1], [expected["twmd"]])  # nor is anything else kept
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "backend"), [("autocast-bf16", "openvino"), ("autocast-fp16", "onnxruntime")])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        pytest.param("autocast-bf16", "openvino", marks=pytest.mark.slow),
+        pytest.param("autocast-fp16", "onnxruntime", marks=pytest.mark.long),
+    ],
+)
 def test_a_back_end_is_prepared_as_anywhere_else(name, backend, tiny_encoder, tmp_path, monkeypatch, real_backends):
     pytest.importorskip(backend)
     expected = scored(made("twmd", tiny_encoder))

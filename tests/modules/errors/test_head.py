@@ -148,10 +148,13 @@ def test_white_space_before_a_token_is_no_part_of_its_spelling():
     pieces = {"<s>": 0, "\u2581the": 1, "the": 2, "\u2581": 3, "\u2581dog": 4, "s": 5}
     assert spellings(Pieces(pieces)).first.tolist() == [0, 1, 1, 3, 4, 5]
     assert spellings(Pieces({"the": 0, "dog": 1})) is None
-    letters = {letter: place for place, letter in enumerate("abcdefgh")} | {"\u2581b": 3, "\u2581": 101}
+    letters = {"(": 0, "b": 1, ".": 2, "\u2581b": 3, "c": 4} | SPECIAL
     written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, spellings(Pieces(letters)))
     assert written.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
     assert of_tokens("kept", text(0, 3, 2), text(0, 1, 2)) == [1, 0, 1]
+    further = evidence(text(3, 4, 2), text(3, 3, 4, 2), 0.05, spellings(Pieces(letters)))  # one is no further word
+    assert further.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
+    assert further.gaps[0, 1:5, GAP_EVIDENCE.index("lost")].tolist() == [1, 0, 0, 0]
 
 
 def test_a_head_changes_no_score(tiny_encoder):

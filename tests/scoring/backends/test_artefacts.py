@@ -195,8 +195,13 @@ def adopt(folder):
     )
 
 
-@pytest.mark.parametrize(("backend", "file"), [("openvino", "model.bin"), ("onnxruntime", "model.onnx.data")])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "file"),
+    [
+        pytest.param("openvino", "model.bin", marks=pytest.mark.slow),
+        pytest.param("onnxruntime", "model.onnx.data", marks=pytest.mark.long),
+    ],
+)
 def test_damaged_int8_never_scores(tiny_metric, cache, caplog, backend, file):
     metric = tiny_metric()
     attach(metric, backend, "int8")

@@ -12,14 +12,12 @@ DEEP = {"modernbert": {"num_hidden_layers": 4}}
 """What one layer makes of padding, another one spreads to the texts."""
 
 BACKENDS = {"openvino": openvino, "onnxruntime": onnxruntime}
-ALIKE = ("roberta", "electra")
-"""Families with the layers of XLM-RoBERTa and BERT."""
 FREQUENT = {
     ("modernbert", "openvino"): (),
-    **{(family, "openvino"): pytest.mark.slow for family in FAMILIES if family not in ("modernbert", *ALIKE)},
-    **{(family, "onnxruntime"): pytest.mark.slow for family in ("deberta-v2", "modernbert")},
+    ("mpnet", "openvino"): pytest.mark.slow,
+    ("deberta-v2", "onnxruntime"): pytest.mark.slow,
 }
-"""Those that are tried more often than now and then: each family once, and the kinds of attention on both."""
+"""Those that are tried more often than now and then: the kinds of attention."""
 
 
 def batches():

@@ -63,7 +63,7 @@ def cache(real_backends, full, tmp_path, monkeypatch):
     "asked",
     [
         "openvino",
-        pytest.param("onnxruntime", marks=pytest.mark.slow),
+        pytest.param("onnxruntime", marks=pytest.mark.long),
         pytest.param("auto", marks=pytest.mark.long),
     ],
 )

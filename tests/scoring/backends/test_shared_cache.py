@@ -49,7 +49,7 @@ print(scores.scores.tobytes().hex(), scores.signature.entries["backend"])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_at_once_make_one_artefact(tiny_encoder, real_backends, tmp_path):
     """Each says that it takes a while, since both wait; in Python as nobody has set up its logging."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}

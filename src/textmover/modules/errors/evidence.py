@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -64,7 +63,7 @@ class Spelling(NamedTuple):
         """
         ids, known = tokens.input_ids, ordinary(tokens)
         begins = self.begins[ids] | pad(self.closes[ids] | ~known, (1, 0), value=True)[:, :-1] | ~known | rows[:, None]
-        spelled = rows[:, None] & (keys == ids) & known
+        spelled = rows[:, None] & (keys >= 0) & known
         counts = torch.where(spelled, self.starts[ids + 1] - self.starts[ids], begins.long()) * tokens.mask
         ends = counts.cumsum(dim=1)
         starts = ends - torch.where(begins | ~tokens.mask, counts, 1)
@@ -113,10 +112,18 @@ class Units(NamedTuple):
         return self.tokens | (shared & kept[:, None])
 
 
+def _written_keys(tokens: TokenEmbeddings, spelling: Spelling | None) -> Tensor:
+    """Keys that tell apart what is written otherwise, negative where a token is special or unknown, ``[B, L]``."""
+    keys = token_keys(tokens)
+    if spelling is not None:
+        keys = spelling.first[keys.clamp(min=0)].where(keys >= 0, keys)
+    return keys.where(tokens.special == SpecialToken.NONE, SPECIAL_KEY - tokens.special)
+
+
 def compared_units(others: TokenEmbeddings, hypotheses: TokenEmbeddings, spelling: Spelling | None) -> Units:
     """Return the units of pairs of texts; tokens alone where nobody knows how they are written."""
     sides = others, hypotheses
-    keys = [token_keys(one).where(one.special == SpecialToken.NONE, SPECIAL_KEY - one.special) for one in sides]
+    keys = [_written_keys(one, spelling) for one in sides]
     tokens = keys[0][:, :, None] == keys[1][:, None, :]
     if spelling is None:
         return Units(tokens, (others.mask.sum(dim=1), hypotheses.mask.sum(dim=1)), tokens)
@@ -253,7 +260,6 @@ def evidence(
     others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
-        others, hypotheses = (replace(one, input_ids=spelling.first[one.input_ids]) for one in (others, hypotheses))
     others, hypotheses = apart(others, hypotheses)
     theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
     there, present = ordinary(others), ordinary(hypotheses)
@@ -278,7 +284,7 @@ def evidence(
     between = pad(present, (1, 0)) | pad(present, (0, 1))
     partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
-    ids = hypotheses.input_ids
+    ids = hypotheses.input_ids if spelling is None else spelling.first[hypotheses.input_ids]
     again = ((ids[:, :, None] == ids[:, None, :]) & edits.surplus[:, None, :]).triu(1).any(dim=2)
     first = again & edits.kept & ~edits.exchanged & ~edits.surplus & present
     return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0, first)
