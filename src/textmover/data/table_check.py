@@ -198,10 +198,11 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         if role not in found:
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
             taken = " and ".join(repr(one) for one in names if one in claimed)
-            got = f"other options take {taken} of " if taken else "got "
+            left = ", ".join(repr(one) for one in names if one not in claimed)
+            used_up, or_else = f"{taken} for another option, and ", ", or leave the other option out"
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but {got}{', '.join(map(repr, names))}: name "
-                f"{'another' if taken else 'it'} with `{role}`{f', such as {close[0]!r}' if close else ''}."
+                f"Expected a column of the {flag} in {path}, but got {used_up * bool(taken)}{left}: name it with "
+                f"`{role}`{f', such as {close[0]!r}' if close else ''}{or_else * bool(taken)}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
@@ -274,7 +275,11 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
             yield Finding("the same text with several ratings", len(several), _first(several), way_out)
     for problem, places, training in (
         ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
-        ("text is its reference", [number for number, one in read if one.hypothesis in one.references], "kept"),
+        (
+            "text is its reference",
+            [number for number, one in read if one.hypothesis in one.references],
+            "tells little",
+        ),
         ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
         if places:
@@ -375,11 +380,11 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         return Finding(problem, size, "", "not possible"), refusal
     way_out = "add rated texts with other references"
     if share_to_hold_back(segments):
-        way_out = f"set `groups` to another column, or add rows with another {by[-1]}"
+        way_out = f"set `groups` to another column, or add rows until {by[-1]} has five values or more"
     values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
     refusal = (
-        f"Expected at least {FEWEST} ratings on either side of a random split by {what}, but that of {path} "
+        f"Expected at least {FEWEST} ratings on either side of a split by a hash of {what}, but that of {path} "
         f"({plural(size, 'rating')}, {got}) leaves fewer: {way_out}."
     )
     return Finding("too little to hold some back", size, got, "no recipe: one part would be too small"), refusal

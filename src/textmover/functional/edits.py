@@ -96,6 +96,9 @@ def any_of_pieces(
     marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... P"], ends: Int[Tensor, "... P"]
 ) -> Bool[Tensor, "... P"]:
     """Pieces with any marked unit, from where each starts and ends."""
+    if marks.shape[-1] and (ends - starts).max() < 2:  # each is one unit, or none
+        place = starts.clamp(max=marks.shape[-1] - 1).expand(*marks.shape[:-1], -1)
+        return marks.gather(-1, place) & (starts < ends)
     before = pad(marks.float().cumsum(dim=-1), (1, 0))
     first, last = (before.gather(-1, one.expand(*marks.shape[:-1], -1)) for one in (starts, ends))
     return last > first

@@ -80,7 +80,7 @@ def test_errors_name_the_options(table, capsys, embedded):
             "rating is not a number",
             "correct what is listed, name the column of the ratings with `--score-column`, or write words",
         ),
-        ("b,b,3\na,a,1\n" * 9, "text is its reference", "but got none: set `--hypothesis-column` or `--reference"),
+        ("b,b,3\na,a,1\n" * 9, "text is its reference", "equal them: set `--hypothesis-column` or `--reference"),
         (
             "a b,b,3\n" * 9,
             "all ratings are equal",

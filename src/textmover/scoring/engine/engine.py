@@ -384,8 +384,9 @@ class Engine(TextWork):
         return table
 
     def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Say once of each kind how many segments were out of the ordinary; further texts are examples of them."""
+        """Say once of each kind how many segments were out of the ordinary, with the given examples of them."""
         for name, texts in (examples or {}).items():
+            self._examples.pop(name, None)
             for text in texts:
                 self._remember(name, text)
         for name, number in counts.items():
