@@ -346,5 +346,5 @@ def _scored(processes: Processes, work: Work) -> tuple[Target, Summary, int]:
             raise
         with keeping(work.target, work.parts):
             raise error
-    work.scorer.warn(summary.counts)
+    work.scorer.warn(summary.told_counts)
     return work.target, summary, kept

@@ -113,7 +113,7 @@ def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple
                 tallies.append(done.tally)
                 kept += done.scores is None
             summary = finish(sink, tallies, scorer, rows.systems, parts)
-        scorer.warn(summary.counts)
+        scorer.warn(summary.told_counts)
         return summary, kept
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from textmover.types import InputError, flagged, plural
@@ -30,6 +30,8 @@ class Tally:
     """Sum of squared deviations from the mean of each system; missing from records of earlier versions."""
     references: tuple[int, int] = (1, 1)
     """Fewest and most references of a row; missing from records of earlier versions."""
+    by_system: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Counts of each system; missing from records of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,15 @@ class Summary(Tally):
             found.append(f"Mean{of}: {mean:.4f}{error_told}, {segments}")
         return found
 
+    @property
+    def told_counts(self) -> Mapping[str, int | Mapping[str, int]]:
+        """Counts for a warning: of several systems by their names, where the records tell."""
+        told = all(sum(self.by_system.get(kind, ())) == number for kind, number in self.counts.items())
+        if len(self.systems) < 2 or not told:
+            return self.counts
+        named = {kind: zip(self.systems, numbers, strict=True) for kind, numbers in self.by_system.items()}
+        return {kind: {system: number for system, number in found if number} for kind, found in named.items()}
+
     def said(self, *, signature: bool) -> list[str]:
         """Lines that close a run: how many segments are flagged; means and signature where they are asked for."""
         found = flagged(self.counts, plural((self.rows - self.skipped) * len(self.systems), "segment"))
@@ -89,8 +100,11 @@ class Summary(Tally):
 def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str) -> Summary:
     """Add up the tallies of all shards in input order; the sums do not depend on the order of scoring."""
     counts: Counter[str] = Counter()
+    by_system: dict[str, list[int]] = {}
     for one in tallies:
         counts.update(one.counts)
+        for kind, numbers in one.by_system.items():
+            by_system[kind] = [a + b for a, b in zip(by_system.get(kind, [0] * len(systems)), numbers, strict=True)]
     fewest, most = ([one.references[side] for one in tallies] for side in (0, 1))
     sums = tuple(math.fsum(one.sums[place] for one in tallies) for place in range(len(systems)))
     return Summary(
@@ -102,6 +116,7 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
         names=tallies[0].names if tallies else ("score",),
         squares=_squares(tallies, sums) if all(one.squares for one in tallies) else (),
         references=(min(fewest, default=1), max(most, default=1)),
+        by_system=by_system,
         systems=systems,
         signature=signature,
     )

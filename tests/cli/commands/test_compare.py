@@ -66,13 +66,19 @@ def test_stock_answers_are_counted_by_system(run, metric, write):
     answers = {"one": ["yes"] * 6 + ["a cat"] * 4, "two": ["no"] * 7 + ["a cat"] * 3, "three": list("abcdefghij")}
     given = [write(f"{name}.txt", lines) for name, lines in answers.items()]
     references = write("ref.txt", [f"{place} cats" for place in range(10)])
-    for command, order in (("compare", given[::-1]), ("compare", given), ("rank", given[1:] + given[:1])):
-        said = run(command, "-t", *order, "-r", references, *metric, "--quiet").ok().err
-        counts = {"one": 6, "two": 7}
-        systems = ", ".join(f"{path.stem} ({counts[path.stem]})" for path in order if path.stem in counts)
-        assert f"{systems}: 13 segments had a hypothesis that recurs" in said
-        assert "'yes'" in said
-        assert "'no'" in said
+    for command, order in (
+        ("compare", given[::-1]),
+        ("compare", given),
+        ("rank", given[1:] + given[:1]),
+        ("score", given),
+    ):
+        options = metric[:6] if command == "score" else metric
+        said = run(command, "-t", *order, "-r", references, *options, "--quiet").ok().err
+        counts = {"one": (6, "yes"), "two": (7, "no")}
+        named = [path for path in order if path.stem in counts]
+        systems = [f"{path if command == 'score' else path.stem} ({counts[path.stem][0]})" for path in named]
+        assert f"{', '.join(systems)}: 13 segments had a hypothesis that recurs" in said
+        assert f"such as {', '.join(repr(counts[path.stem][1]) for path in named)}: check" in said
 
 
 def test_columns_of_a_table_and_files_of_one_name(compared, metric, tmp_path, files, write):

@@ -52,7 +52,7 @@ def score_shard(
     alone = len(systems) > 1 and _reads_together(scorer.metric)
     calls = [[system] for system in range(len(systems))] if alone else [list(range(len(systems)))]
     values: dict[str, np.ndarray] = {}
-    counts: dict[str, int] = {}
+    by_system: dict[str, list[int]] = {}
     flags = np.full((len(shard.rows), len(systems)), "", dtype=object)
     try:
         for call in calls:
@@ -62,10 +62,11 @@ def score_shard(
             for name, array in result.values.items():
                 empty = np.full((len(shard.rows), len(systems)), np.nan)
                 values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(given)).T
-            for name, found in result.counts.items():
-                counts[name] = counts.get(name, 0) + found
             for name, marked in result.flags.items():
-                for system, row in zip(*np.nonzero(marked.reshape(len(call), len(given))), strict=True):
+                grid = marked.reshape(len(call), len(given))
+                for system, number in zip(call, grid.sum(axis=1).tolist(), strict=True):
+                    by_system.setdefault(name, [0] * len(systems))[system] += number
+                for system, row in zip(*np.nonzero(grid), strict=True):
                     cell = rows[row], call[system]
                     flags[cell] += f";{name}" if flags[cell] else name
     except InputError as error:
@@ -80,7 +81,8 @@ def score_shard(
         skipped=len(shard.rows) - len(rows),
         problem=next((row.problem for row in shard.rows if row.problem), ""),
         sums=tuple(float(np.sum(column)) for column in scored),
-        counts=counts,
+        counts={name: sum(numbers) for name, numbers in by_system.items()},
+        by_system=by_system,
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
         references=(min(numbers, default=1), max(numbers, default=1)),
