@@ -61,3 +61,9 @@ def test_letters_keep_their_marks_as_unicode_has_it(first, last, size):
 def test_an_emoji_goes_on_to_its_end():
     text = "👍🏽a👨\u200d👩🇩🇪"
     assert [place for place in range(1, len(text)) if not goes_on(text, place)] == [2, 3, 6]
+
+
+def test_letters_of_a_hangul_syllable_go_on():
+    text = unicodedata.normalize("NFD", "간다 가")
+    assert [place for place in range(1, len(text)) if not goes_on(text, place)] == [3, 5, 6]
+    assert text_words(text) == ((0, 5), (6, 8))

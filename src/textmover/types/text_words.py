@@ -47,6 +47,9 @@ APOSTROPHES = ("'", "’")
 ENDINGS = "\u0e33\u0eb3\uff9e\uff9f"
 """Letters that Unicode joins to the one before them as it does marks: am in Thai and Lao, marks of half width."""
 
+JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
+"""Vowels and final consonants of Hangul, which Unicode joins to the letter before them."""
+
 SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 """Colours of the skin of the emoji before them."""
 
@@ -93,7 +96,7 @@ def _class(character: str) -> str:
         return "t"
     if "\U0001f1e6" <= character <= "\U0001f1ff":
         return "f"
-    if category.startswith("M") or character in ENDINGS or character in SKINS:
+    if category.startswith("M") or character in ENDINGS or character in SKINS or JAMO.match(character):
         return "s" if character in STACKERS else "m"
     if category in ("Cf", "Nd"):
         return "z" if category == "Cf" else "d"

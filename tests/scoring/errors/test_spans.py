@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from textmover.scoring.errors.spans import error_spans
+from textmover.scoring.errors.spans import error_spans, lacks_words
 from textmover.types import ErrorSpan
 from textmover.types.text_words import text_words
 
@@ -34,7 +34,8 @@ def test_words_become_spans(wrong, missing, wanted):
 
 
 def test_a_text_without_words_lacks_them_at_its_start():
-    assert error_spans("", [], np.zeros(0), np.array([0.9]), (0.5, 0.5)) == (ErrorSpan(0, 0, "critical", 0.9),)
+    found = error_spans("", [], np.zeros(0), np.array([0.9]), (0.5, 0.5), bare=True)
+    assert found == (ErrorSpan(0, 0, "critical", 0.9),)
     assert error_spans("", [], np.zeros(0), np.array([0.1]), (0.5, 0.5)) == ()
 
 
@@ -82,12 +83,25 @@ def test_punctuation_alone_is_minor(text, part, alone, severities):
     assert (found.severity == "minor") is alone
 
 
-@pytest.mark.parametrize(("text", "critical"), [("...", True), ("。。", True), ("A b", False), ("5 ?", False)])
-def test_punctuation_in_place_of_all_words_is_critical(text, critical):
+@pytest.mark.parametrize(
+    ("text", "other", "critical"),
+    [
+        ("...", "Hello.", True),
+        ("。。", "你好", True),
+        ("", "A b", True),
+        ("...", "?!", False),
+        ("", " ", False),
+        ("A b", "A c", False),
+        ("5 ?", "6 ?", False),
+    ],
+)
+def test_punctuation_in_place_of_all_words_is_critical(text, other, critical):
     words = text_words(text)
+    assert lacks_words(text, ["", other]) is critical
     for missing in (0.9, 0.0):
-        found = error_spans(text, words, np.full(len(words), 0.4), np.array([missing, *[0.0] * len(words)]), (0.3, 0.5))
-        assert any(one.severity == "critical" for one in found) is (critical and missing > 0)
+        chances = np.full(len(words), 0.4), np.array([missing, *[0.0] * len(words)])
+        found = error_spans(text, words, *chances, (0.3, 0.5), bare=critical)
+        assert any(one.severity == "critical" for one in found) is (critical and bool(words or missing))
 
 
 def test_learned_severities_weigh_words_by_their_probability():

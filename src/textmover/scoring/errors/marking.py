@@ -15,7 +15,7 @@ from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_c
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import References, Sources, Texts, listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import source_flags
-from textmover.scoring.errors.spans import error_spans, is_punctuation, whole_words
+from textmover.scoring.errors.spans import error_spans, is_punctuation, lacks_words, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,
@@ -150,7 +150,9 @@ def _marked(
         flagged |= {name for name, marked in of_sources.items() if marked[row]}
         flagged |= set() if several else {"unreferenced"}
         flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
-        found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged))))
+        flagged |= {"empty"} if is_punctuation(text, 0, len(text)) else set()
+        bare = lacks_words(text, texts.texts)
+        found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged)), bare))
         place = rows.stop
     return found
 
@@ -178,7 +180,7 @@ def _probability(odds: np.ndarray) -> np.ndarray:
 
 
 def _errors(
-    text: str, words: TokenWords, odds: _Odds, thresholds: tuple[float, float], flags: tuple[str, ...]
+    text: str, words: TokenWords, odds: _Odds, thresholds: tuple[float, float], flags: tuple[str, ...], bare: bool
 ) -> TextErrors:
     """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text.
 
@@ -186,11 +188,10 @@ def _errors(
     """
     places = [place for place, span in enumerate(words.spans) if span is not None]
     spans, numbers = whole_words(text, [span for span in words.spans if span is not None])
-    if not places or is_punctuation(text, 0, len(text)):
-        flags = tuple(sorted({*flags, "empty"}))
     if not places:
+        flags, bare = tuple(sorted({*flags, "empty"})), True
         chances = np.zeros(0), _probability(odds.missing[:1])
-        return TextErrors(text, error_spans(text, (), *chances, thresholds), (), *chances, flags)
+        return TextErrors(text, error_spans(text, (), *chances, thresholds, bare=bare), (), *chances, flags)
     of_token, number = words.of_token, dict(zip(places, numbers, strict=True))
     tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
     owners = np.array([number[of_token[token]] for token in tokens])
@@ -203,4 +204,5 @@ def _errors(
     severity, sizes = odds.severity, np.bincount(owners)[:, None]
     severities = None if severity is None else np.add.reduceat(severity[tokens], firsts) / sizes
     chances = _probability(wrong), _probability(missing)
-    return TextErrors(text, error_spans(text, spans, *chances, thresholds, severities), spans, *chances, flags)
+    marks = error_spans(text, spans, *chances, thresholds, severities, bare=bare)
+    return TextErrors(text, marks, spans, *chances, flags)

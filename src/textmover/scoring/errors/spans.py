@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from unicodedata import category
 
 import numpy as np
@@ -50,13 +50,15 @@ def error_spans(
     missing: np.ndarray,
     thresholds: tuple[float, float],
     severities: np.ndarray | None = None,
+    *,
+    bare: bool = False,
 ) -> tuple[ErrorSpan, ...]:
     """Mark the errors of a text.
 
     A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
     one another are one span with the gaps between and beside them. Any other gap is a span of no characters, behind the
     word before it; of those with punctuation alone between them the likeliest is marked. The confidence of a span is
-    the largest of its probabilities. A text without words, or of punctuation alone, lacks all: a critical error.
+    the largest of its probabilities.
 
     Args:
         text: The text.
@@ -65,6 +67,7 @@ def error_spans(
         missing: Probability that words are missing before each word and behind the last, ``[W + 1]``.
         thresholds: Probabilities from which words and gaps are marked.
         severities: Probability of each severity for each word, ``[W, 3]``; by :data:`MASS` if ``None``.
+        bare: Whether the text lacks all words, a critical error.
 
     Returns:
         The errors by place.
@@ -75,7 +78,7 @@ def error_spans(
     """
     ends = [words[0][0] if words else 0, *(end for _, end in words)]
     marked, gaps = np.append(wrong >= thresholds[0], False), missing >= thresholds[1]
-    before, bare = np.append(False, marked[:-1]), not words or is_punctuation(text, 0, len(text))
+    before = np.append(False, marked[:-1])
     found: list[ErrorSpan] = []
     for place, at in enumerate(ends):
         if gaps[place] and not marked[place] and not before[place]:
@@ -91,7 +94,7 @@ def error_spans(
         learned = None if severities is None else severities[rows] * wrong[rows, None]
         start, end = words[place][0], ends[rows.stop]
         severity = "minor" if is_punctuation(text, start, end) else _severity(float(chances.sum()), learned)
-        severity = "critical" if bare and len(missed) else severity
+        severity = "critical" if bare else severity
         found.append(ErrorSpan(start, end, severity, float(chances.max()), beside))
     return tuple(found)
 
@@ -104,9 +107,14 @@ def _joined(text: str, last: ErrorSpan, one: ErrorSpan) -> tuple[ErrorSpan, ...]
     return (dataclasses.replace(kept, gaps=(*last.gaps, rest.start)),)
 
 
+def lacks_words(text: str, others: Iterable[str]) -> bool:
+    """Return whether a text is empty or punctuation alone, and one of the others is not."""
+    return is_punctuation(text, 0, len(text)) and not all(is_punctuation(one, 0, len(one)) for one in others)
+
+
 def is_punctuation(text: str, start: int, end: int) -> bool:
     """Return whether a stretch is punctuation alone, and neither sign nor point of the number behind it."""
-    signs = text[end - 1] in SIGNS and text[end : end + 1].isnumeric()
+    signs = text[end - 1 : end] in [*SIGNS] and text[end : end + 1].isnumeric()
     marks = (one for one in text[start:end] if not one.isspace())
     return not signs and all(one in QUOTES or (category(one)[0] == "P" and one not in SYMBOLS) for one in marks)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.scoring.errors.spans import error_spans
+from textmover.scoring.errors.spans import error_spans, lacks_words
 from textmover.types import MarkedTexts, Signature, TextErrors
 from textmover.types.text_words import text_words
 
@@ -46,4 +46,5 @@ def _marked(text: str, references: Sequence[str]) -> TextErrors:
         if tag != "equal":
             wrong[start:end] = 1
             missing[start] = max(missing[start], last - first > end - start)
-    return TextErrors(text, error_spans(text, spans, wrong, missing, (0.5, 0.5)), spans, wrong, missing)
+    marks = error_spans(text, spans, wrong, missing, (0.5, 0.5), bare=lacks_words(text, references))
+    return TextErrors(text, marks, spans, wrong, missing)
