@@ -65,7 +65,12 @@ PROBLEMS = {
     ),
     "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it, unless"),
     "no annotator": (set_cell(14, "rater", ""), 1, "row 15", "kept, as of one more annotator"),
-    "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "tells"),
+    "text is its reference": (
+        lambda rows: rows[11].update(answer=rows[11]["reference"]),
+        1,
+        "row 12",
+        "kept if others differ",
+    ),
     "annotators who give one rating": (constant, 120, "a1", "their ratings count as the mean"),
     "over a tenth of the tokens are unknown": (
         set_cell(12, "answer", "🦭"),
@@ -171,16 +176,15 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
             "too little to hold some back",
             "no recipe: one part would be too small",
-            "(60 ratings, 1 different reference, 20 different topics) leaves fewer: add rated texts with other "
-            "references.",
+            "of one reference or topic stay together, but 60 ratings of 1 different reference, 20 different topics leave "
+            "fewer: add rated texts with other references.",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "too little to hold some back",
             "no recipe: one part would be too small",
-            "by a hash of reference and topic, but that of the rows of `rows` (60 ratings, 60 different references, 1 "
-            "different topic) leaves fewer: set `groups` to another column, or add rows until topic has five values or "
-            "more.",
+            "but 60 ratings of 60 different references, 1 different topic leave fewer: add rows until topic has five "
+            "values or more, or set `groups` to another column.",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

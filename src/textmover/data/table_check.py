@@ -58,6 +58,8 @@ FLAGGED = {
 }
 """Flags of texts: the problem, and what training does."""
 
+KEPT = "kept if others differ"
+
 EMPTY = "kept: remove it, unless the rating judges an empty answer"
 """Advice on empty texts that have a rating."""
 
@@ -278,7 +280,7 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
         (
             "text is its reference",
             [number for number, one in read if one.hypothesis in one.references],
-            "tells little",
+            KEPT,
         ),
         ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
@@ -333,7 +335,7 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
             way_out += ", or set `scale` to another"
         return "no row can be used", f"Expected a row to train on in {path}, but got none: {way_out}."
     if all(one.hypothesis in one.references for one in segments):
-        way_out = "set `hypothesis` or `references` to another column"
+        way_out = "set `hypothesis` or `references` to another column, or add rows that differ"
         return (
             "each text is its reference",
             f"Expected texts in {path} that differ from their references, but all {len(segments)} equal them: "
@@ -366,7 +368,7 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
 
 def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[Finding, str]:
     """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
-    size, ratings, what = len(segments), {one.score for one in segments}, " and ".join(by)
+    size, ratings = len(segments), {one.score for one in segments}
     if len(ratings) == 1:
         problem, got, way_out = (
             "all ratings are equal",
@@ -380,11 +382,11 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         return Finding(problem, size, "", "not possible"), refusal
     way_out = "add rated texts with other references"
     if share_to_hold_back(segments):
-        way_out = f"set `groups` to another column, or add rows until {by[-1]} has five values or more"
+        way_out = f"add rows until {by[-1]} has five values or more, or set `groups` to another column"
     values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
     refusal = (
-        f"Expected at least {FEWEST} ratings on either side of a split by a hash of {what}, but that of {path} "
-        f"({plural(size, 'rating')}, {got}) leaves fewer: {way_out}."
+        f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, where rows of one "
+        f"{' or '.join(by)} stay together, but {plural(size, 'rating')} of {got} leave fewer: {way_out}."
     )
     return Finding("too little to hold some back", size, got, "no recipe: one part would be too small"), refusal
