@@ -176,8 +176,8 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
             "too little to hold some back",
             "no recipe: one part would be too small",
-            "of one reference or topic stay together, but 60 ratings of 1 different reference, 20 different topics leave "
-            "fewer: add rated texts with other references.",
+            "of one reference or topic stay together, but 60 ratings of 1 different reference, 20 different topics "
+            "leave fewer: add rated texts with other references.",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],

@@ -158,7 +158,7 @@ def check_table(
         data |= {"annotator": annotator, "annotators": how}
         segments = over_annotators(segments, annotator, how)
     findings += _flagged(read, flags)
-    by = [*BY_REFERENCE, *(name for name in columns.groups if name != annotator)]
+    by = list(dict.fromkeys([*BY_REFERENCE, *(name for name in columns.groups if name != annotator)]))
     found, share = _held_back(segments, by)
     findings += found
     data |= {"held_back_by": by} if len(by) > 1 else {}
