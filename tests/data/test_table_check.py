@@ -69,7 +69,7 @@ PROBLEMS = {
         lambda rows: rows[11].update(answer=rows[11]["reference"]),
         1,
         "row 12",
-        "kept if others differ",
+        "kept",
     ),
     "annotators who give one rating": (constant, 120, "a1", "their ratings count as the mean"),
     "over a tenth of the tokens are unknown": (
@@ -125,6 +125,14 @@ def test_what_held_back_rows_share_is_counted_among_them():
     assert f", {near.rows} held back;" in repr(found)
     assert near.first == f"of {near.rows} held back"
     assert near.training.endswith("by another group column")
+
+
+@pytest.mark.parametrize("topics", [2, 3, 4])
+def test_few_groups_are_parted(topics):
+    rows = [{**row, "topic": f"t{number % topics}"} for number, row in enumerate(clean_rows(60, 1))]
+    found = checked(rows)
+    trained, kept = map(int, re.search(r"; (\d+) to train on, (\d+) held back;", repr(found)).groups())
+    assert min(trained, kept) >= 60 // topics
 
 
 def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
@@ -183,8 +191,8 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "too little to hold some back",
             "no recipe: one part would be too small",
-            "but 60 ratings of 60 different references, 1 different topic leave fewer: add rows until topic has five "
-            "values or more, or set `groups` to another column.",
+            "but 60 ratings of 60 different references, 1 different topic leave fewer: add rows of another topic, "
+            "or set `groups` to another column.",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

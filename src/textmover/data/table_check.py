@@ -58,8 +58,6 @@ FLAGGED = {
 }
 """Flags of texts: the problem, and what training does."""
 
-KEPT = "kept if others differ"
-
 EMPTY = "kept: remove it, unless the rating judges an empty answer"
 """Advice on empty texts that have a rating."""
 
@@ -189,7 +187,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if len(names) == 1:  # which may be a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
-    found, claimed = dict(given), frozenset(used)
+    found = dict(given)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
         free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
         if role in found or not free:
@@ -199,12 +197,13 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found:
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
-            taken = " and ".join(repr(one) for one in names if one in claimed)
-            left = ", ".join(repr(one) for one in names if one not in claimed)
-            used_up, or_else = f"{taken} for another option, and ", ", or leave the other option out"
+            roles = {name: one for one, many in given.items() for name in ([many] if isinstance(many, str) else many)}
+            taken = [f"{name!r} is that of `{one}`" for name, one in roles.items() if name in names]
+            left = ", ".join(repr(one) for one in names if one not in roles)
+            got = f"{' and '.join(taken)}, and left are" if taken else "got"
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but got {used_up * bool(taken)}{left}: name it with "
-                f"`{role}`{f', such as {close[0]!r}' if close else ''}{or_else * bool(taken)}."
+                f"Expected a column of the {flag} in {path}, but {got} {left}: name it with `{role}`"
+                f"{f', such as {close[0]!r}' if close else ''}{', or leave the other option out' * bool(taken)}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
@@ -280,11 +279,12 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
         (
             "text is its reference",
             [number for number, one in read if one.hypothesis in one.references],
-            KEPT,
+            "kept",
         ),
         ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
         if places:
+            training = "nothing to learn" if len(places) == len(read) else training
             yield Finding(problem, len(places), _first(places), training)
 
 
@@ -382,7 +382,7 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         return Finding(problem, size, "", "not possible"), refusal
     way_out = "add rated texts with other references"
     if share_to_hold_back(segments):
-        way_out = f"add rows until {by[-1]} has five values or more, or set `groups` to another column"
+        way_out = f"add rows of another {by[-1]}, or set `groups` to another column"
     values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
     got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
     refusal = (

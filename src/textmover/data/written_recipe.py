@@ -26,8 +26,8 @@ MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")
 FEWEST = 3
 """Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
 
-SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-"""Shares to hold back: the first that holds back enough is taken."""
+SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, *(number / 50 for number in range(1, 50)))
+"""Shares to hold back: the first that holds back enough is taken; the last ones part few groups of rows."""
 
 
 def share_to_hold_back(segments: Sequence[Segment], by: Sequence[str] = BY_REFERENCE) -> float | None:
