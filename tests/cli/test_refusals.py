@@ -303,7 +303,7 @@ CASES = {
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
     "check ratings.tsv": """
-        --annotator-column score | but 'score' is that of `--annotator-column`, and left are """,
+        --annotator-column score | but `--annotator-column` takes 'score', which leaves """,
     "sweep --data ratings.tsv --model checkpoint": """
         --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `--layer`""",
     "perturb": """

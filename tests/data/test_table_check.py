@@ -182,17 +182,15 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
         ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "not possible", "but all are 3"),
         (
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
-            "too little to hold some back",
-            "no recipe: one part would be too small",
-            "of one reference or topic stay together, but 60 ratings of 1 different reference, 20 different topics "
-            "leave fewer: add rated texts with other references.",
+            "too few values of reference",
+            "no recipe: rows of one reference stay together",
+            "rows of one reference stay together, and 60 ratings of 1 reference leave fewer: add 3 or more rows with",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
-            "too little to hold some back",
-            "no recipe: one part would be too small",
-            "but 60 ratings of 60 different references, 1 different topic leave fewer: add rows of another topic, "
-            "or set `groups` to another column.",
+            "too few values of topic",
+            "no recipe: rows of one topic stay together",
+            "one topic stay together, and 60 ratings of 1 topic leave fewer: add 3 or more rows with another topic.",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

@@ -197,13 +197,16 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found:
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
-            roles = {name: one for one, many in given.items() for name in ([many] if isinstance(many, str) else many)}
-            taken = [f"{name!r} is that of `{one}`" for name, one in roles.items() if name in names]
-            left = ", ".join(repr(one) for one in names if one not in roles)
-            got = f"{' and '.join(taken)}, and left are" if taken else "got"
+            roles = [(one, [many] if isinstance(many, str) else many) for one, many in given.items()]
+            taking = {name: f"`{one}`" for one, several in roles for name in several if name in names}
+            left = ", ".join(repr(one) for one in names if one not in taking)
+            got, way_out = "got", "name it"
+            if taking:
+                got = f"{' and '.join(f'{one} takes {name!r}' for name, one in taking.items())}, which leaves"
+                way_out = f"leave {' and '.join(dict.fromkeys(taking.values()))} out, or name the column"
             raise InputError(
-                f"Expected a column of the {flag} in {path}, but {got} {left}: name it with `{role}`"
-                f"{f', such as {close[0]!r}' if close else ''}{', or leave the other option out' * bool(taken)}."
+                f"Expected a column of the {flag} in {path}, but {got} {left}: {way_out} with `{role}`"
+                f"{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
@@ -380,13 +383,13 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         way_out = "correct the rows that are left out" if left_out else way_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
         return Finding(problem, size, "", "not possible"), refusal
-    way_out = "add rated texts with other references"
-    if share_to_hold_back(segments):
-        way_out = f"add rows of another {by[-1]}, or set `groups` to another column"
-    values = [[one.groups.get(name) or getattr(one, name, None) or one.references for one in segments] for name in by]
-    got = ", ".join(plural(len({*map(str, one)}), f"different {name}") for one, name in zip(values, by, strict=True))
+    few = by[1:] if share_to_hold_back(segments) else by[:1]
+    values = [[one.groups.get(name) or one.references for one in segments] for name in few]
+    counts = " and ".join(plural(len({*map(str, one)}), name) for one, name in zip(values, few, strict=True))
     refusal = (
-        f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, where rows of one "
-        f"{' or '.join(by)} stay together, but {plural(size, 'rating')} of {got} leave fewer: {way_out}."
+        f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, but rows of one "
+        f"{' or '.join(few)} stay together, and {plural(size, 'rating')} of {counts} leave fewer: add {FEWEST} or more "
+        f"rows with another {few[-1]}."
     )
-    return Finding("too little to hold some back", size, got, "no recipe: one part would be too small"), refusal
+    together = f"no recipe: rows of one {' or '.join(few)} stay together"
+    return Finding(f"too few values of {few[-1]}", size, counts, together), refusal
