@@ -182,13 +182,19 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
         ([{**row, "rating": 3} for row in clean_rows(60, 1)], "all ratings are equal", "not possible", "but all are 3"),
         (
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
-            "too few values of reference",
+            "only 1 reference",
             "no recipe: rows of one reference stay together",
             "rows of one reference stay together, and 60 ratings of 1 reference leave fewer: add 3 or more rows with",
         ),
         (
+            clean_rows(5, 1),
+            "only 5 rows",
+            "no recipe: 3 to train on and 3 to hold back are needed",
+            "but got 5 ratings: add 3 or more rows with another reference.",
+        ),
+        (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
-            "too few values of topic",
+            "only 1 topic",
             "no recipe: rows of one topic stay together",
             "one topic stay together, and 60 ratings of 1 topic leave fewer: add 3 or more rows with another topic.",
         ),
