@@ -203,7 +203,8 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
             got, way_out = "got", "name it"
             if taking:
                 got = f"{' and '.join(f'{one} takes {name!r}' for name, one in taking.items())}, which leaves"
-                way_out = f"leave {' and '.join(dict.fromkeys(taking.values()))} out, or name that of the {flag}"
+                out = " and ".join(dict.fromkeys(taking.values()))
+                way_out = f"leave {out} out, or, if another column holds the {flag}, name it"
             raise InputError(
                 f"Expected a column of the {flag} in {path}, but {got} {left}: {way_out} with `{role}`"
                 f"{f', such as {close[0]!r}' if close else ''}."
@@ -387,12 +388,12 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
     values = [[one.groups.get(name) or one.references for one in segments] for name in few]
     counts = " and ".join(plural(len({*map(str, one)}), name) for one, name in zip(values, few, strict=True))
     only, reason = counts, f"rows of one {' or '.join(few)} stay together"
-    got = f"{reason}, and {plural(size, 'rating')} of {counts} leave fewer"
+    got = f"{reason}, and all {plural(size, 'rating')} are of {counts}"
     if size < 2 * FEWEST:
+        got = f"got {plural(size, 'rating')}, and {reason}"
         only, reason = plural(size, "row"), f"{FEWEST} to train on and {FEWEST} to hold back are needed"
-        got = f"got {plural(size, 'rating')}"
     refusal = (
         f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, but {got}: add {FEWEST} "
-        f"or more rows with another {few[-1]}."
+        f"or more rows whose {few[-1]} is not yet in the table."
     )
     return Finding(f"only {only}", size, "", f"no recipe: {reason}"), refusal
