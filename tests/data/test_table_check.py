@@ -184,19 +184,19 @@ def test_the_recipe_trains_as_the_one_that_the_page_recommends_for_so_many_ratin
             [{**row, "reference": "one"} for row in clean_rows(60, 1)],
             "only 1 reference",
             "no recipe: rows of one reference stay together",
-            "rows of one reference stay together, and all 60 ratings are of 1 reference: add 3 or more rows whose",
+            "rows of one reference stay together, and all 60 ratings are of 1 reference: add rows whose",
         ),
         (
             clean_rows(5, 1),
             "only 5 rows",
             "no recipe: 3 to train on and 3 to hold back are needed",
-            "but got 5 ratings, and rows of one reference stay together: add 3 or more rows whose reference is not",
+            "but got 5 ratings, and rows of one reference stay together: add rows whose reference is not",
         ),
         (
             [{**row, "topic": "one"} for row in clean_rows(60, 1)],
             "only 1 topic",
             "no recipe: rows of one topic stay together",
-            "one topic stay together, and all 60 ratings are of 1 topic: add 3 or more rows whose topic is not yet in",
+            "one topic stay together, and all 60 ratings are of 1 topic: add rows whose topic is not yet in",
         ),
         (
             [{**row, "rating": "" if number else 3} for number, row in enumerate(clean_rows(20, 1))],

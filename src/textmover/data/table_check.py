@@ -393,7 +393,7 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         got = f"got {plural(size, 'rating')}, and {reason}"
         only, reason = plural(size, "row"), f"{FEWEST} to train on and {FEWEST} to hold back are needed"
     refusal = (
-        f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, but {got}: add {FEWEST} "
-        f"or more rows whose {few[-1]} is not yet in the table."
+        f"Expected at least {FEWEST} ratings to train on and {FEWEST} to hold back in {path}, but {got}: add "
+        f"rows whose {few[-1]} is not yet in the table ({FEWEST} are enough)."
     )
     return Finding(f"only {only}", size, "", f"no recipe: {reason}"), refusal
