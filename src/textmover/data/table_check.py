@@ -280,11 +280,7 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
             yield Finding("the same text with several ratings", len(several), _first(several), way_out)
     for problem, places, training in (
         ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
-        (
-            "text is its reference",
-            [number for number, one in read if one.hypothesis in one.references],
-            "kept",
-        ),
+        ("text is its reference", [number for number, one in read if one.hypothesis in one.references], "kept"),
         ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
         if places:

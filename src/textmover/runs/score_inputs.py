@@ -28,6 +28,7 @@ from textmover.runs.shards.manifest import check_rows, check_same, digest_file, 
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, rows_per_shard, texts_of
 from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
 from textmover.scoring.engine.threads import read_ahead
+from textmover.scoring.metric_set import joined_scores
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError
@@ -198,10 +199,8 @@ def score_pairs(
         for start in range(0, len(texts), parts):
             part = slice(start, start + parts)
             found.append(scorer.score_fitted(texts[part], against[part], count, warn=False))
-    flags = {
-        name: np.concatenate([one.flags.get(name, np.zeros(len(one), dtype=bool)) for one in found])[chosen]
-        for name in dict.fromkeys(name for one in found for name in one.flags)
-    }
+    scores = joined_scores(found)
+    flags = {name: marked[chosen] for name, marked in scores.flags.items()}
     counts, named = dict[str, Counter[str]](), np.array(systems)
     again = np.zeros(len(named), dtype=bool)
     for system in dict.fromkeys(systems):
@@ -211,4 +210,4 @@ def score_pairs(
         if marked.any():
             counts[name] = Counter(named[marked].tolist())
     scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(again).tolist()]})
-    return np.concatenate([one.scores for one in found])[chosen]
+    return scores.scores[chosen]

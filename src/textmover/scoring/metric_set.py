@@ -48,7 +48,7 @@ def score_together(
             scorer.clear_cache()
         if memory is not None:
             memory.forget()
-    return {metric: _joined(found) for metric, found in parts.items()}
+    return {metric: joined_scores(found) for metric, found in parts.items()}
 
 
 def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
@@ -61,7 +61,7 @@ def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         logger.warning("%s, scored with %s: %s.", name, ", ".join(named), unusual(kind, number))
 
 
-def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:
+def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:
     """Scores of consecutive segments as one."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
     names = dict.fromkeys(name for part in parts for name in part.flags)

@@ -149,8 +149,8 @@ def _marked(
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
         flagged |= {name for name, marked in of_sources.items() if marked[row]}
         flagged |= set() if several else {"unreferenced"}
-        flagged |= set() if text.strip() and any(one.strip() for one in texts.texts) else {"empty"}
-        flagged |= {"empty"} if is_punctuation(text, 0, len(text)) else set()
+        empty = is_punctuation(text, 0, len(text)) or not any(one.strip() for one in texts.texts)
+        flagged |= {"empty"} if empty else set()
         bare = lacks_words(text, texts.texts)
         found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged)), bare))
         place = rows.stop
