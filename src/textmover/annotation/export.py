@@ -18,6 +18,7 @@ from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import inside
 from textmover.csv_cells import CsvWriter
+from textmover.data.split import split_held_back
 from textmover.data.written_recipe import (
     FEWEST,
     MARKED_TEMPLATE,
@@ -279,15 +280,13 @@ def _write_errors(table: Path, done: Sequence[tuple[Item, str, Marks]]) -> list[
 
 def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:
     """Write the recipe beside the table, or say why there is nothing to train on."""
-    from textmover.data.error_spans.datamodule import split_marked
-
     if not references:
         return None, "the texts have no references"
     columns = {"references": list(references), "spans": "spans", "groups": ["id", "annotator"]}
     left_out: list[InputError] = []  # texts without a reference
     segments = read_marked(table, MarkedColumns(references=tuple(references), spans="spans"), left_out=left_out)
     for share in SHARES:
-        parts = split_marked(segments, share)
+        parts = split_held_back(segments, share)
         if all(len(part) >= FEWEST and any(one.errors for one in part) for part in parts):
             break
     else:

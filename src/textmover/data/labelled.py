@@ -44,6 +44,7 @@ class LabelBatch(Batch):
 class LabelledSource(Source[LabelledText]):
     """Labelled texts, with the names of their classes."""
 
+    batch = LabelBatch
     classes: tuple[str, ...] = ()
 
     @property
@@ -63,17 +64,10 @@ class LabelledSource(Source[LabelledText]):
         """Tokens of both texts, which may be read as one."""
         return sum(lengths[text] for text in item.texts)
 
-    def collate(
-        self, items: Sequence[LabelledText], positions: Sequence[int], joint: int, tokenize: Tokenize
-    ) -> LabelBatch:
-        """Items to a batch."""
-        return LabelBatch(
-            texts=tuple(tokenize(texts) for texts in zip(*(item.texts for item in items), strict=True)),
-            labels=torch.tensor([item.label for item in items]),
-            positions=torch.tensor(positions),
-            source=self.name,
-            joint=joint,
-        )
+    def columns(self, items: Sequence[LabelledText], tokenize: Tokenize) -> dict[str, Any]:
+        """Texts and labels of items."""
+        texts = tuple(tokenize(texts) for texts in zip(*(item.texts for item in items), strict=True))
+        return {"texts": texts, "labels": torch.tensor([item.label for item in items])}
 
     def counts(self, items: Sequence[LabelledText]) -> str:
         """Number of items of each class, as text."""

@@ -9,14 +9,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from textmover.data.split import normalise_reference
 from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import open_tables
-from textmover.types import InputError, Segment
+from textmover.types import InputError
+from textmover.types.segments import ComparedText
 
 Pair = frozenset[str]
 
@@ -58,7 +58,7 @@ def without_files(
     return kept, sum(map(len, parts)) - sum(map(len, kept))
 
 
-def segment_pairs(segment: Segment) -> set[Pair]:
+def segment_pairs(segment: ComparedText) -> set[Pair]:
     """The hypothesis with each of its references, normalised."""
     return {normalised_pair(segment.hypothesis, text) for text in segment.references}
 
@@ -129,33 +129,38 @@ def unread_columns(path: str | MemoryTable, columns: Columns, split: str) -> dic
 
 
 def shared_with_training(
-    training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
-) -> list[str]:
-    """Number of the kept segments that share something with those to train on, where it is worth a warning.
+    training: Sequence[ComparedText], kept: Sequence[ComparedText], unread: Unread | None = None
+) -> dict[str, tuple[int, int]]:
+    """Numbers of the kept segments that share something with those to train on, and of all, where worth a warning.
 
     A group counts where its name is that of a prompt or a document, or where nearly each reference belongs to one of
     its values and a value has few references; systems and language pairs do not.
     """
-    keys: dict[str, Callable[[Segment], str | None]] = {
-        "their source": lambda one: normalise_reference(one.source) if one.source else None,
-        **{f"their `{name}`": partial(_value, name) for name in _nesting_groups([*training, *kept])},
-        **{f"their `{name}`": partial(_unread_value, values) for name, values in (unread or {}).items()},
-    }
-    found = {}
-    for name, key in keys.items():
-        seen = {key(one) for one in training} - {None}
-        found[name] = (sum(key(one) in seen for one in kept), len(kept))
+    groups = _nesting_groups([*training, *kept])
+
+    def values(segments: Sequence[ComparedText]) -> dict[str, list[str | None]]:
+        texts = [normalise_reference(one.compared.texts[0]) for one in segments]
+        return {
+            "their source": [normalise_reference(one.source) if one.source else None for one in segments],
+            **{f"their `{name}`": [one.groups.get(name) for one in segments] for name in groups},
+            **{f"their `{name}`": list(map(of.get, texts)) for name, of in (unread or {}).items()},
+        }
+
+    known, found = values(training), {}
+    for name, own in values(kept).items():
+        seen = set(known[name]) - {None}
+        found[name] = (sum(one in seen for one in own), len(own))
     like = near_duplicates([one.compared.texts[0] for one in training], [one.compared.texts[0] for one in kept])
     found["nearly the same reference"] = (sum(like), len(like))
-    worth = {name: one for name, one in found.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
-    return [f"{count} of {total} share {name}" for name, (count, total) in worth.items()]
+    return {name: one for name, one in found.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
 
 
 def warn_of_shared(
-    name: str, training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
+    name: str, training: Sequence[ComparedText], kept: Sequence[ComparedText], unread: Unread | None = None
 ) -> str:
     """Warn where the segments of a part to judge on do not stand apart from those to train on."""
-    shared = "; ".join(shared_with_training(training, kept, unread))
+    found = shared_with_training(training, kept, unread)
+    shared = "; ".join(f"{count} of {total} share {name}" for name, (count, total) in found.items())
     if shared:
         logger.warning(
             "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: hold back "
@@ -214,7 +219,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
+def _nesting_groups(segments: Sequence[ComparedText]) -> list[str]:
     """Groups whose values hold together several references: few each, or those of a prompt or a document."""
     found = []
     for name in segments[0].groups:
@@ -224,11 +229,3 @@ def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
         if nested or HOLDS_TOGETHER.fullmatch(name):
             found.append(name)
     return found
-
-
-def _value(name: str, segment: Segment) -> str | None:
-    return segment.groups.get(name)
-
-
-def _unread_value(values: Mapping[str, str], segment: Segment) -> str | None:
-    return values.get(normalise_reference(segment.compared.texts[0]))

@@ -66,6 +66,7 @@ class ParaphraseBatch(Batch):
 class ParaphraseSource(Source[Paraphrase]):
     """Pairs of paraphrases."""
 
+    batch = ParaphraseBatch
     negatives: int = 0  # mined for each pair to train on
     mining: Mining = "overlap"  # `metric` leaves it to the training module, which has one
 
@@ -77,20 +78,15 @@ class ParaphraseSource(Source[Paraphrase]):
         """The texts and their cluster; negatives may be mined later."""
         return (*item.texts, item.cluster)
 
-    def collate(
-        self, items: Sequence[Paraphrase], positions: Sequence[int], joint: int, tokenize: Tokenize
-    ) -> ParaphraseBatch:
-        """Pairs to a batch."""
+    def columns(self, items: Sequence[Paraphrase], tokenize: Tokenize) -> dict[str, Any]:
+        """Texts of pairs and their negatives, with the clusters of both."""
         negatives = [text for item in items for text in item.negatives]
-        return ParaphraseBatch(
-            hypotheses=tokenize([item.texts[0] for item in items]),
-            references=tokenize([item.texts[1] for item in items]),
-            negatives=tokenize(negatives) if negatives else None,
-            clusters=torch.tensor([(item.cluster, *item.negative_clusters) for item in items]),
-            positions=torch.tensor(positions),
-            source=self.name,
-            joint=joint,
-        )
+        return {
+            "hypotheses": tokenize([item.texts[0] for item in items]),
+            "references": tokenize([item.texts[1] for item in items]),
+            "negatives": tokenize(negatives) if negatives else None,
+            "clusters": torch.tensor([(item.cluster, *item.negative_clusters) for item in items]),
+        }
 
     def take_negatives(self, chosen: Sequence[Sequence[int]]) -> None:
         """Give each pair to train on its negatives: the first texts of the pairs at the chosen places."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -71,6 +71,8 @@ class RatingBatch(Batch):
 class Source(ABC, Generic[Item]):
     """Items of one kind to learn from, and parts of them that are kept from training."""
 
+    batch: ClassVar[type[Batch]]
+
     name: str
     items: list[Item]
     parts: dict[str, list[Item]]
@@ -88,8 +90,13 @@ class Source(ABC, Generic[Item]):
         """The texts of an item."""
 
     @abstractmethod
+    def columns(self, items: Sequence[Item], tokenize: Tokenize) -> dict[str, Any]:
+        """Values of a batch of items, by field of :attr:`batch`."""
+
     def collate(self, items: Sequence[Item], positions: Sequence[int], joint: int, tokenize: Tokenize) -> Any:
         """Items at some positions of their part to a batch; ``joint`` of them over all processes."""
+        columns = self.columns(items, tokenize)
+        return self.batch(**columns, positions=torch.tensor(positions), source=self.name, joint=joint)
 
     def length(self, lengths: Mapping[str, int], item: Item) -> int:
         """Tokens that an item costs, given those of each text: the longest of its texts."""
@@ -134,6 +141,7 @@ class Source(ABC, Generic[Item]):
 class RatedSource(Source[Segment]):
     """Rated segments."""
 
+    batch = RatingBatch
     group: str | None = None  # key to correlate within; all segments of a part together if None
     mode: str = "reference"  # what the metric that learns from it compares hypotheses with
     fallback: bool = False  # whether the other side stands in for a missing one
@@ -150,23 +158,18 @@ class RatedSource(Source[Segment]):
         """The texts and their rating."""
         return (*self.texts(item), item.score)
 
-    def collate(
-        self, items: Sequence[Segment], positions: Sequence[int], joint: int, tokenize: Tokenize
-    ) -> RatingBatch:
-        """Segments to a batch."""
+    def columns(self, items: Sequence[Segment], tokenize: Tokenize) -> dict[str, Any]:
+        """Texts and ratings of segments."""
         compared = self.compared(items)
         owners = [row for row, one in enumerate(compared) for _ in one.texts]
         of_source = [place == len(one) for one in compared for place in range(len(one.texts))]
-        return RatingBatch(
-            hypotheses=tokenize([items[row].hypothesis for row in owners]),
-            references=tokenize([text for one in compared for text in one.texts]),
-            owners=torch.tensor(owners),
-            of_source=torch.tensor(of_source) if any(of_source) else None,
-            ratings=torch.from_numpy(self.ratings_of(items)),
-            positions=torch.tensor(positions),
-            source=self.name,
-            joint=joint,
-        )
+        return {
+            "hypotheses": tokenize([items[row].hypothesis for row in owners]),
+            "references": tokenize([text for one in compared for text in one.texts]),
+            "owners": torch.tensor(owners),
+            "of_source": torch.tensor(of_source) if any(of_source) else None,
+            "ratings": torch.from_numpy(self.ratings_of(items)),
+        }
 
     def groups_of(self, segments: Sequence[Segment]) -> list[str]:
         """The group that each segment is correlated in."""

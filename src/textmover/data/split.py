@@ -13,8 +13,11 @@ from typing import TypeVar
 
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
+from textmover.types.segments import ComparedText
 
 Item = TypeVar("Item")
+
+Compared = TypeVar("Compared", bound=ComparedText)
 
 HELD_BACK_SHARE = 0.15
 """Default share of the references to hold back."""
@@ -53,8 +56,8 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
 
 
 def split_held_back(
-    segments: Sequence[Segment], share: float = HELD_BACK_SHARE, by: Sequence[str] = BY_REFERENCE
-) -> tuple[list[Segment], list[Segment]]:
+    segments: Sequence[Compared], share: float = HELD_BACK_SHARE, by: Sequence[str] = BY_REFERENCE
+) -> tuple[list[Compared], list[Compared]]:
     """Split segments so that no reference stands on both sides; each goes with all that it shares references with.
 
     The first of their normalised references, in text order, decides for all (:func:`is_held_back`). The smallest hash
@@ -78,14 +81,13 @@ def split_held_back(
         texts = [text for name, text in row if name == row[0][0]]  # references, where they count
         speakers[cluster] = min(*texts, speakers.get(cluster, texts[0]))
     apart = {cluster for cluster, speaker in speakers.items() if is_held_back(speaker, share)}
-    train: list[Segment] = []
-    held_back: list[Segment] = []
+    sides: tuple[list[Compared], list[Compared]] = ([], [])
     for segment, cluster in zip(segments, clusters, strict=True):
-        (held_back if cluster in apart else train).append(segment)
-    return train, held_back
+        sides[cluster in apart].append(segment)
+    return sides
 
 
-def _held_together(segment: Segment, by: Sequence[str]) -> list[tuple[str, str]]:
+def _held_together(segment: ComparedText, by: Sequence[str]) -> list[tuple[str, str]]:
     """Texts that hold a segment together with others, by what they are, references first."""
     references = [("reference", normalise_reference(text)) for text in segment.references or segment.compared.texts]
     values = {"source": segment.source, **segment.groups}
@@ -135,12 +137,10 @@ def hold_out_groups(
                     f"Expected a value that the group {key!r} takes, but got {value!r}: choose among "
                     f"{named(sorted(present))}."
                 )
-    kept: list[Segment] = []
-    held_out: list[Segment] = []
+    sides: tuple[list[Segment], list[Segment]] = ([], [])
     for segment in segments:
-        fits = any(segment.groups.get(key) in values for key, values in groups.items())
-        (held_out if fits else kept).append(segment)
-    return kept, held_out
+        sides[any(segment.groups.get(key) in values for key, values in groups.items())].append(segment)
+    return sides
 
 
 def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:

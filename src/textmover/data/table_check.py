@@ -351,16 +351,13 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
         return [], None
     findings = []
     left = shared_with_training(*split_held_back(segments, share, by))
-    for one in left:
-        count, what = one.split(" share ", 1)
-        number, total = count.split(" of ")
+    for what, (number, total) in left.items():
         problem, more = f"held-back rows share {what} with training", "another" if len(by) > 1 else "a"
         way_out = f"agreement will look too good: keep such rows together by {more} group column"
-        findings.append(Finding(problem, int(number), f"of {total} held back", way_out))
+        findings.append(Finding(problem, number, f"of {total} held back", way_out))
     plain = share_to_hold_back(segments)
-    for one in () if plain is None else shared_with_training(*split_held_back(segments, plain)):
-        what = one.split(" share ", 1)[1]
-        if not any(other.endswith(what) for other in left):
+    for what in () if plain is None else shared_with_training(*split_held_back(segments, plain)):
+        if what not in left:
             together = f"kept together: rows are held back by {' and '.join(by)}"
             findings.append(Finding(f"rows that share {what}", len(segments), "", together))
     return findings, share

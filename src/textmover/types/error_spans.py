@@ -10,7 +10,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from textmover.types.segments import InputError, Signature
+from textmover.types.segments import ComparedText, InputError, Signature
 from textmover.types.shown import MOST_ROWS, Shown, View, plural
 
 Severity = Literal["minor", "major", "critical"]
@@ -211,7 +211,7 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedSegment:
+class MarkedSegment(ComparedText):
     """One hypothesis whose errors people marked, and what it is compared with.
 
     Attributes:

@@ -99,8 +99,24 @@ def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
     return f"for each hypothesis, {why} number {number} has none: give one"
 
 
+class ComparedText:
+    """Base of segments: a hypothesis beside what it is compared with."""
+
+    __slots__ = ()
+
+    hypothesis: str
+    references: tuple[str, ...]
+    source: str | None
+    groups: Mapping[str, str]
+
+    @property
+    def compared(self) -> SourcedReferences:
+        """References and source."""
+        return SourcedReferences(self.references, self.source, getattr(self.references, "places", ("", "")))
+
+
 @dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(ComparedText):
     """One hypothesis, what it is compared with, and what people thought of it.
 
     Attributes:
@@ -116,11 +132,6 @@ class Segment:
     score: float | None = None
     source: str | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def compared(self) -> SourcedReferences:
-        """References and source."""
-        return SourcedReferences(self.references, self.source, getattr(self.references, "places", ("", "")))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

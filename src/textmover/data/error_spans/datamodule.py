@@ -10,7 +10,7 @@ from typing import Any
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.joining import joined_segments, with_lost_words
 from textmover.data.error_spans.references import KIND, check_kinds, with_references
-from textmover.data.error_spans.source import MarkedSource, as_segment
+from textmover.data.error_spans.source import MarkedSource
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
 from textmover.data.sources import Source
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back, taken_by_hash
@@ -110,22 +110,20 @@ class MarkedDataModule(SourcesDataModule):
                 one for name in self.validation_files for one in self._read(name, self.validation_where, self.splits[1])
             ]
         else:
-            training, kept = split_marked(training, self.held_back, self.held_back_by)
+            training, kept = split_held_back(training, self.held_back, self.held_back_by)
             kinds = "references" if self.held_back_by == BY_REFERENCE else " and ".join(map(repr, self.held_back_by))
             about["held back"] = (
                 f"{100 * self.held_back:g}% of the {kinds} by a hash of their text "
                 f"({len(kept)} of {len(training) + len(kept)} segments)"
             )
         if self.without:
-            (training, kept), left_out = without_files(
-                [training, kept], self.without, lambda one: segment_pairs(as_segment(one))
-            )
+            (training, kept), left_out = without_files([training, kept], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
         training = taken_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
         parts = {"training": training, HELD_BACK: kept}
         self._check_sizes("segments", parts, "give more marked texts")
-        shared = warn_of_shared(HELD_BACK, list(map(as_segment, training)), list(map(as_segment, kept)))
+        shared = warn_of_shared(HELD_BACK, training, kept)
         about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
         training, kept = (with_references(part, self.references, self.seed, self.parse) for part in (training, kept))
         drawn = Counter(one.groups[KIND] for one in training)
@@ -140,16 +138,6 @@ class MarkedDataModule(SourcesDataModule):
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
         return found
-
-
-def split_marked(
-    segments: Sequence[MarkedSegment], share: float, by: Sequence[str] = BY_REFERENCE
-) -> tuple[list[MarkedSegment], list[MarkedSegment]]:
-    """Split marked segments as :func:`~textmover.data.split.split_held_back` splits rated ones."""
-    own = [(as_segment(one), one) for one in segments]
-    marked = {id(segment): one for segment, one in own}
-    training, kept = split_held_back([segment for segment, _ in own], share, by)
-    return [marked[id(one)] for one in training], [marked[id(one)] for one in kept]
 
 
 def marked_source(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from textmover.data.error_spans.datamodule import marked_source, split_marked
+from textmover.data.error_spans.datamodule import marked_source
 from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import (
@@ -22,7 +22,7 @@ from textmover.data.generated.datamodule import (
 )
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.sources import Source
-from textmover.data.split import HELD_BACK_SHARE
+from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.perturbations.clauses import Parse
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
@@ -111,7 +111,7 @@ class MadeErrorsDataModule(SentencesDataModule):
         rewordings = self._rewordings()
         texts = list(rewordings) if self.pairs else self._sentences()[1]
         made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
-        training, kept = split_marked(made, self.held_back)
+        training, kept = split_held_back(made, self.held_back)
         way_out = "give more sentences, or change `words`"
         self._check_sizes("texts", {"training": training, "held-back": kept}, way_out)
         about = {

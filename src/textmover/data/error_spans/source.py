@@ -12,7 +12,7 @@ from torch import Tensor
 
 from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import text_hash
-from textmover.types import Segment, SpecialToken, TokenBatch, compared_texts
+from textmover.types import SpecialToken, TokenBatch, compared_texts
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment
 from textmover.types.text_words import text_words
 from textmover.types.tokens import token_offsets
@@ -34,6 +34,7 @@ class MarkedBatch(Batch):
 class MarkedSource(Source[MarkedSegment]):
     """Texts whose errors are known."""
 
+    batch = MarkedBatch
     mode: str = "reference"  # what the metric that learns from it compares hypotheses with
     fallback: bool = False  # whether the other side stands in for a missing one
 
@@ -42,7 +43,7 @@ class MarkedSource(Source[MarkedSegment]):
 
         A metric that reads both learns from the source of every other text, by a hash.
         """
-        (found,) = compared_texts(self, [as_segment(item).compared])
+        (found,) = compared_texts(self, [item.compared])
         if len(found) and found.source is not None:
             of_source = text_hash(f"source of {item.hypothesis}")[0] % 2 == 1
             return (found.source if of_source else found[0]), of_source
@@ -57,31 +58,19 @@ class MarkedSource(Source[MarkedSegment]):
         errors = [(one.start, one.end, one.severity) for one in item.errors]
         return (*self.texts(item), errors, item.words, item.graded)
 
-    def collate(
-        self, items: Sequence[MarkedSegment], positions: Sequence[int], joint: int, tokenize: Tokenize
-    ) -> MarkedBatch:
-        """Texts to a batch."""
+    def columns(self, items: Sequence[MarkedSegment], tokenize: Tokenize) -> dict[str, Any]:
+        """Texts and the targets of their tokens and gaps."""
         compared = [self.compared(one) for one in items]
         texts = [one.hypothesis for one in items]
         hypotheses = tokenize(texts)
         tokenizer = getattr(getattr(tokenize, "__self__", None), "tokenizer", None)  # of the metric that tokenises
         targets = token_targets(items, hypotheses, token_offsets(tokenizer, texts))
-        return MarkedBatch(
-            hypotheses=hypotheses,
-            references=tokenize([text for text, _ in compared]),
-            of_source=torch.tensor([of_source for _, of_source in compared], dtype=torch.bool),
-            wrong=targets[0],
-            missing=targets[1],
-            severity=targets[2],
-            positions=torch.tensor(positions),
-            source=self.name,
-            joint=joint,
-        )
-
-
-def as_segment(item: MarkedSegment) -> Segment:
-    """The texts of a marked segment."""
-    return Segment(item.hypothesis, item.references, source=item.source, groups=item.groups)
+        return {
+            "hypotheses": hypotheses,
+            "references": tokenize([text for text, _ in compared]),
+            "of_source": torch.tensor([of_source for _, of_source in compared], dtype=torch.bool),
+            **dict(zip(("wrong", "missing", "severity"), targets, strict=True)),
+        }
 
 
 def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:

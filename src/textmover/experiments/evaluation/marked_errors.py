@@ -19,7 +19,7 @@ from textmover.scoring.errors.marking import mark_fitted
 from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
 from textmover.scoring.metric_set import tell_unusual
 from textmover.terminal import console, progress_bars
-from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts, SourcedReferences
+from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts
 
 REFUSED = (
     "statistic", "level", "dimension", "preference_gap", "report", "output", "scores", "score_key", "metric_column",
@@ -90,9 +90,7 @@ def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:
     )
     if not gold:
         raise left_out[0] if left_out else InputError(f"Expected texts with marked errors in {path}, but got none.")
-    references = tuple(
-        SourcedReferences(one.references, one.source, getattr(one.references, "places", ("", ""))) for one in gold
-    )
+    references = tuple(one.compared for one in gold)
     groups = tuple(" / ".join(one.groups[key] for key in described.columns.groups if key != KIND) for one in gold)
     gold = [replace(one, groups={**one.groups, GROUP: group or "all"}) for one, group in zip(gold, groups, strict=True)]
     texts = tuple(one.hypothesis for one in gold)

@@ -16,7 +16,6 @@ from textmover.checkpoints.folder import METRIC_USAGE
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
-from textmover.data.error_spans.source import as_segment
 from textmover.data.sources import RatedSource
 from textmover.markdown import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.agreement.labels import (
@@ -136,7 +135,7 @@ MARKED = {"mcc_words": "MCC of words", "mcc_gaps": "MCC of gaps", "span_f1": "F1
 
 def _error_rows(source: MarkedSource, metric: Any, part: str, name: str, samples: int) -> list[StatisticRow]:
     items = source.parts[part]
-    texts = [one.hypothesis for one in items], [as_segment(one).compared for one in items]
+    texts = [one.hypothesis for one in items], [one.compared for one in items]
     before, after = (
         judge_errors(items, tuple(mark_fitted(Scorer(one), *texts, warn=False)), samples=samples)
         for one in (by_rule(metric), metric)
