@@ -36,7 +36,7 @@ import torch
 from harness import Run
 
 from textmover import Scorer
-from textmover.data.generated.perturbed import perturbed_segments
+from textmover.data.generated.datamodule import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
 
 SENTENCES = harness.ROOT / "examples/quickstart/sentences.tsv"

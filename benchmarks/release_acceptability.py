@@ -31,10 +31,8 @@ from textmover.checkpoints.classifier import METRIC_FOLDER, load_classifier, sav
 from textmover.checkpoints.files import CARD
 from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.generated.acceptability import labelled_versions
-from textmover.data.generated.ungrammatical import UNGRAMMATICAL
-from textmover.data.label_tasks import label_names
-from textmover.data.labelled import LabelledText, read_labelled
+from textmover.data.generated.acceptability import UNGRAMMATICAL, labelled_versions
+from textmover.data.labelled import LabelledText, label_names, read_labelled
 from textmover.data.split import taken_by_hash
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels

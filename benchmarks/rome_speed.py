@@ -31,7 +31,7 @@ import torch
 from harness import Run
 
 from textmover import Scorer
-from textmover.data.generated.perturbed import perturbed_segments
+from textmover.data.generated.datamodule import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.rome.features import pairs as pairing
 from textmover.rome.features import semantic, syntactic

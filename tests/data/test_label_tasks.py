@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from textmover.data.label_tasks import TASKS, LabelColumns, label_names
-from textmover.data.labelled import LabelsDataModule, filled_columns, read_labelled
+from textmover.data.labelled import TASKS, LabelColumns, LabelsDataModule, filled_columns, label_names, read_labelled
 from textmover.types import InputError
 
 SENTENCES = ("It rains.", "It is wet.")

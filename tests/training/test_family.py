@@ -8,8 +8,8 @@ import yaml
 
 from textmover.data.datamodule import RatingsDataModule
 from textmover.readers.segments import Columns
+from textmover.training.modules import RatingsModule
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.ratings import RatingsModule
 from textmover.training.reports.agreement import judge
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from textmover.data.error_spans import MadeErrorsDataModule, MarkedDataModule
     from textmover.data.generated.acceptability import AcceptabilityDataModule
     from textmover.data.generated.contrasts import ContrastsDataModule, RewordedFile
-    from textmover.data.generated.perturbed import PerturbedDataModule
+    from textmover.data.generated.datamodule import PerturbedDataModule
     from textmover.data.generated.record_ratings import RecordsDataModule
-    from textmover.data.label_tasks import LabelColumns
-    from textmover.data.labelled import LabelsDataModule
+    from textmover.data.labelled import LabelColumns, LabelsDataModule
     from textmover.data.leakage import PairFile
     from textmover.data.mixture import MixtureDataModule
     from textmover.data.paraphrases import ParaphrasesDataModule
@@ -69,10 +68,9 @@ __getattr__ = names_of(
         "textmover.data.error_spans": ("MadeErrorsDataModule", "MarkedDataModule"),
         "textmover.data.generated.acceptability": ("AcceptabilityDataModule",),
         "textmover.data.generated.contrasts": ("ContrastsDataModule", "RewordedFile"),
-        "textmover.data.generated.perturbed": ("PerturbedDataModule",),
+        "textmover.data.generated.datamodule": ("PerturbedDataModule",),
         "textmover.data.generated.record_ratings": ("RecordsDataModule",),
-        "textmover.data.label_tasks": ("LabelColumns",),
-        "textmover.data.labelled": ("LabelsDataModule",),
+        "textmover.data.labelled": ("LabelColumns", "LabelsDataModule"),
         "textmover.data.mixture": ("MixtureDataModule",),
         "textmover.data.leakage": ("PairFile",),
         "textmover.data.paraphrases": ("ParaphrasesDataModule",),

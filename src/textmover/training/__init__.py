@@ -8,11 +8,9 @@ from textmover.lazy import names_of
 
 if TYPE_CHECKING:
     from textmover.training.callbacks import AtomicCheckpoints, RandomState, WeightAverage
-    from textmover.training.classification import ClassificationModule
     from textmover.training.lora import LoraConfig
-    from textmover.training.multitask import MultiTaskModule, TaskOptions
+    from textmover.training.modules import ClassificationModule, MultiTaskModule, RatingsModule, TaskOptions
     from textmover.training.optimization import OptimizerConfig
-    from textmover.training.ratings import RatingsModule
     from textmover.training.reports.agreement import judge
     from textmover.training.reports.learning_curves import LearningCurves
 
@@ -34,11 +32,9 @@ __getattr__ = names_of(
     __name__,
     {
         "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
-        "textmover.training.classification": ("ClassificationModule",),
         "textmover.training.lora": ("LoraConfig",),
-        "textmover.training.multitask": ("MultiTaskModule", "TaskOptions"),
+        "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
         "textmover.training.optimization": ("OptimizerConfig",),
-        "textmover.training.ratings": ("RatingsModule",),
         "textmover.training.reports.agreement": ("judge",),
         "textmover.training.reports.learning_curves": ("LearningCurves",),
     },

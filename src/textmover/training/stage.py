@@ -36,7 +36,6 @@ from textmover.training.optimization import (
     settings_of,
     take_settings,
 )
-from textmover.training.resuming import check_resumed, check_same_metric, load_module, unfit_weights
 from textmover.training.sharding import (
     average_gradients,
     clip_norm,
@@ -49,7 +48,15 @@ from textmover.training.sharding import (
     share_again,
 )
 from textmover.training.tasks.task import Context, Judgement, Task
-from textmover.training.trainer_checks import check_trainer, not_finite, read_safely
+from textmover.training.trainer_checks import (
+    check_resumed,
+    check_same_metric,
+    check_trainer,
+    load_module,
+    not_finite,
+    read_safely,
+    unfit_weights,
+)
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.arguments import CheckedArguments, plain
 

@@ -1,20 +1,31 @@
-"""Checks of a trainer's settings, and errors of losses, gradients and weights that are not finite."""
+"""Checks of a trainer's settings and of checkpoints that a run goes on from, and modules made from these."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+from torch import Tensor
 
+from textmover.checkpoints.encoder_weights import encoder_misfit
+from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
+
+logger = logging.getLogger(__name__)
 
 PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 """Values of a trainer's precision. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
@@ -93,3 +104,113 @@ def not_finite(module: StageModule, what: str) -> NotFiniteError:
         shown = " and ".join(repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts)
         told = f" ({source.name}: items {positions} of the training part, the first of them {shown})"
     return NotFiniteError(f"Expected {what} at step {module.global_step}{told}: lower the learning rate.")
+
+
+Module = TypeVar("Module", bound="StageModule")
+
+RESUMED = ("optimizer_states", "lr_schedulers")
+"""Entries that a fit goes on from, which checkpoints of weights alone lack."""
+
+
+def load_module(
+    cls: type[Module], path: str | Path, map_location: Any, strict: bool, changes: Mapping[str, Any]
+) -> Module:
+    """Build a module as the run did that a checkpoint is of, but for changed arguments, with its weights."""
+    remapped = callable(map_location) or isinstance(map_location, Mapping)
+    content = read_run_checkpoint(path, map_location=map_location if remapped else "cpu")
+    about, arguments = metric_entry(content, str(path)), content.get("hyper_parameters")
+    if not isinstance(arguments, Mapping) or "module" not in about:
+        raise InputError(
+            f"Expected {path} to hold the arguments of its module, but it is of an earlier version: turn it into a "
+            "metric with `textmover export`, or build the module and give the path to `fit` or `validate` as "
+            "`ckpt_path`."
+        )
+    if about["module"] not in {one.__name__ for one in cls.__mro__}:
+        raise InputError(f"Expected {path} to be of a {cls.__name__}, but got one of a {about['module']}: load it so.")
+    module = cls(**{**arguments, **changes})
+    module.on_load_checkpoint(content)
+    module.load_state_dict(content["state_dict"], strict=strict)
+    if remapped:  # as Lightning does
+        map_location = next((one.device for one in content["state_dict"].values() if isinstance(one, Tensor)), None)
+    return module if map_location is None else module.to(map_location)
+
+
+def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint, by its ``textmover`` entry, of another metric; what earlier versions do not say fits."""
+    here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
+    there = {**saved.get("config", {}), "lora": saved.get("lora")}
+    for name, value in there.items():
+        if name in here and here[name] != value:
+            raise InputError(
+                f"Expected a checkpoint of the metric that is trained here, but its `{name}` is {value!r} instead "
+                f"of {here[name]!r}: give one of this recipe, or export that one and name it as `metric` to start "
+                "from."
+            )
+    misfit = encoder_misfit(module.metric, saved.get("encoder", {}))
+    if misfit is not None:
+        raise InputError(f"{misfit}: put that one back, or start again without the checkpoint.")
+
+
+def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
+    """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups."""
+    missing = [name for name in RESUMED if name not in content]
+    if missing:
+        raise InputError(
+            f"Expected a checkpoint to go on from, but it holds weights alone, without `{missing[0]}`: give one that "
+            "was written with `save_weights_only: false`, or export it and name it as `metric` to start from."
+        )
+    saved = content["textmover"]
+    by_depth = module.optimizer_config.by_depth
+    if saved.get("by_depth", by_depth) != by_depth:
+        kinds = ("all layers at one rate", "each layer at a rate of its own (`layer_decay`, `thaw`)")
+        raise InputError(
+            f"Expected a checkpoint of a run that trains {kinds[by_depth]}, as this recipe does, but it trains "
+            f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
+            "to start from."
+        )
+    before, data = saved.get("fingerprint"), module.data
+    if before is None or data.resume_other_data:
+        return
+    now = data.fingerprint
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed:
+        name = changed[0]
+        raise InputError(
+            f"Expected the data of the checkpoint's run, but `{name}` is "
+            f"{now.get(name, 'missing')} and was {before.get(name, 'missing')}: give the same data, or set "
+            "`resume_other_data` (--resume_other_data true, in Python an attribute of the data module)."
+        )
+
+
+def unfit_weights(error: RuntimeError) -> str:
+    """Describe weights that torch cannot load: the first of its complaints."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    found = lines[1] if len(lines) > 1 else str(error)
+    return (
+        f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a checkpoint of "
+        "this recipe, put back the encoder that it was trained from, or start again without it."
+    )
+
+
+class SayHowToResume(pl.Callback):
+    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
+        path = _last_written(trainer)
+        if path is None:
+            return
+        if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
+            logger.info("Continue from step %d, or a little before, with --ckpt_path %s", trainer.global_step, path)
+        elif isinstance(exception, NotFiniteError):
+            way = "Go on from the last good checkpoint, or an earlier one, or start again"
+            exception.args = (f"{exception} {way}: --ckpt_path {path}",)
+
+
+def _last_written(trainer: pl.Trainer) -> Path | None:
+    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
+    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
+    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
+    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
+    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
+    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)

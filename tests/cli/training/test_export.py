@@ -208,7 +208,7 @@ def test_an_encoder_that_is_gone_lists_what_was_tried(refused, trained):
     [("preset", ()), ("checkpoint", ()), ("preset", ("--adapter", 4)), ("checkpoint", ("--untrained", 0.5))],
 )
 def test_a_run_of_an_encoder_that_was_replaced(refused, run, tmp_path, tiny_encoder, start, options):
-    from textmover.training.ratings import RatingsModule
+    from textmover.training.modules import RatingsModule
 
     encoder, path = shutil.copytree(tiny_encoder, tmp_path / "encoder"), tmp_path / "run.ckpt"
 

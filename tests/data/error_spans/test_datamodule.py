@@ -3,7 +3,7 @@
 import pytest
 
 from textmover.data import MadeErrorsDataModule, MarkedDataModule, MixtureDataModule, PairFile
-from textmover.data.error_spans.references import check_kinds, closest_others, reworded, with_references
+from textmover.data.error_spans.augmentation import check_kinds, closest_others, reworded, with_references
 from textmover.data.split import is_held_back
 from textmover.readers.error_spans import MarkedColumns
 from textmover.types import InputError

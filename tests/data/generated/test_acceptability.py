@@ -7,11 +7,11 @@ import pytest
 from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.generated.acceptability import (
     ACCEPTABILITY,
+    UNGRAMMATICAL,
     AcceptabilityDataModule,
     known_words,
     labelled_versions,
 )
-from textmover.data.generated.ungrammatical import UNGRAMMATICAL
 from textmover.data.split import is_held_back
 from textmover.types import InputError
 

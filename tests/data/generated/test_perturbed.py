@@ -4,7 +4,7 @@ from itertools import permutations
 import pytest
 
 from textmover.data import PerturbedDataModule
-from textmover.data.generated.perturbed import perturbed_segments
+from textmover.data.generated.datamodule import perturbed_segments
 
 
 def read(files: list[str], **options) -> PerturbedDataModule:

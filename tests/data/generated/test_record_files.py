@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from textmover.data.generated.record_files import load_records
+from textmover.data.generated.record_ratings import load_records
 from textmover.data.generated.records import RecordBook
 from textmover.types import InputError
 

@@ -3,8 +3,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from textmover.data import RecordsDataModule
-from textmover.data.generated.record_files import load_records
-from textmover.data.generated.record_ratings import record_segments
+from textmover.data.generated.record_ratings import load_records, record_segments
 from textmover.types import InputError
 
 BOOK = load_records()

@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from textmover.data.generated.record_files import load_records
+from textmover.data.generated.record_ratings import load_records
 from textmover.data.generated.records import STYLES, Record, in_style, tell
 
 BOOK = load_records()

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from textmover.data.generated.ungrammatical import CONFUSED, UNGRAMMATICAL, ungrammatical
+from textmover.data.generated.acceptability import CONFUSED, UNGRAMMATICAL, ungrammatical
 from textmover.perturbations.phrases import Phrase, WordPool
 
 TEXTS = [

@@ -34,10 +34,9 @@ from textmover.runs.console import Terminated, causes, guarded, set_up_logging
 from textmover.runs.launched_processes import check_by_hand
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
-from textmover.training.resuming import SayHowToResume
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.stage import StageModule
-from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
+from textmover.training.trainer_checks import SayHowToResume, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

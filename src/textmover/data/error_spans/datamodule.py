@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
-from textmover.data.error_spans.joining import joined_segments, with_lost_words
-from textmover.data.error_spans.references import KIND, check_kinds, with_references
+from textmover.data.error_spans.augmentation import KIND, check_kinds, joined_segments, with_lost_words, with_references
 from textmover.data.error_spans.source import MarkedSource
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
 from textmover.data.sources import Source

@@ -10,8 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from textmover.data.error_spans.augmentation import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.error_spans.datamodule import marked_source
-from textmover.data.error_spans.references import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
 from textmover.data.generated.datamodule import (
     ATTEMPTS,

@@ -1,7 +1,8 @@
-"""Training on sources of several kinds in one run: ratings, labels and paraphrases over one encoder."""
+"""Modules that train a metric on ratings, on labels, or on sources of several kinds in one run."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
-from textmover.training.heads import with_heads
+from textmover.modules.metric_model import MetricModel
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
@@ -25,7 +26,100 @@ from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask
 from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights, checked_masks
 from textmover.training.tasks.task import Task
-from textmover.types import InputError
+from textmover.types import InputError, PairScores, TokenBatch
+
+logger = logging.getLogger(__name__)
+
+
+def with_heads(metric: Any, **wanted: bool) -> Any:
+    """Return the metric with each head that is wanted, and without the others; it shares all else.
+
+    Args:
+        metric: A metric to train.
+        **wanted: Whether it is to have a head, by the field of its configuration.
+
+    Raises:
+        InputError: If a head is wanted of a metric that can have none.
+    """
+    changed = {name: one for name, one in wanted.items() if getattr(metric.config, name, False) != one}
+    if not changed:
+        return metric
+    if not isinstance(metric, MetricModel):
+        raise InputError(
+            "Expected a transport metric to learn ratings or marked errors with, but got "
+            f"{type(metric).__name__}: choose a preset of `textmover list`."
+        )
+    if changed.get("mark_errors") is False:
+        logger.warning(
+            "The head that marks errors is left out, since no marked errors are learned and the encoder changes: the "
+            "trained metric marks by its plan. Add a source of marked errors to keep it (configs/errors.yaml)."
+        )
+    found = MetricModel(metric.config.override(**changed), metric.parts)
+    found.load_state_dict(metric.state_dict(), strict=False)
+    return found.to(metric.device).train(metric.training)
+
+
+class RatingsModule(StageModule):
+    """Fine-tunes a metric on human ratings by regression, correlation or ranking.
+
+    Ratings keep their own scale: a calibration head maps scores to it, and the losses see both in units of the
+    ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike. Of several sources the first one sets
+    the scale.
+
+    Args:
+        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
+        losses: Weight of each loss by name (:data:`~textmover.functional.losses.LOSSES`), or its weight and options.
+        signals: Weight of further targets by name: ``untrained`` (the metric before training), a metric of surface
+            overlap such as ``chrf``, a preset, or a checkpoint (:class:`~textmover.training.tasks.ratings.RatingTask`).
+        mask_references: Share of the segments with a source whose references are left out at random, for one metric of
+            all modes.
+        mask_sources: Share of the segments with references whose source is left out at random.
+        optimizer: Rates, decay and schedule.
+        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
+        gradient_checkpointing: Whether to trade time for memory in the encoder.
+    """
+
+    def __init__(
+        self,
+        metric: str = "twmd",
+        overrides: dict[str, Any] | None = None,
+        losses: dict[str, float | dict[str, float]] = {"mse": 1.0, "pearson": 1.0},  # noqa: B006 - never changed
+        signals: dict[str, float] | None = None,
+        mask_references: float = 0.0,
+        mask_sources: float = 0.0,
+        optimizer: OptimizerConfig = OptimizerConfig(),  # noqa: B008 - frozen
+        lora: LoraConfig | None = None,
+        bfloat16: Bfloat16 = "auto",
+        gradient_clip: float | None = 1.0,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        check_weights(losses, signals or {})  # now, not at the first batch
+        super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
+        self.metric = with_heads(self.metric, mark_errors=False)
+        self.losses, self.signals = dict(losses), dict(signals or {})
+        self.masks = checked_masks(mask_references, mask_sources)
+
+    def starting_overrides(self) -> dict[str, Any]:
+        """Fields of the configuration, and a calibration head."""
+        return {**self.overrides, "calibrate": True}
+
+    def forward(
+        self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
+    ) -> PairScores:
+        """Scores of tokenised texts against references, sources or both, on the human scale."""
+        return self.metric(hypotheses, references) if sources is None else self.metric(hypotheses, references, sources)
+
+    def build_task(self, source: Source[Any]) -> RatingTask:
+        """Agreement with a source's ratings."""
+        if not isinstance(source, RatedSource):
+            raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
+        check_references(self.metric, source)
+        check_batches(source, self.losses, self.signals)
+        return RatingTask(source, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
+
 
 KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
     RatedSource: ("ratings", ("losses", "signals", "mask_references", "mask_sources")),
@@ -207,3 +301,63 @@ class MultiTaskModule(StageModule):
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():
                 self.metric.fit(self.data.training_texts(FITTING_TEXTS), names=names)
+
+
+class ClassificationModule(MultiTaskModule):
+    """Fine-tunes a metric's encoder by a classifier on top of it, such as MoverScore's encoder on MNLI.
+
+    The metric is what the next stage starts from; the classifier may be kept beside it. Of several sources of labels
+    each one has a classifier of its own over the same encoder.
+
+    Args:
+        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        overrides: Fields of the metric's configuration to change, such as ``{"layer": 6}``.
+        encoding: ``joint`` reads both texts of a pair in one sequence, ``separate`` each by itself. Single texts are
+            read as they are.
+        pooling: From token vectors to one: their ``mean``, or the first token's (``cls``).
+        hidden: Width of a tanh layer in the head; 0 for none.
+        dropout: Share of the features that the head leaves out in training.
+        label_smoothing: Share of each target that is spread over all classes, 0 to 1.
+        class_weights: Weight of each class in the loss: ``balanced`` weighs by the inverse of how often it occurs;
+            equal if ``None``.
+        classifiers: Whether to write the classifier into a folder beside that of the exported metric, whose name is
+            that of the metric's folder with the name of the source behind it.
+        optimizer: Rates, decay and schedule; the head takes the head's rate.
+        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
+        gradient_checkpointing: Whether to trade time for memory in the encoder.
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), section 4, for the fine-tuning on MNLI; Warstadt et al. 2019 for CoLA.
+    """
+
+    def __init__(
+        self,
+        metric: str = "twmd",
+        overrides: dict[str, Any] | None = None,
+        encoding: Literal["joint", "separate"] = "joint",
+        pooling: Pooling = "mean",
+        hidden: int = 0,
+        dropout: float = 0.1,
+        label_smoothing: float = 0.0,
+        class_weights: ClassWeights = None,
+        classifiers: bool = False,
+        optimizer: OptimizerConfig = OptimizerConfig(),  # noqa: B008 - frozen
+        lora: LoraConfig | None = None,
+        bfloat16: Bfloat16 = "auto",
+        gradient_clip: float | None = 1.0,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        super().__init__(
+            metric, overrides, None, classifiers, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing
+        )
+        self.labels = LabelOptions(encoding, pooling, hidden, dropout, label_smoothing, class_weights)
+
+    def build_task(self, source: Source[Any]) -> ClassificationTask:
+        """The classes of a source."""
+        if not isinstance(source, LabelledSource):
+            raise InputError(
+                f"Expected sources of labels, but {source.name} is none: take MultiTaskModule for several kinds."
+            )
+        return ClassificationTask(source, self.metric, self.labels)
