@@ -7,13 +7,7 @@ import pytest
 import torch
 
 from textmover.scoring.engine import batches as rows
-from textmover.scoring.engine.batches import (
-    best_fit,
-    encoded_in_rows,
-    made_states,
-    row_batches,
-    row_groups,
-)
+from textmover.scoring.engine.batches import TextRows, best_fit, encoded_in_rows, row_groups
 from textmover.types import TokenBatch
 
 VOCABULARY = 1000
@@ -83,17 +77,17 @@ def test_a_text_goes_where_least_room_is_left():
 
 def test_rows_that_do_not_make_a_batch_full_are_empty():
     tokens = tokenize(["1 2 3", "4 5"])
-    batches, starts = row_batches(tokens.input_ids.numpy(), tokens.lengths.numpy(), [[1], [0]], (4, 10))
-    assert len(batches) == 1
-    assert starts.tolist() == [10, 0]
-    assert batches[0].texts.sum(axis=1).tolist() == [2, 3, 0, 0]
-    assert batches[0].positions[1, :3].tolist() == [0, 1, 2]
+    found = TextRows(Runner(), tokens.input_ids.numpy(), tokens.lengths.numpy(), [[1], [0]])
+    _, positions, numbers = found.held
+    assert found.batches == 1
+    assert found.starts.tolist() == [10, 0]
+    assert numbers.sum(axis=1).tolist() == [2, 3, 0, 0]
+    assert positions[1, :3].tolist() == [0, 1, 2]
 
 
 def test_no_rows_at_all():
-    batches, starts = row_batches(np.zeros((2, 3), dtype=np.int64), np.array([3, 3]), [], (4, 10))
-    assert (batches, starts.tolist()) == ([], [-1, -1])
-    assert [one.shape for one in made_states(batches, (3, 2))] == [(0, 0, 3), (0, 0, 2)]
+    found = TextRows(Runner(), np.zeros((2, 3), dtype=np.int64), np.array([3, 3]), [])
+    assert (found.batches, found.starts.tolist(), found.held.shape) == (0, [-1, -1], (3, 0, 10))
 
 
 @pytest.mark.parametrize("order", ["mixed", "sorted"])
@@ -105,10 +99,10 @@ def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longes
     names = []
     for group in row_groups(tokenize, texts, Runner()):
         assert group.tokens.texts == tuple(texts[name] for name in group.names)
-        assert all(batch.input_ids.shape == Runner.row_shape for batch in group.batches)
-        assert all(batch.texts[:, 0].all() for batch in group.batches)  # no row is empty
+        assert group.rows.held.shape == (3, group.rows.batches * Runner.row_shape[0], Runner.row_shape[1])
+        assert group.rows.held[2, :, 0].all()  # no row is empty
         in_rows = group.starts >= 0
-        assert in_rows.any() == bool(group.batches)
+        assert in_rows.any() == bool(group.rows.batches)
         assert not (in_rows & (group.tokens.lengths.numpy() > 10)).any()
         names += group.names
     assert sorted(names) == list(range(count))
@@ -129,8 +123,7 @@ def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
     texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
     runner, found = Runner(), []
     for group in row_groups(tokenize, texts, runner):
-        for batch in group.batches:
-            assert ((batch.texts > 0).sum(axis=1) >= 8).all()
+        assert ((group.rows.held[2] > 0).sum(axis=1) >= 8).all()
         found += group.names
         assert len(group.names) < 100  # none wait for ever
     assert sorted(found) == list(range(300))
@@ -159,7 +152,7 @@ def test_every_text_comes_with_its_own_states(monkeypatch, count, longest, worke
     monkeypatch.setattr(rows, "TEXTS", 90)
     texts, runner = made_texts(count, longest), Runner()
     groups = row_groups(tokenize, texts, runner)
-    found = [one for part in encoded_in_rows(groups, runner, used, 40, workers) for one in part]
+    found = [one for part in encoded_in_rows(groups, used, 40, workers) for one in part]
     assert sorted(name for name, _, _ in found) == list(range(count))
     alone = 0
     for name, text, states in found:
@@ -181,7 +174,7 @@ def test_batches_are_within_the_budget_and_of_like_length():
         return given[0]
 
     runner = Runner()
-    list(encoded_in_rows(row_groups(tokenize, made_texts(600, 10), runner), runner, look, 200, 2))
+    list(encoded_in_rows(row_groups(tokenize, made_texts(600, 10), runner), look, 200, 2))
     assert all(size <= 200 for size, _ in sizes)
     assert sum(size for size, _ in sizes) < 1.15 * sum(tokens for _, tokens in sizes)
 
@@ -191,7 +184,7 @@ def test_texts_in_no_row_are_used_as_they_are_tokenised(monkeypatch):
     read = []
     texts = [" ".join(["7"] * 6)] * 800
     groups = row_groups(lambda chunk: (read.append(len(chunk)), tokenize(chunk))[1], texts, Runner())
-    found = encoded_in_rows(groups, Runner(), used, 60, 1)
+    found = encoded_in_rows(groups, used, 60, 1)
     assert len(next(found)) == 10
     assert sum(read) < 200
 
@@ -203,4 +196,4 @@ def test_what_fails_is_raised():
 
     runner = Broken()
     with pytest.raises(RuntimeError, match="broken"):
-        list(encoded_in_rows(row_groups(tokenize, made_texts(100), runner), runner, used, 40, 2))
+        list(encoded_in_rows(row_groups(tokenize, made_texts(100), runner), used, 40, 2))

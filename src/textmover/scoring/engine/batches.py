@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import functools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -108,87 +109,74 @@ def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
     return rows
 
 
-class RowBatch(NamedTuple):
-    """One call of a back-end, int64 ``[R, C]`` each; see :class:`~textmover.types.RowRunner`."""
+class TextRows:
+    """Texts side by side in rows, of which a back-end reads a batch at a time: see :class:`~textmover.types.RowRunner`.
 
-    input_ids: np.ndarray
-    positions: np.ndarray
-    texts: np.ndarray
+    Args:
+        runner: The back-end.
+        ids: Tokens of ``N`` texts, int64 ``[N, L]``.
+        lengths: Number of tokens of each, int64 ``[N]``.
+        rows: Texts in each row, by their places.
+    """
 
+    def __init__(self, runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]) -> None:
+        count, length = runner.row_shape
+        self.runner, self.batches = runner, -(-len(rows) // count)
+        self.starts = np.full(len(ids), -1)
+        """Beginning of each text among the tokens of all rows, int64 ``[N]``; -1 for texts in no row."""
+        self.held = np.zeros((3, self.batches * count, length), dtype=np.int64)
+        """Id, position and text in the row of each token, int64 ``[3, R, C]``."""
+        self._states: list[np.ndarray] = []
+        for row, places in enumerate(rows):
+            start = 0
+            for number, place in enumerate(places, 1):
+                size = int(lengths[place])
+                self.held[0, row, start : start + size] = ids[place, :size]
+                self.held[1, row, start : start + size] = np.arange(size)
+                self.held[2, row, start : start + size] = number
+                self.starts[place] = row * length + start
+                start += size
 
-def row_batches(
-    ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]], shape: tuple[int, int]
-) -> tuple[list[RowBatch], np.ndarray]:
-    """Texts as rows in batches of a shape, and where each starts among all tokens, int64 ``[N]``; -1 without a row."""
-    count, length = shape
-    starts = np.full(len(ids), -1)
-    held = np.zeros((3, -(-len(rows) // count) * count, length), dtype=np.int64)
-    for row, places in enumerate(rows):
-        start = 0
-        for number, place in enumerate(places, 1):
-            size = int(lengths[place])
-            held[0, row, start : start + size] = ids[place, :size]
-            held[1, row, start : start + size] = np.arange(size)
-            held[2, row, start : start + size] = number
-            starts[place] = row * length + start
-            start += size
-    return [RowBatch(*held[:, first : first + count]) for first in range(0, held.shape[1], count)], starts
+    def open(self) -> None:
+        """Make room for what the back-end will write."""
+        # NumPy asks for large pages, which spares the system thousands of small ones.
+        self._states = [np.empty((*self.held.shape[1:], size), dtype=np.float32) for size in self.runner.state_sizes]
 
+    def fill(self, number: int) -> None:
+        """Make the states of a batch of rows; several threads may, each for another one."""
+        count = self.runner.row_shape[0]
+        rows = slice(number * count, (number + 1) * count)
+        ids, positions, texts = self.held[:, rows]
+        self.runner.rows(ids, positions, texts, [one[rows] for one in self._states])
 
-def made_states(batches: Sequence[RowBatch], sizes: Sequence[int]) -> list[np.ndarray]:
-    """Room for the hidden states of rows, float32 ``[rows, C, D]`` for each width ``D``."""
-    # NumPy asks for large pages, which spares the system thousands of small ones.
-    count, length = batches[0].input_ids.shape if batches else (0, 0)
-    return [np.empty((len(batches) * count, length, size), dtype=np.float32) for size in sizes]
+    def states(self, starts: np.ndarray, lengths: np.ndarray, width: int) -> tuple[Tensor, ...]:
+        """Hidden states of texts ``[N, width, D]`` of each wanted layer; what is padded means nothing."""
+        across = np.minimum(np.arange(width), lengths[:, None] - 1)
+        index = torch.from_numpy((starts[:, None] + across).ravel())
+        flat = (torch.from_numpy(one).flatten(0, 1) for one in self._states)
+        return tuple(one.index_select(0, index).view(len(starts), width, -1) for one in flat)
 
 
 def states_in_rows(
     runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]
 ) -> tuple[Tensor, ...]:
     """Hidden states of texts ``[N, L, D]`` of each wanted layer, made in rows; what is padded means nothing."""
-    batches, starts = row_batches(ids, lengths, rows, runner.row_shape)
-    states, count = made_states(batches, runner.state_sizes), runner.row_shape[0]
-    for number, batch in enumerate(batches):
-        runner.rows(*batch, [one[number * count : (number + 1) * count] for one in states])
-    return tuple(taken_apart(one, starts, lengths, ids.shape[1]) for one in states)
+    found = TextRows(runner, ids, lengths, rows)
+    found.open()
+    for number in range(found.batches):
+        found.fill(number)
+    return found.states(found.starts, lengths, ids.shape[1])
 
 
-def taken_apart(states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, width: int) -> Tensor:
-    """Hidden states of texts ``[N, width, D]`` from those of rows ``[rows, C, D]``; what is padded means nothing."""
-    across = np.minimum(np.arange(width), lengths[:, None] - 1)
-    index = torch.from_numpy((starts[:, None] + across).ravel())
-    return torch.from_numpy(states).flatten(0, 1).index_select(0, index).view(len(starts), width, -1)
-
-
-@dataclass(eq=False)
 class RowGroup:
     """Texts whose hidden states are made in rows, to be taken apart in batches of like length."""
 
-    names: list[int]
-    """Number of each text among all."""
-    tokens: TokenBatch
-    starts: np.ndarray
-    """Beginning of the states of each text among those of all rows, int64 ``[N]``; -1 for texts in no row."""
-    batches: list[RowBatch]
-
-    def without(self, places: Sequence[int]) -> RowGroup:
-        """The group without some of the texts that are in no row."""
-        if not places:
-            return self
-        kept = np.setdiff1d(np.arange(len(self.names)), places)
-        names = [self.names[place] for place in kept]
-        return RowGroup(names, self.tokens.select(kept.tolist()), self.starts[kept], self.batches)
-
-    def open(self, runner: RowRunner) -> None:
-        """Make room for what a back-end will write."""
-        self._runner, self._missing = runner, len(self.batches)
-        self._states = made_states(self.batches, runner.state_sizes)
-
-    def fill(self, number: int) -> None:
-        """Make the states of a batch of rows; several threads may, each for another one."""
-        batch = self.batches[number]
-        places = slice(number * len(batch.input_ids), (number + 1) * len(batch.input_ids))
-        self._runner.rows(*batch, [one[places] for one in self._states])
+    def __init__(self, names: list[int], tokens: TokenBatch, rows: TextRows, waiting: Sequence[int] = ()) -> None:
+        """Take in texts with their numbers, but for those that wait, which are in no row."""
+        kept = np.setdiff1d(np.arange(len(names)), waiting)
+        self.names, self.rows, self.starts = [names[place] for place in kept], rows, rows.starts[kept]
+        self.tokens = tokens.select(kept.tolist()) if len(waiting) else tokens
+        self._missing = rows.batches
 
     def filled(self) -> bool:
         """Note that one more batch is filled, and tell whether it was the last."""
@@ -210,8 +198,7 @@ class RowGroup:
         """Numbers and tokens of some of the texts, with their hidden states where these were made in rows."""
         tokens, starts = self.tokens.select(places.tolist()), self.starts[places]
         if starts[0] >= 0:
-            lengths, width = tokens.lengths.numpy(), tokens.mask.shape[1]
-            states = tuple(taken_apart(one, starts, lengths, width) for one in self._states)
+            states = self.rows.states(starts, tokens.lengths.numpy(), tokens.mask.shape[1])
             tokens = replace(tokens, states=states)
         return [self.names[place] for place in places], tokens
 
@@ -243,50 +230,42 @@ def row_groups(
         # A few rows that are not full may be in company of the next texts; where there are many, lengths do not fit.
         further = rows[full:] + (poor if len(poor) <= count else [])
         waiting = [] if start >= len(order) else [place for row in further for place in row]
-        batches, starts = row_batches(tokens.input_ids.numpy(), lengths, rows[:full], (count, length))
-        yield RowGroup(names, tokens, starts, batches).without(waiting)
+        yield RowGroup(names, tokens, TextRows(runner, tokens.input_ids.numpy(), lengths, rows[:full]), waiting)
         names, left = [names[place] for place in waiting], tokens.select(waiting) if waiting else None
 
 
 def encoded_in_rows(
     groups: Iterable[RowGroup],
-    runner: RowRunner,
     use: Callable[[tuple[list[int], TokenBatch]], Result],
     budget: int,
     workers: int,
 ) -> Iterator[Result]:
     """Yield the result of each text; the states of a group are made while those of the one before are used."""
-    ready: deque[_Job] = deque()
+    ready: deque[Callable[[], Result]] = deque()
 
-    def jobs() -> Iterator[_Job]:
+    def fill(group: RowGroup, number: int) -> RowGroup:
+        group.rows.fill(number)
+        return group
+
+    def uses(group: RowGroup) -> list[Callable[[], Result]]:
+        return [functools.partial(lambda places: use(group.batch(places)), places) for places in group.alike(budget)]
+
+    def jobs() -> Iterator[Callable[[], RowGroup | Result]]:
         for group in groups:
-            group.open(runner)
-            for number in range(len(group.batches)):
-                yield _Job(group, number)
+            group.rows.open()
+            for number in range(group.rows.batches):
+                yield functools.partial(fill, group, number)
                 if ready:  # one at a time: while a thread is at it, the back-end has other work
                     yield ready.popleft()
-            if not group.batches:
-                yield from (_Job(group, places) for places in group.alike(budget))
+            if not group.rows.batches:
+                yield from uses(group)
 
-    def work(job: _Job) -> tuple[_Job, Result | None]:
-        if isinstance(job.what, np.ndarray):
-            return job, use(job.group.batch(job.what))
-        job.group.fill(job.what)
-        return job, None
+    def done() -> Iterator[RowGroup | Result]:
+        yield from spread(lambda job: job(), jobs(), workers)
+        yield from spread(lambda job: job(), list(ready), workers)  # of the last group, which nothing comes after
 
-    def done() -> Iterator[tuple[_Job, Result | None]]:
-        yield from spread(work, jobs(), workers)
-        yield from spread(work, list(ready), workers)  # of the last group, which nothing comes after
-
-    for job, result in done():
-        if result is not None:
-            yield result
-        elif job.group.filled():
-            ready.extend(_Job(job.group, places) for places in job.group.alike(budget))
-
-
-class _Job(NamedTuple):
-    """A batch of rows of a group to fill, by its number, or texts of it to use, by their places."""
-
-    group: RowGroup
-    what: int | np.ndarray
+    for found in done():
+        if not isinstance(found, RowGroup):
+            yield found
+        elif found.filled():
+            ready.extend(uses(found))

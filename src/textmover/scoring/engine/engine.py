@@ -20,7 +20,7 @@ from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
+from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, TokenBatch, compared_texts, plural
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
@@ -233,22 +233,17 @@ class Engine(TextWork):
         with self.lock, scoring_mode(self.metric):
             for rows in self._windows(firsts, rests):
                 progress = Progress(rows.stop - rows.start, on_progress)
-                sizes = [len(pairs) for pairs in places[rows]]
-                scores, flags = self._score_groups(groups[rows], places[rows], sizes, rows.start, progress)
-                found += np.split(scores, np.cumsum(sizes)[:-1])
+                scores, flags = self._score_groups(groups[rows], places[rows], rows.start, progress)
+                found += scores
                 counts += flags
                 progress.reach(1.0)
         return found, counts
 
     def _score_groups(
-        self,
-        groups: Sequence[Sequence[str]],
-        places: Sequence[np.ndarray],
-        sizes: Sequence[int],
-        start: int,
-        progress: Progress,
-    ) -> tuple[np.ndarray, Counter[str]]:
-        """Scores of the pairs of a window of groups, one behind the other, and the groups out of the ordinary."""
+        self, groups: Sequence[Sequence[str]], places: Sequence[np.ndarray], start: int, progress: Progress
+    ) -> tuple[list[np.ndarray], Counter[str]]:
+        """Scores of the pairs of each group of a window, and the number of groups out of the ordinary by flag."""
+        sizes = [len(pairs) for pairs in places]
         table = self._own_features((text for group in groups for text in group), progress)
         rows = [[table.rows[text] for text in group] for group in groups]
         where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
@@ -262,7 +257,8 @@ class Engine(TextWork):
             for name, flags in scored.flags.items():
                 marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
         check_finite({"score": scores}, owners + start)
-        return scores, Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+        counts = Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+        return np.split(scores, np.cumsum(sizes)[:-1]), counts
 
     def _own_features(self, texts: Iterable[str], progress: Progress) -> TextTable:
         table = self._text_table(list(dict.fromkeys(texts)), progress)
@@ -319,33 +315,34 @@ class Engine(TextWork):
     ) -> PairTable:
         """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
         scored = PairTable(len(where))
-        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
-        match = functools.partial(self._match, table, where)
         matched, total = before, total or len(where)
-        for found in spread(match, batches, worker_count(self.metric.device)):
-            for rows, scores in found:
-                scored.put(rows, scores)
-                matched += len(rows)
+        for rows, scores in self._matched(table, where, self.metric.pair_scores):
+            scored.put(rows, scores)
+            matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
         for name, marked in pair_flags(*(table.flags(where[:, side]) for side in (0, 1))).items():
             scored.put_flag(name, marked)
         return scored
 
+    def _matched(self, table: TextTable, where: np.ndarray, read: PairReader) -> Iterator[tuple[list[int], Any]]:
+        """Rows of pairs of texts ``[P, 2]`` that are read together, and what is read of them."""
+        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
+        for parts in spread(
+            functools.partial(self._match, table, where, read), batches, worker_count(self.metric.device)
+        ):
+            yield from parts
+
     def _match(
-        self, table: TextTable, where: np.ndarray, rows: list[int], read: PairReader | None = None
+        self, table: TextTable, where: np.ndarray, read: PairReader, rows: list[int]
     ) -> list[tuple[list[int], Any]]:
-        read = self.metric.pair_scores if read is None else read
         try:
-            for attempt in self._attempts(last=len(rows) == 1):
-                with attempt:
-                    found = read(*(table.pad(where[rows, side]) for side in (0, 1)))
+            found = self._in_room(lambda: read(*(table.pad(where[rows, side]) for side in (0, 1))), last=len(rows) == 1)
+            return [(rows, found)]
         except NoRoomError as error:
             halves = self._halves(len(rows), error)
-        else:
-            return [(rows, found)]
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
-        return [one for half in halves for one in self._match(table, where, [rows[place] for place in half], read)]
+        return [one for half in halves for one in self._match(table, where, read, [rows[place] for place in half])]
 
     def read_pairs(self, pairs: Sequence[tuple[str, str]], read: PairReader) -> tuple[list[Any], dict[str, np.ndarray]]:
         """Read the features of pairs of texts: a result for each, in order, and their flags, bool ``[n]`` by name.
@@ -356,24 +353,23 @@ class Engine(TextWork):
         with self.lock, scoring_mode(self.metric):
             table = self._own_features((text for pair in pairs for text in pair), Progress(0, None))
             where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
-            batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
-            match = functools.partial(self._match, table, where, read=read)
-            for part in spread(match, batches, worker_count(self.metric.device)):
-                for rows, found in part:
-                    for row, one in zip(rows, found, strict=True):
-                        results[row] = one
+            for rows, found in self._matched(table, where, read):
+                for row, one in zip(rows, found, strict=True):
+                    results[row] = one
             return results, pair_flags(*(table.flags(where[:, side]) for side in (0, 1)))
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
         table = PairTable(len(pairs))
+
+        def scored(sides: Sequence[TokenBatch]) -> PairScores:
+            return self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
+
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
             sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
             try:
-                for attempt in self._attempts(last=True):
-                    with attempt:
-                        scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
+                scores = self._in_room(scored, sides)
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
                     f"Expected {plural(len(rows), 'pair')} that are read together to fit into the memory of "
