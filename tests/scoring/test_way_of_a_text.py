@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "textmover"
 REFERENCE = "there sat a red dog"
 CARRIERS = {
     "TokenBatch", "TokenEmbeddings", "PackedEmbeddings", "PairScores", "SegmentScores",
-    "RawScores", "TextChunk", "TextTable", "PairTable", "ShardScores", "_Window",
+    "RawScores", "TextChunk", "TextTable", "PairTable", "ShardScores",
 }  # fmt: skip
 """Classes of the engine and of ``types/`` that a text becomes."""
 

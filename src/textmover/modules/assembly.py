@@ -13,7 +13,7 @@ from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.base_weights import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, languages_of, position_limit
-from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
+from textmover.modules.encoder.layers import Layers, PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import (
@@ -34,8 +34,6 @@ ENCODER_FOLDER = "encoder"
 
 DIFFERENCE = "difference"
 """Encoder entry of an adapter: the difference from its base, which brings the rest along."""
-
-Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 
 
 @dataclass(frozen=True)
@@ -91,12 +89,10 @@ def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
     """Build the module that makes one vector per token of the encoder's layers."""
     if config.aggregation == "power-means":
         return PowerMeans(layers, config.powers)
-    if config.aggregation in ("scalar-mix", "side-by-side"):
-        return (SideBySide if config.aggregation == "side-by-side" else ScalarMix)(layers)
     if config.aggregation == "routing":
         names = {"kernel": "kernel", "step": "step", "tolerance": "tolerance", "max_iterations": "iterations"}
         return Routing(layers, **{name: getattr(config, f"routing_{field}") for name, field in names.items()})
-    return SingleLayer(layers[0])
+    return {"single": SingleLayer, "scalar-mix": ScalarMix, "side-by-side": SideBySide}[config.aggregation](layers)
 
 
 def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:

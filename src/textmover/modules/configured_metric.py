@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional._arguments import widest_float
+from textmover.modules.devices import evaluating
 from textmover.modules.matching.calibration import Calibration
-from textmover.modules.tokens.fitting import fit_calibration
 from textmover.types import InputError, PairScores, TokenBatch
 
 
@@ -149,13 +149,24 @@ class ConfiguredMetric(nn.Module):
                 "source or both, or `fallback` to true."
             )
 
+    @torch.no_grad()
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
         """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
 
         Raises:
             InputError: If the metric has no calibration head.
         """
-        fit_calibration(self, pairs, ratings)
+        metric: Any = self
+        head = metric.calibration
+        if head is None:
+            raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
+        with evaluating(self):
+            metric.calibration = None
+            try:
+                scores = [metric.pair_scores(*(side.to(metric.device) for side in pair)).score for pair in pairs]
+            finally:
+                metric.calibration = head
+        head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
 
 def check_pairs(hypotheses: Sized, references: Sized) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import metadata
 from typing import Any
 
@@ -45,24 +45,18 @@ class LexicalMetric:
     higher_is_better: bool = True
 
 
-def _sacrebleu(name: str, **options: Any) -> Callable[[], ScoreOne]:
-    def make() -> ScoreOne:
-        from sacrebleu import metrics
+def _sacrebleu(name: str, **options: Any) -> ScoreOne:
+    from sacrebleu import metrics
 
-        metric = getattr(metrics, name)(**options)
-        return lambda hypothesis, references: float(metric.sentence_score(hypothesis, list(references)).score)
-
-    return make
+    metric = getattr(metrics, name)(**options)
+    return lambda hypothesis, references: float(metric.sentence_score(hypothesis, list(references)).score)
 
 
-def _rouge(kind: str) -> Callable[[], ScoreOne]:
-    def make() -> ScoreOne:
-        from rouge_score.rouge_scorer import RougeScorer
+def _rouge(kind: str) -> ScoreOne:
+    from rouge_score.rouge_scorer import RougeScorer
 
-        scorer = RougeScorer([kind], use_stemmer=True)
-        return lambda hypothesis, references: float(scorer.score_multi(list(references), hypothesis)[kind].fmeasure)
-
-    return make
+    scorer = RougeScorer([kind], use_stemmer=True)
+    return lambda hypothesis, references: float(scorer.score_multi(list(references), hypothesis)[kind].fmeasure)
 
 
 _CHRF = {"case": "mixed", "eff": "yes", "nc": "6", "beta": "2", "space": "no"}
@@ -70,19 +64,19 @@ _CHRF = {"case": "mixed", "eff": "yes", "nc": "6", "beta": "2", "space": "no"}
 LEXICAL: Mapping[str, LexicalMetric] = {
     "sentbleu": LexicalMetric(
         SACREBLEU,
-        _sacrebleu("BLEU", effective_order=True),
+        partial(_sacrebleu, "BLEU", effective_order=True),
         {"case": "mixed", "eff": "yes", "tok": "13a", "smooth": "exp"},
     ),
-    "chrf": LexicalMetric(SACREBLEU, _sacrebleu("CHRF", word_order=0, beta=2), {**_CHRF, "nw": "0"}),
-    "chrf++": LexicalMetric(SACREBLEU, _sacrebleu("CHRF", word_order=2, beta=2), {**_CHRF, "nw": "2"}),
+    "chrf": LexicalMetric(SACREBLEU, partial(_sacrebleu, "CHRF", word_order=0, beta=2), {**_CHRF, "nw": "0"}),
+    "chrf++": LexicalMetric(SACREBLEU, partial(_sacrebleu, "CHRF", word_order=2, beta=2), {**_CHRF, "nw": "2"}),
     "ter": LexicalMetric(
         SACREBLEU,
-        _sacrebleu("TER"),
+        partial(_sacrebleu, "TER"),
         {"case": "lc", "tok": "tercom", "norm": "no", "punct": "yes", "asian": "no"},
         higher_is_better=False,
     ),
     **{
-        name: LexicalMetric(ROUGE, _rouge(kind), {"stemmer": "porter", "f": "1"})
+        name: LexicalMetric(ROUGE, partial(_rouge, kind), {"stemmer": "porter", "f": "1"})
         for name, kind in (("rouge-1", "rouge1"), ("rouge-2", "rouge2"), ("rouge-l", "rougeL"))
     },
 }

@@ -8,7 +8,6 @@ from torch.autograd import gradcheck
 from textmover.functional.aggregation import routing
 from textmover.functional.cost import unit_vectors
 from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
-from textmover.types import InputError
 
 INFINITY = float("inf")
 LAYERS = (2, 3, 4)
@@ -37,7 +36,7 @@ def several(request):
 
 
 def test_a_single_layer_is_given_as_it_is(hidden_states):
-    module = SingleLayer(6)
+    module = SingleLayer((6,))
     assert module(hidden_states[:1]) is hidden_states[0]
     assert (module.needed, module.width_factor) == ((6,), 1)
     assert module.signature_entries() == {"layer": "6"}
@@ -161,13 +160,3 @@ def test_signatures():
     with torch.no_grad():
         mix.logits[0] = 100
     assert mix.signature_entries()["mix"].startswith("1,")
-
-
-def test_bad_arguments_are_named(hidden_states):
-    with pytest.raises(InputError, match="Expected `layers` to name at least one layer, but got none"):
-        ScalarMix([])
-    for powers in ((), (1.0, float("nan"))):
-        with pytest.raises(InputError, match="Expected `powers` to be one or more numbers"):
-            PowerMeans(LAYERS, powers)
-    with pytest.raises(ValueError, match="Expected `hidden_states` to hold 3 layers, but got 2"):
-        ScalarMix(LAYERS)(hidden_states[:2])

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from textmover.scoring.engine.out_of_memory import NoRoomError, in_room
+from textmover.scoring.engine.out_of_memory import NoRoomError, attempts
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -28,6 +28,13 @@ class Work:
         if len(self.made) <= self.fails:
             raise RuntimeError(self.error)
         return len(self.made)
+
+
+def in_room(work: Work, device: torch.device, **options: object) -> int:
+    for attempt in attempts(device, **options):
+        with attempt:
+            found = work()
+    return found
 
 
 @pytest.fixture

@@ -49,7 +49,9 @@ class BaseEncoder:
     @classmethod
     def found(cls, name: str, revision: str | None, source: EncoderSource) -> BaseEncoder:
         """The base that has been found in a folder."""
-        return cls(name, revision, source.sha256, tokenizer_sha256(source.folder), folder=source.folder)
+        places = (source.folder / one for one in TOKENIZER_FILES)
+        tokenizer = next((file_sha256(place) for place in places if place.is_file()), None)
+        return cls(name, revision, source.sha256, tokenizer, folder=source.folder)
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any], name: str, revision: str | None) -> BaseEncoder | None:
@@ -112,12 +114,6 @@ class BaseEncoder:
         if not unknown and found.tokenizer != self.tokenizer:
             return f"to have a tokenizer of the hash {self.tokenizer}, but that in {place} has {found.tokenizer}"
         return None
-
-
-def tokenizer_sha256(folder: Path) -> str | None:
-    """Hash of the file that decides on an encoder's tokens; ``None`` where there is none of the known ones."""
-    path = next((folder / name for name in TOKENIZER_FILES if (folder / name).is_file()), None)
-    return None if path is None else file_sha256(path)
 
 
 def remember_base(encoder: nn.Module, base: BaseEncoder | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +53,8 @@ class Encoder(nn.Module):
         """The layers that are computed: the wanted ones, and those of encoders that share their states with this."""
         self._runner: EncoderRunner | None = None
         self._stamp = 0
-        self._states: SharedStates | None = None
+        self._states: Any = None
+        """Hidden states that several encoders share (``EncoderMemory``)."""
         self._copied_together = False
         if freeze_layers is not None:
             if freeze_layers > depth:
@@ -130,7 +131,7 @@ class Encoder(nn.Module):
         """The computation as one module on plain tensors, for back-ends to export."""
         return EncoderGraph(self.model, self.computed)
 
-    def share(self, states: SharedStates, model: Any, computed: Sequence[int]) -> None:
+    def share(self, states: Any, model: Any, computed: Sequence[int]) -> None:
         """Compute with a model of the same weights, and hand out states that are shared with other encoders."""
         self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
 
@@ -260,28 +261,6 @@ class Encoder(nn.Module):
         parts = [getattr(self.model, "embeddings", embeddings), *(blocks or [])[:count]]
         for part in parts:
             part.requires_grad_(False)
-
-
-class SharedStates(Protocol):
-    """Hidden states that several encoders with the same weights share."""
-
-    @property
-    def encoders(self) -> Iterable[Encoder]:
-        """The encoders that share them."""
-
-    any_arithmetic: bool  # whether states are kept under autocast, too
-
-    def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
-        """Hidden states of the computed layers, those that are not kept made by ``encode``."""
-
-    def leave(self, encoder: Encoder) -> None:
-        """Go on without an encoder whose weights are going to change."""
-
-    def let_go(self) -> bool:
-        """Let go of all states in the memory of the device; whether there were any."""
-
-    def forget(self) -> None:
-        """Drop what is kept, since it will be computed differently."""
 
 
 def drop_capturing_hooks(model: Any) -> None:

@@ -39,29 +39,22 @@ LAYERS = {
 greedy matching, where bert-score tuned them on WMT16; this project's choices by the mean of development sets."""
 
 LANGUAGES = {
-    "all-MiniLM-L6-v2": "en",
-    "all-MiniLM-L12-v2": "en",
-    "all-mpnet-base-v2": "en",
-    "albert-large-v2": "en",
-    "bert-base-cased": "en",
+    **dict.fromkeys(
+        (
+            "all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "all-mpnet-base-v2", "albert-large-v2", "bert-base-cased",
+            "bert-base-uncased", "bert-large-cased", "bert-large-uncased", "deberta-base-mnli", "deberta-large-mnli",
+            "deberta-xlarge-mnli", "distilbert-base-uncased", "distilroberta-base", "roberta-base", "roberta-large",
+            "roberta-large-mnli",
+        ),
+        "en",
+    ),
     "bert-base-chinese": "zh",
-    "bert-base-uncased": "en",
-    "bert-large-cased": "en",
-    "bert-large-uncased": "en",
     "camembert-base": "fr",
-    "deberta-base-mnli": "en",
-    "deberta-large-mnli": "en",
-    "deberta-xlarge-mnli": "en",
-    "distilbert-base-uncased": "en",
-    "distilroberta-base": "en",
     "multilingual-e5-small": "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu "
     "ha he hi hr hu hy id is it ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml mn mr ms my "
     "ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta te th tl tr ug uk "
     "ur uz vi xh yi zh",
-    "roberta-base": "en",
-    "roberta-large": "en",
-    "roberta-large-mnli": "en",
-}
+}  # fmt: skip
 """Languages of encoders that were made for some, and so of the metrics over them."""
 
 MULTILINGUAL = re.compile(r"multilingual|xlm|mdeberta|labse|mt5", re.IGNORECASE)

@@ -10,19 +10,31 @@ from torch import Tensor, nn
 
 from textmover.functional import unit_vectors
 from textmover.functional.aggregation import power_mean, routing
-from textmover.types import InputError, plural
 
 
-class SingleLayer(nn.Module):
-    """The token vectors of one layer as they are."""
+class Layers(nn.Module):
+    """Hidden states of layers to one vector per token."""
 
     width_factor = 1
     """Width of the token vectors, in widths ``D`` of a hidden state."""
 
-    def __init__(self, layer: int) -> None:
+    def __init__(self, layers: Sequence[int]) -> None:
         super().__init__()
-        self.needed = (layer,)
+        self.needed = tuple(layers)
         """Layers that the encoder has to give, in this order."""
+
+    def signature_entries(self) -> dict[str, str]:
+        """Entries of the signature."""
+        return {"layers": _ranges(self.needed)}
+
+    def unit_layers(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states ``[B, L, D]`` of each layer to unit vectors ``[layers, B, L, D]``, in at least float32."""
+        precise = (state.to(torch.promote_types(state.dtype, torch.float32)) for state in hidden_states)
+        return torch.stack([unit_vectors(state) for state in precise])
+
+
+class SingleLayer(Layers):
+    """The token vectors of one layer as they are."""
 
     def signature_entries(self) -> dict[str, str]:
         """Entries of the signature."""
@@ -33,40 +45,11 @@ class SingleLayer(nn.Module):
         return hidden_states[0]
 
 
-class _UnitLayers(nn.Module):
-    """Several layers, in each of which every token is scaled to unit length first, in at least float32."""
-
-    width_factor = 1
-    """Width of the token vectors, in widths ``D`` of a hidden state."""
-
-    def __init__(self, layers: Sequence[int]) -> None:
-        super().__init__()
-        if not layers:
-            raise InputError("Expected `layers` to name at least one layer, but got none.")
-        self.needed = tuple(layers)
-        """Layers that the encoder has to give, in this order."""
-
-    def signature_entries(self) -> dict[str, str]:
-        """Entries of the signature."""
-        return {"layers": _ranges(self.needed)}
-
-    def unit_layers(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to unit vectors ``[layers, B, L, D]``."""
-        if len(hidden_states) != len(self.needed):
-            raise ValueError(
-                f"Expected `hidden_states` to hold {plural(len(self.needed), 'layer')}, but got {len(hidden_states)}."
-            )
-        precise = (state.to(torch.promote_types(state.dtype, torch.float32)) for state in hidden_states)
-        return torch.stack([unit_vectors(state) for state in precise])
-
-
-class PowerMeans(_UnitLayers):
+class PowerMeans(Layers):
     """Power means of the unit vectors of several layers, side by side (Zhao et al. 2019, MoverScore, Eq. 4 and 5)."""
 
     def __init__(self, layers: Sequence[int], powers: Sequence[float]) -> None:
         super().__init__(layers)
-        if not powers or any(power != power for power in powers):
-            raise InputError(f"Expected `powers` to be one or more numbers, infinite ones too, but got {list(powers)}.")
         self.powers = tuple(float(power) for power in powers)
         self.width_factor = len(self.powers)
 
@@ -80,7 +63,7 @@ class PowerMeans(_UnitLayers):
         return torch.cat([power_mean(layers, power) for power in self.powers], dim=-1)
 
 
-class ScalarMix(_UnitLayers):
+class ScalarMix(Layers):
     r"""Learned weighted mean of the unit vectors of several layers, :math:`\sum_l \mathrm{softmax}(s)_l\, z_l`.
 
     It starts with equal weights. ELMo's factor before the sum is left out: token vectors are scaled to unit length.
@@ -128,7 +111,7 @@ class SideBySide(ScalarMix):
         return torch.cat((self._weights(layers.dtype).sqrt() * layers).unbind(), dim=-1)
 
 
-class Routing(_UnitLayers):
+class Routing(Layers):
     """Mode of the unit vectors of several layers by mean shift (Zhao et al. 2019, MoverScore, appendix A.2)."""
 
     def __init__(self, layers: Sequence[int], **options: Any) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from textmover.modules.devices import evaluating, lasting
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.tokens.tokenizer import check_string
-from textmover.types import InputError, TokenBatch
+from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
@@ -91,21 +90,6 @@ def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
         return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
     read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
     return {key: entries[key] for key in read if key in entries}
-
-
-@torch.no_grad()
-def fit_calibration(metric: Any, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-    """Fit a metric's calibration head to ratings ``[n]``, given the ``n`` pairs as token batches."""
-    head = metric.calibration
-    if head is None:
-        raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
-    with evaluating(metric):
-        metric.calibration = None
-        try:
-            scores = [metric.pair_scores(*(side.to(metric.device) for side in pair)).score for pair in pairs]
-        finally:
-            metric.calibration = head
-    head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
 
 def _fitted_table(metric: MetricModel, table: IdfTable, texts: Iterable[str]) -> IdfTable:

@@ -20,7 +20,7 @@ import torch
 
 from textmover._version import __version__
 from textmover.files import atomic_folder, remove_leftovers, user_cache
-from textmover.modules.encoder.known_encoders import sees_locally
+from textmover.modules.encoder.known_encoders import UNTRACED, sees_locally
 from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
@@ -61,9 +61,6 @@ FOLDER = "backends"
 """Folder of a checkpoint, and of the cache, that holds artefacts."""
 
 RECORD = "backend.json"
-
-UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dtype", "transformers_version")
-"""Entries of an encoder's configuration that say where it came from, not what it computes."""
 
 _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 """Folders of artefacts that could not be kept; they go when the process ends."""

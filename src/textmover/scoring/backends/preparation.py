@@ -136,7 +136,15 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
         _pack(metric)
         return 0.0
     encoder = _encoder(metric, backend)
-    prepared = _compiled(metric, encoder) if backend not in EXPORTED else _ready(metric, backend, precision, beside)
+    made: Artefact | None = None
+    runner: EncoderRunner
+    if backend in EXPORTED:
+        runner, made = _ready(metric, encoder, backend, precision, beside)
+    else:
+        runner = CompiledRunner(encoder.graph())
+    deviation, states = _deviation(metric, encoder, runner), None if made is None else made.states
+    states = probe_states(metric, encoder, runner) if deviation is None else states
+    prepared = Prepared(runner, deviation, states, made)
     _check(prepared, backend, precision)
     encoder.run_with(prepared.runner)
     return prepared.deviation
@@ -181,20 +189,16 @@ def _wanted(encoder: RunnableEncoder, backend: str, precision: str) -> Wanted:
     return Wanted(backend, version(backend), kept, artefacts.encoder_hash(encoder), encoder.computed)
 
 
-def _ready(metric: SegmentMetric, backend: str, precision: str, beside: Path | None) -> Prepared:
-    """The runner of an artefact that was found or made, with its deviation for this metric."""
-    encoder = _encoder(metric, backend)
+def _ready(
+    metric: SegmentMetric, encoder: RunnableEncoder, backend: str, precision: str, beside: Path | None
+) -> tuple[ArtefactRunner, Artefact]:
+    """The runner of an artefact that was found or made."""
     package(backend)
     wanted = _wanted(encoder, backend, precision)
     opened = None
     if beside is not None:
         opened = _opened(beside / artefacts.FOLDER / wanted.name, wanted, precision, in_cache=False)
-    opened = opened or _opened(wanted.place, wanted, precision, in_cache=True) or _made(metric, wanted, precision)
-    runner, made = opened
-    deviation, states = _deviation(metric, encoder, runner), made.states
-    if deviation is None:
-        states = probe_states(metric, encoder, runner)
-    return Prepared(runner, deviation, states, made)
+    return opened or _opened(wanted.place, wanted, precision, in_cache=True) or _made(metric, wanted, precision)
 
 
 def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> tuple[ArtefactRunner, Artefact] | None:
@@ -279,13 +283,6 @@ def _pack(metric: SegmentMetric) -> None:
         encoder.run_with(runner)
     else:
         logger.warning("Weights stay unpacked: packing moves this encoder's hidden states by %.1e.", states)
-
-
-def _compiled(metric: SegmentMetric, encoder: RunnableEncoder) -> Prepared:
-    runner = CompiledRunner(encoder.graph())
-    deviation = _deviation(metric, encoder, runner)
-    states = probe_states(metric, encoder, runner) if deviation is None else None
-    return Prepared(runner, deviation, states)
 
 
 def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner) -> float | None:

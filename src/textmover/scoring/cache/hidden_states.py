@@ -190,7 +190,7 @@ DEPTHS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
 class _Group:
-    """Encoders with the same weights, of which the deepest is kept, and their shared states (``SharedStates``)."""
+    """Encoders with the same weights, of which the deepest is kept, and their shared states."""
 
     def __init__(self, memory: EncoderMemory, kind: tuple[str, ...], weights: _Weights, encoder: Encoder) -> None:
         self.memory, self.kind, self.weights = memory, kind, weights

@@ -20,7 +20,7 @@ from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, SourcedReferences, TokenBatch, compared_texts, plural
+from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
 
 if TYPE_CHECKING:
     from textmover.modules.configured_metric import ConfiguredMetric
@@ -64,21 +64,6 @@ class RawScores:
     def counts(self) -> Counter[str]:
         """Number of flagged segments by kind."""
         return Counter({name: int(marked.sum()) for name, marked in self.flags.items()})
-
-
-@dataclass(frozen=True)
-class _Window:
-    """Segments whose work has been handed to the device, and where their values will be found."""
-
-    scored: PairTable
-    where: np.ndarray
-    """Row in ``scored`` of each pair of a hypothesis and a reference."""
-    owners: np.ndarray
-    """Segment of each pair, counted from 0 within the window."""
-    of_source: np.ndarray
-    """Pairs of a hypothesis and its source, bool."""
-    start: int
-    progress: Progress
 
 
 class Engine(TextWork):
@@ -145,12 +130,13 @@ class Engine(TextWork):
             compared = [one.judging(mark) for one, mark in zip(compared, of_sources["copied"], strict=True)]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
-            waiting: deque[_Window] = deque()
+            waiting: deque[Callable[[], RawScores]] = deque()
             for rows in self._windows(hypotheses, [one.texts for one in compared]):
-                waiting.append(self._window(hypotheses[rows], compared[rows], rows.start, on_progress))
+                progress = Progress(len(hypotheses[rows]), on_progress)
+                waiting.append(self._window(hypotheses[rows], compared[rows], rows.start, progress, by_pair=by_pair))
                 if len(waiting) > self._ahead:
-                    parts.append(self._finished(waiting.popleft(), by_pair))
-            parts += [self._finished(window, by_pair) for window in waiting]
+                    parts.append(waiting.popleft()())
+            parts += [finished() for finished in waiting]
         flags = {
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
@@ -174,10 +160,11 @@ class Engine(TextWork):
         hypotheses: Sequence[str],
         references: Sequence[SourcedReferences],
         start: int,
-        on_progress: Callable[[int], None] | None,
-    ) -> _Window:
-        """Encode the texts of some segments and match their pairs."""
-        progress = Progress(len(hypotheses), on_progress)
+        progress: Progress,
+        *,
+        by_pair: bool,
+    ) -> Callable[[], RawScores]:
+        """Encode the texts of some segments and match their pairs; the call of what is returned waits for a GPU."""
         together = self.metric.multi_reference == "all"
         joined = [tuple(texts) for texts in references if texts] if together else []
         groups: list[tuple[Reference, ...]] = [
@@ -207,18 +194,17 @@ class Engine(TextWork):
         of_source = np.zeros(len(owners), dtype=bool)
         ends = np.cumsum([len(group) for group in groups]) - 1
         of_source[ends[[texts.source is not None for texts in references]]] = True
-        return _Window(scored, where, owners, of_source, start, progress)
 
-    def _finished(self, window: _Window, by_pair: bool) -> RawScores:
-        """The values of a window, for which a GPU is waited."""
-        scored, where, owners = window.scored, window.where, window.owners
-        flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
-        values = {name: array[where] for name, array in scored.values.items()}
-        check_finite(values, owners + window.start)
-        if not by_pair:
-            values = {name: self._combine(name, array, owners, window.of_source) for name, array in values.items()}
-        window.progress.reach(1.0)
-        return RawScores(values, flags)
+        def finished() -> RawScores:
+            flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
+            values = {name: array[where] for name, array in scored.values.items()}
+            check_finite(values, owners + start)
+            if not by_pair:
+                values = {name: self._combine(name, array, owners, of_source) for name, array in values.items()}
+            progress.reach(1.0)
+            return RawScores(values, flags)
+
+        return finished
 
     def score_within(
         self,
@@ -316,30 +302,28 @@ class Engine(TextWork):
         """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
         scored = PairTable(len(where))
         matched, total = before, total or len(where)
-        for rows, scores in self._matched(table, where, self.metric.pair_scores):
-            scored.put(rows, scores)
-            matched += len(rows)
+        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
+        match = functools.partial(self._match, table, where, self.metric.pair_scores)
+        for found in spread(match, batches, worker_count(self.metric.device)):
+            for rows, scores in found:
+                scored.put(rows, scores)
+                matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
         for name, marked in pair_flags(*(table.flags(where[:, side]) for side in (0, 1))).items():
             scored.put_flag(name, marked)
         return scored
 
-    def _matched(self, table: TextTable, where: np.ndarray, read: PairReader) -> Iterator[tuple[list[int], Any]]:
-        """Rows of pairs of texts ``[P, 2]`` that are read together, and what is read of them."""
-        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
-        for parts in spread(
-            functools.partial(self._match, table, where, read), batches, worker_count(self.metric.device)
-        ):
-            yield from parts
-
     def _match(
         self, table: TextTable, where: np.ndarray, read: PairReader, rows: list[int]
     ) -> list[tuple[list[int], Any]]:
         try:
-            found = self._in_room(lambda: read(*(table.pad(where[rows, side]) for side in (0, 1))), last=len(rows) == 1)
-            return [(rows, found)]
+            for attempt in self._attempts(last=len(rows) == 1):
+                with attempt:
+                    found = read(*(table.pad(where[rows, side]) for side in (0, 1)))
         except NoRoomError as error:
             halves = self._halves(len(rows), error)
+        else:
+            return [(rows, found)]
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
         return [one for half in halves for one in self._match(table, where, read, [rows[place] for place in half])]
@@ -353,23 +337,24 @@ class Engine(TextWork):
         with self.lock, scoring_mode(self.metric):
             table = self._own_features((text for pair in pairs for text in pair), Progress(0, None))
             where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
-            for rows, found in self._matched(table, where, read):
-                for row, one in zip(rows, found, strict=True):
-                    results[row] = one
+            batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
+            match = functools.partial(self._match, table, where, read)
+            for part in spread(match, batches, worker_count(self.metric.device)):
+                for rows, found in part:
+                    for row, one in zip(rows, found, strict=True):
+                        results[row] = one
             return results, pair_flags(*(table.flags(where[:, side]) for side in (0, 1)))
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
         table = PairTable(len(pairs))
-
-        def scored(sides: Sequence[TokenBatch]) -> PairScores:
-            return self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
-
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
             sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
             try:
-                scores = self._in_room(scored, sides)
+                for attempt in self._attempts(last=True):
+                    with attempt:
+                        scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
                     f"Expected {plural(len(rows), 'pair')} that are read together to fit into the memory of "

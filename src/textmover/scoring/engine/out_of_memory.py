@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 import torch
-
-Result = TypeVar("Result")
 
 SIGNS = (
     "CUDA out of memory",
@@ -25,20 +22,38 @@ class NoRoomError(RuntimeError):
     """The device ran out of memory; the work that failed holds none of it any more."""
 
 
-def in_room(
-    work: Callable[[], Result], device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False
-) -> Result:
-    """Do some work: tried again if ``spare`` frees memory, or if it is the ``last``, smallest piece."""
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether an error says that a device lacks memory, whichever library raised it."""
+    said = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in said for sign in SIGNS)
+    )
+
+
+class Attempt:
+    """A context that holds back an out-of-memory error."""
+
+    lack: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        """Hold an error back that says that memory lacks."""
+        if is_out_of_memory(error):
+            self.lack = error.with_traceback(None) if error else None  # its frames hold the tensors of the attempt
+        return self.lack is not None
+
+
+def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Iterator[Attempt]:
+    """Contexts in which to try some work: twice if ``spare`` frees memory, or if it is the ``last``, smallest piece."""
     for again in (True, False):
-        try:
-            return work()
-        except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError) and not any(sign in str(error) for sign in SIGNS):
-                raise
-            lack = error.with_traceback(None)  # its frames hold the tensors of the attempt
+        attempt = Attempt()
+        yield attempt
+        if attempt.lack is None:
+            return
         again = again and (spare() or last)
         if device.type == "cuda":
             torch.cuda.empty_cache()
         if not again:
-            break
-    raise NoRoomError(str(lack)) from lack
+            raise NoRoomError(str(attempt.lack)) from attempt.lack

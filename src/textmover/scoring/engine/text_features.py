@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from textmover.modules.tokens.text_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
-from textmover.scoring.engine.out_of_memory import NoRoomError, Result, in_room
+from textmover.scoring.engine.out_of_memory import Attempt, NoRoomError, attempts
 from textmover.scoring.engine.pairs import Progress
 from textmover.scoring.engine.threads import read_ahead, spread, worker_count
 from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
@@ -122,7 +122,10 @@ class TextWork:
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
         table = TextTable()
-        for names, chunk in self._in_room(self._cache.find, texts):
+        for attempt in self._attempts(last=True):
+            with attempt:
+                kept = self._cache.find(texts)
+        for names, chunk in kept:
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, missing))
@@ -158,9 +161,15 @@ class TextWork:
         """Rows as they were given, and what is needed of their texts; in parts where the device lacks memory."""
         rows, batch = given
         try:
-            return [(rows, self._in_room(self._chunk, batch, last=len(batch) == 1))]
+            for attempt in self._attempts(last=len(batch) == 1):
+                with attempt:
+                    features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+                    lengths = batch.lengths.numpy()
+                    packed = None if features is None else features.pack(lengths)
         except NoRoomError as error:
             halves = self._halves(len(batch), error)
+        else:
+            return [(rows, None if packed is None else TextChunk(packed, lengths, self._flags(batch)))]
         longest = int(batch.lengths.max())
         self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
         logger.warning(
@@ -169,13 +178,8 @@ class TextWork:
         parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
         return [one for part in parts for one in self._encode(part)]
 
-    def _chunk(self, batch: TokenBatch) -> TextChunk | None:
-        features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
-        lengths = batch.lengths.numpy()
-        return None if features is None else TextChunk(features.pack(lengths), lengths, self._flags(batch))
-
-    def _in_room(self, work: Callable[..., Result], *given: Any, last: bool = True) -> Result:
-        return in_room(lambda: work(*given), self.metric.device, last=last, spare=self._let_go)
+    def _attempts(self, *, last: bool) -> Iterator[Attempt]:
+        return attempts(self.metric.device, last=last, spare=self._let_go)
 
     def _let_go(self) -> bool:
         """Let go of features, and of hidden states that metrics share; whether there were any."""
@@ -223,10 +227,6 @@ class TextWork:
 
     def _add_joined(self, table: TextTable, groups: Sequence[tuple[str, ...]]) -> None:
         """Add several references as one text; a single one is itself."""
-
-        def joined(rows: Sequence[int], total: np.ndarray) -> PackedFeatures:
-            return self.metric.join([table.pad([row]) for row in rows]).pack(total)
-
         for group in groups:
             rows = [table.rows[text] for text in group]
             if len(group) == 1:
@@ -236,7 +236,9 @@ class TextWork:
             total = np.array([sum(int(chunk.lengths[place]) for chunk, place in held)])
             flags = {name: np.array([any(one.flags[name][at] for one, at in held)]) for name in held[0][0].flags}
             try:
-                packed = self._in_room(joined, rows, total)
+                for attempt in self._attempts(last=True):
+                    with attempt:
+                        packed = self.metric.join([table.pad([row]) for row in rows]).pack(total)
             except NoRoomError as error:
                 raise InputError(
                     f"Expected references that fit into the memory of {self.metric.device}, but {len(group)} of a "
