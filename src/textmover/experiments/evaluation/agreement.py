@@ -176,7 +176,8 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
                 f"{np.nanmax(ratings):g}: lower --preference-gap"
             )
         return Failure(judgements.name, dimension, f"{reason}.")
-    found = _evaluated(question, (people(judgements, dimension),), protocol, options, samples=0, permutations=1)
+    rows = (people(judgements, dimension),)
+    found = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
     return found if isinstance(found, Failure) else question
 
 
@@ -189,23 +190,27 @@ def judge(
         name = ", ".join(row.name for row in rows)
         reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
         return Failure(question.judgements.name, question.dimension, reason)
-    drawn = {"samples": options.samples, "permutations": options.permutations}
-    found = _evaluated(question, usable, protocol, options, **drawn, baseline=options.against)
+    drawn = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
+    found = evaluated(question.judgements, question.dimension, usable, protocol, options, **drawn)
     return found if isinstance(found, Failure) else Finding(question, usable, found, _with_all(found, rows))
 
 
-def _evaluated(
-    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace, **drawn: Any
+def evaluated(
+    judgements: Judgements,
+    dimension: str | None,
+    rows: Sequence[MetricScores],
+    protocol: Protocol,
+    options: argparse.Namespace,
+    **drawn: Any,
 ) -> Evaluation | Failure:
+    """Agreement of metrics with a dimension, or why there is none."""
     try:
         with flags_named(FLAGS):
-            found = evaluate(
-                question.judgements, rows, protocol, dimension=question.dimension, seed=options.seed, **drawn
-            )
+            found = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
     except InputError as error:
-        return Failure(question.judgements.name, question.dimension, str(error))
+        return Failure(judgements.name, dimension, str(error))
     # Preferences have no dimension of their own; these may follow from one of several.
-    return replace(found, dimension=question.dimension)
+    return replace(found, dimension=dimension)
 
 
 def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:

@@ -1,40 +1,24 @@
-"""Computation of an experiment: read sets, score them, and fill the blocks of tables and figures."""
+"""Computation of an experiment: the blocks of its tables, figures and layer analysis."""
 
 from __future__ import annotations
 
 import argparse
-import logging
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from textmover.experiments.page import Block, block
 from textmover.experiments.papers.config import Experiment
-from textmover.experiments.papers.data import absent_files, read_set
 from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, analyse, draw_layers, estimates
-from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
-from textmover.experiments.papers.results import (
-    HERE,
-    PAPER,
-    FigureResult,
-    Findings,
-    ResultLine,
-    TableResult,
-    questions,
-    unanswerable,
-)
-from textmover.experiments.papers.specification import MEAN, Column
+from textmover.experiments.papers.metrics import KeptScores
+from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
+from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, TableSpec
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import DIGITS, interval, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
-from textmover.types import InputError
-
-logger = logging.getLogger(__name__)
-
-Advance = Callable[[str, int, int], None]
-"""Called with what is done, how much of it was finished since the last call, and how much there is in all."""
 
 
 def figure_path(page: Path, name: str) -> Path:
@@ -64,18 +48,11 @@ def compute(
         if figure is not None:
             draw_layers(layers.analysis, figure, layers.encoder)
         analysed.append(layer_block(layers, figure.name if figure else None))
-    if not (experiment.tables or experiment.figures):
+    if not experiment.all_tables:
         return analysed, []
-    blocks: list[Block] = []
-    findings = _findings(options, experiment, files, kept, advance)
-    for table in experiment.tables:
-        blocks += table_blocks(findings.table(table))
-    for one in experiment.figures:
-        found = findings.figure(one)
-        figure = None if output is None or found.empty else figure_path(output, one.name)
-        if figure is not None:
-            draw_figure(found, str(figure))
-        blocks.append(figure_block(found, figure.name if figure else None))
+    findings = Findings(options, experiment, files, kept, advance)
+    blocks = [one for table in experiment.tables for one in table_blocks(table, findings)]
+    blocks += [figure_block(one, findings, output) for one in experiment.figures]
     return [*_signed_once(blocks), *analysed], list(findings.gaps)
 
 
@@ -84,40 +61,6 @@ def _signed_once(blocks: Sequence[Block]) -> Iterator[Block]:
     for one in blocks:
         yield replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
         seen.update(one.signatures)
-
-
-def _findings(
-    options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str], kept: KeptScores, advance: Advance
-) -> Findings:
-    names = experiment.judged_sets
-    absent = {name: how for name in names if (how := absent_files(experiment, name, files))}
-    sets = {name: read_set(experiment, name, files) for name in names if name not in absent}
-    hopeless = unanswerable(experiment, sets, options)
-    for asked, reason in hopeless.items():
-        logger.warning("%s: %s The rest is computed.", asked, reason)
-    worth = {asked.set for asked in questions(experiment, sets) if asked not in hopeless}
-    judged = {name: one for name, one in sets.items() if name in worth}
-    wanted = {name: experiment.metrics_of_set(name) for name in judged}
-    metrics = ExperimentMetrics(options, experiment, {metric for several in wanted.values() for metric in several})
-    metrics.load(judged.values())
-    total = sum(len(one) * metrics.steps(wanted[name]) for name, one in judged.items())
-    scored: dict[str, dict[str, Scored]] = {}
-    unscored: dict[str, str] = {}
-
-    def score(name: str) -> None:
-        try:
-            with kept.keeping(name, judged[name]) as take:
-                scored[name] = metrics.scores(
-                    judged[name], wanted[name], lambda done: advance("scoring", done, total), take
-                )
-        except InputError as error:  # told under the tables, and at the end of the command
-            unscored[name] = str(error)
-
-    for name in judged:
-        score(name)
-    if unscored and not scored:
-        raise InputError(next(iter(unscored.values())))
-    return Findings(options, sets, scored, hopeless, absent, unscored, metrics.failed, metrics.fitted)
 
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
@@ -129,119 +72,137 @@ MOST_INTERVALS = 2
 """With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
 
 
-def table_blocks(result: TableResult) -> list[Block]:
+def table_blocks(spec: TableSpec, findings: Findings) -> list[Block]:
     """A table; one for each statistic where it would have several beside several groups."""
-    spec = result.spec
+    lines = findings.lines(spec)
+    findings.gaps |= {
+        f"{line.name} ({column.asked}, {column.group})": None
+        for line in lines
+        for column, cell in zip(spec.columns, line.cells, strict=True)
+        if cell.gap
+    }
     apart = len(spec.groups) > 1 and len(spec.statistics) > 1
     blocks = []
     for statistics in [(one,) for one in spec.statistics] if apart else [spec.statistics]:
-        chosen = [index for index, column in enumerate(spec.columns) if column.statistic in statistics]
+        chosen = [index for index, column in enumerate(spec.columns) if column.asked.statistic in statistics]
         title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if apart else spec.title
-        blocks.append(_table_block(result, title, chosen))
-    signatures = tuple((line.name, line.signature) for line in result.lines if line.origin == HERE)
+        blocks.append(_table_block(spec, lines, title, chosen))
+    signatures = tuple((line.name, line.signature) for line in lines if line.origin == HERE)
     shown = any(INTERVAL in one.table.headers for one in blocks)
-    remarks = (*spec.notes, *(one for one in result.remarks if shown or INTERVALS_ARE not in one))
-    return [*blocks[:-1], replace(blocks[-1], remarks=remarks, signatures=signatures)]
+    remarks = [one for one in findings.sentences(spec) if shown or INTERVALS_ARE not in one]
+    return [*blocks[:-1], replace(blocks[-1], remarks=(*spec.notes, *remarks), signatures=signatures)]
 
 
-def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Block:
-    spec = result.spec
-    columns = [spec.columns[index] for index in chosen]
+def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chosen: Sequence[int]) -> Block:
     means = [index for index in chosen if spec.columns[index].group == MEAN]
-    bounded = any(not math.isnan(line.cells[index].low) for line in result.lines for index in means)
-    intervals = set(means) if bounded and len(means) <= MOST_INTERVALS else set()
-
-    def spread(values: Mapping[int, str], beside: Mapping[int, str]) -> list[str]:
-        """Cells of the columns, each followed by its interval where those are shown."""
-        return [one for index in chosen for one in [values[index], *([beside[index]] if index in intervals else [])]]
-
-    labels = dict(zip(chosen, _labels(columns), strict=True))
-    headers = ["metric", "from", "encoder", *spread(labels, dict.fromkeys(chosen, INTERVAL))]
-    rows = []
-    for line in result.lines:
-        digits = spec.digits if line.origin == PAPER else DIGITS
-        values = {}
-        for index in chosen:
-            value = line.cells[index].value
-            # A mean over other groups than the published one must not be read as if it stood for the same.
-            over = result.partial[index] if line.origin == HERE and not math.isnan(value) else ""
-            values[index] = number(value, digits) + (f" ({over})" if over else "")
-        ends = {index: interval(*line.cells[index][1:], missing="") for index in chosen}
-        rows.append((line.name, line.origin, line.encoder, *spread(values, ends)))
-    for origin, sizes in _sizes(result).items():
-        rows.append(("n", origin, "", *spread(sizes, dict.fromkeys(chosen, ""))))
-    records = []
-    for line in result.lines:
-        for index in chosen:
-            count, over = (result.counts[index], result.partial[index]) if line.origin == HERE else (None, "")
-            records.append(_record(title, line, index, spec.columns[index], spec.level, count, {}, {"mean_over": over}))
+    bounded = any(not math.isnan(line.cells[index].low) for line in lines for index in means)
+    sizes = _sizes(spec, lines)
+    columns: list[tuple[str, ...]] = [  # each a header, the cells of the lines, and those of the sizes
+        ("metric", *(line.name for line in lines), *("n" for _ in sizes)),
+        ("from", *(line.origin for line in lines), *sizes),
+        ("encoder", *(line.encoder for line in lines), *("" for _ in sizes)),
+    ]
+    for index, label in zip(chosen, _labels([spec.columns[index] for index in chosen]), strict=True):
+        cells = [line.cells[index] for line in lines]
+        values = (
+            _shown(cell, spec.digits if line.origin == PAPER else DIGITS)
+            for cell, line in zip(cells, lines, strict=True)
+        )
+        columns.append((label, *values, *(one[index] for one in sizes.values())))
+        if bounded and index in means and len(means) <= MOST_INTERVALS:
+            ends = (interval(cell.low, cell.high, missing="") for cell in cells)
+            columns.append((INTERVAL, *ends, *("" for _ in sizes)))
+    headers, *rows = zip(*columns, strict=True)
+    records = [_record(title, line, line.cells[index], spec.columns[index], {}) for line in lines for index in chosen]
     return block(title, headers, rows, records=records)
 
 
-def _labels(columns: Sequence[Column]) -> list[str]:
-    varying = [len({column[place] for column in columns}) > 1 for place in range(len(Column._fields))]
-    found = []
-    for column in columns:
-        parts = [column.set, column.dimension or "", column.group, SYMBOLS.get(column.statistic, column.statistic)]
-        named = [part for part, varies in zip(parts, varying, strict=True) if varies and part]
-        found.append(" ".join(named) or parts[-1])
-    return found
+def _shown(cell: Cell, digits: int) -> str:
+    # A mean over other groups than the published one must not be read as if it stood for the same.
+    over = f" ({cell.over})" if cell.over and not math.isnan(cell.value) else ""
+    return number(cell.value, digits) + over
 
 
-def _sizes(result: TableResult) -> dict[str, dict[int, str]]:
-    spec, found = result.spec, {}
+def _labels(columns: Sequence[Column]) -> Iterator[str]:
+    """Names of columns: the parts in which they differ, or the statistic."""
+    parts = [(one.asked.set, one.asked.dimension or "", one.group, one.asked.statistic) for one in columns]
+    varying = [len(set(several)) > 1 for several in zip(*parts, strict=True)]
+    for *others, statistic in parts:
+        symbol = SYMBOLS.get(statistic, statistic)
+        yield " ".join(itertools.compress((*others, symbol), varying)) or symbol
+
+
+def _sizes(spec: TableSpec, lines: Sequence[ResultLine]) -> dict[str, list[str]]:
+    """Published and computed number of segments of each column."""
+    found = {}
     if spec.n:
         places = [(name, group) for name in spec.sets for group in spec.groups]
-        found[PAPER] = {
-            index: spec.n[places.index((column.set, column.group))] for index, column in enumerate(spec.columns)
-        }
-    if any(count is not None for count in result.counts):
-        found[HERE] = {index: "-" if count is None else f"{count:,}" for index, count in enumerate(result.counts)}
+        found[PAPER] = [spec.n[places.index((column.asked.set, column.group))] for column in spec.columns]
+    counts = next(([cell.n for cell in line.cells] for line in lines if line.origin == HERE), [])
+    if any(count is not None for count in counts):
+        found[HERE] = ["-" if count is None else f"{count:,}" for count in counts]
     return found
 
 
-def _record(
-    title: str,
-    line: ResultLine,
-    index: int,
-    column: Column,
-    level: str,
-    count: int | None,
-    varied: Mapping[str, Any],
-    mean: Mapping[str, str],
-) -> dict[str, Any]:
+def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Mapping[str, Any]) -> dict[str, Any]:
+    """A value with all its digits; ``point`` is the value of a figure's field."""
     return {
         "table": title,
         "row": line.name,
         "from": line.origin,
         "metric": line.metric,
         "encoder": line.encoder,
-        "set": column.set,
-        "dimension": column.dimension or "",
+        "set": column.asked.set,
+        "dimension": column.asked.dimension or "",
         "group": column.group,
-        "statistic": column.statistic,
-        "level": level,
-        **varied,
-        **line.cells[index]._asdict(),
-        "n": count,
-        **mean,
+        "statistic": column.asked.statistic,
+        "level": column.asked.level,
+        **point,
+        "value": cell.value,
+        "low": cell.low,
+        "high": cell.high,
+        "n": cell.n,
+        **({} if point else {"mean_over": cell.over}),
         "signature": line.signature,
     }
 
 
-def figure_block(result: FigureResult, path: str | None) -> Block:
-    """A figure as a table: a row for each line, a column for each value; ``path`` is its file as the page names it."""
-    spec = result.spec
-    rows = [(line.name, line.encoder, *(number(cell.value) for cell in line.cells)) for line in result.lines]
+def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Block:
+    """A figure as a table: a row for each line, a column for each value; drawn beside its page if it has a value."""
+    lines = list(_lines_of_points(spec, findings))
+    findings.gaps |= {
+        name: None
+        for one, line in zip(spec.lines, lines, strict=True)
+        for name, cell in zip(spec.points(one), line.cells, strict=True)
+        if cell.gap
+    }
+    empty = all(math.isnan(cell.value) for line in lines for cell in line.cells)
+    figure = None if page is None or empty else figure_path(page, spec.name)
+    if figure is not None:
+        draw_figure(spec, lines, figure)
+    rows = [(line.name, line.encoder, *(number(cell.value) for cell in line.cells)) for line in lines]
+    column = spec.table.columns[0]
     records = [
-        _record(spec.title, line, index, spec.columns[0], spec.level, result.n, {spec.field: value}, {})
-        for line in result.lines
-        for index, value in enumerate(spec.values)
+        _record(spec.title, line, cell, column, {spec.field: value})
+        for line in lines
+        for value, cell in zip(spec.values, line.cells, strict=True)
     ]
     headers = ("metric", "encoder", *(f"{spec.field.replace('_', ' ')} {value}" for value in spec.values))
-    signatures = tuple((line.name, line.signature) for line in result.lines if line.signature)
-    remarks = (*spec.notes, *(one for one in result.remarks if INTERVALS_ARE not in one))
-    return block(spec.title, headers, rows, remarks, signatures=signatures, records=records, figure=path)
+    signatures = tuple((line.name, line.signature) for line in lines if line.signature)
+    remarks = (*spec.notes, *(one for one in findings.sentences(spec.table) if INTERVALS_ARE not in one))
+    name = figure.name if figure else None
+    return block(spec.title, headers, rows, remarks, signatures=signatures, records=records, figure=name)
+
+
+def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLine]:
+    """Lines of a figure with a cell for each value; their signature is that of the first point."""
+    points = {line.name: line for line in findings.lines(spec.table)}
+    n = next((one.cells[0].n for one in points.values()), None)
+    for line in spec.lines:
+        found = [points.get(name) for name in spec.points(line)]
+        cells = tuple(Cell(math.nan, n=n, gap=n is not None) if one is None else one.cells[0] for one in found)
+        encoder = next((one.encoder for one in found if one is not None), "-")
+        yield ResultLine(line.name, HERE, line.model, encoder, found[0].signature if found[0] else "", cells)
 
 
 def layer_block(result: LayerResult, path: str | None) -> Block:
@@ -274,16 +235,15 @@ def layer_block(result: LayerResult, path: str | None) -> Block:
 LONGEST_TITLE = 60  # characters of a figure's title
 
 
-def draw_figure(result: FigureResult, path: str) -> None:
+def draw_figure(spec: FigureSpec, lines: Sequence[ResultLine], path: Path) -> None:
     """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
-    spec, bounded = result.spec, len(result.lines) == 1
-    lines = []
-    for line in result.lines:
-        values, low, high = map(list, zip(*line.cells, strict=True))
-        lines.append(Line(line.name, values, *((low, high) if bounded else ())))
-    encoder = next((line.encoder for line in result.lines if line.encoder != "-"), "")
+    drawn = []
+    for line in lines:
+        values, low, high = ([getattr(cell, end) for cell in line.cells] for end in ("value", "low", "high"))
+        drawn.append(Line(line.name, values, *((low, high) if len(lines) == 1 else ())))
+    encoder = next((line.encoder for line in lines if line.encoder != "-"), "")
     draw_panels(
-        [Panel("", lines)],
+        [Panel("", drawn)],
         [str(value) for value in spec.values],
         path,
         x_label=spec.field.replace("_", " "),

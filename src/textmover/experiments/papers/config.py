@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -141,7 +142,14 @@ class Experiment:
         if not (self.tables or self.figures or self.layers):
             raise InputError(f"Expected {place} to have tables, figures or layers, but got none: add what is wanted.")
         for name, one in self.sets.items():
-            self._check_set(one, place.inner("sets", name))
+            inside = place.inner("sets", name)
+            if not one.files and len(self.files) > 1:
+                raise InputError(
+                    f"Expected {inside} to say which of the files it reads, but got none: add `files: {{path: KEY}}` "
+                    f"with one of {', '.join(self.files)}."
+                )
+            for argument, key in one.files.items():
+                _check_known(key, self.files, inside.inner("files", argument))
         for name in self.baselines:
             _check_known(name, LEXICAL, place.inner("baselines"))
             if name in self.metrics:
@@ -163,9 +171,14 @@ class Experiment:
         return dict(self.sets[name].files) or {"path": next(iter(self.files))}
 
     @property
+    def all_tables(self) -> tuple[TableSpec, ...]:
+        """The tables, and those of the points of figures."""
+        return (*self.tables, *(one.table for one in self.figures))
+
+    @property
     def judged_sets(self) -> list[str]:
         """Names of the sets that tables and figures are about."""
-        used = {name for table in self.tables for name in table.sets} | {one.set for one in self.figures}
+        used = {name for one in self.all_tables for name in one.sets}
         return [name for name in self.sets if name in used]
 
     @property
@@ -175,24 +188,14 @@ class Experiment:
 
     def metrics_of_set(self, name: str) -> list[str]:
         """Names of the metrics and baselines that a set is scored with, each once."""
-        rows = [metric for table in self.tables if name in table.sets for metric in table.metrics]
-        points = [metric for figure in self.figures if figure.set == name for metric in figure.metrics]
-        return list(dict.fromkeys([*rows, *points]))
-
-    def _check_set(self, one: SetSpec, place: Place) -> None:
-        if not one.files and len(self.files) > 1:
-            raise InputError(
-                f"Expected {place} to say which of the files it reads, but got none: add `files: {{path: KEY}}` with "
-                f"one of {', '.join(self.files)}."
-            )
-        for argument, key in one.files.items():
-            _check_known(key, self.files, place.inner("files", argument))
+        return list(dict.fromkeys(metric for one in self.all_tables if name in one.sets for metric in one.metrics))
 
     def _check_table(self, table: TableSpec, place: Place) -> None:
         for name in table.sets:
             _check_known(name, self.sets, place.inner("sets"))
-        for statistic in table.statistics:
-            _check_protocol(statistic, table.level, place)
+        with _at(place):
+            for statistic in table.statistics:
+                Protocol(statistic, table.level)
         sizes = len(table.sets) * len(table.groups)
         if table.n:
             _check_number(table.n, sizes, place.inner("n"), "set and group")
@@ -212,7 +215,8 @@ class Experiment:
 
     def _check_figure(self, figure: FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
-        _check_protocol(figure.statistic, figure.level, place)
+        with _at(place):
+            Protocol(figure.statistic, figure.level)
         for key, entries in (("values", figure.values), ("lines", figure.lines)):
             if not entries:
                 raise InputError(f"Expected {place.inner(key)} to hold something, but got none: add one.")
@@ -227,9 +231,11 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: P
         raise InputError(f"Expected {place} to be one of {listed}, but got {name!r}: choose one of them.")
 
 
-def _check_protocol(statistic: str, level: str, place: Place) -> None:
+@contextlib.contextmanager
+def _at(place: Place) -> Iterator[None]:
+    """Errors of a value begin with its place."""
     try:
-        Protocol(statistic, level)
+        yield
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
 
@@ -238,11 +244,9 @@ def _check_metric(metric: MetricSpec, place: Place) -> None:
     """Refuse fields that the preset does not have; a checkpoint's fields are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return
-    try:
+    with _at(place):
         for fields in ({}, *(one.fields for one in metric.by_group)):
             preset_config(metric.model, **{**metric.fields, **fields})
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
 
 
 def _check_number(values: Collection[object], expected: int, place: Place, unit: str) -> None:

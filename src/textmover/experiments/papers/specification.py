@@ -8,16 +8,33 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from textmover.report.evaluation.wording import STATISTIC_NAMES
+
 MEAN = "mean"  # the group that stands for the mean over groups
 
 
-class Column(NamedTuple):
-    """Subject of a table's column; a set with one dimension, or with preferences, names no dimension."""
+class Question(NamedTuple):
+    """An agreement to compute; a set with one dimension, or with preferences, names no dimension.
+
+    Example:
+        >>> str(Question("SFHOTEL", "quality", "spearman", "per-group"))
+        "SFHOTEL, quality, Spearman's ρ"
+    """
 
     set: str
     dimension: str | None
-    group: str
     statistic: str
+    level: str
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.set, self.dimension, STATISTIC_NAMES[self.statistic])))
+
+
+class Column(NamedTuple):
+    """Subject of a table's column."""
+
+    asked: Question
+    group: str
 
 
 @dataclass(frozen=True)
@@ -114,7 +131,12 @@ class TableSpec:
     def columns(self) -> tuple[Column, ...]:
         """All combinations, in order."""
         dimensions: Sequence[str | None] = self.dimensions or (None,)
-        return tuple(itertools.starmap(Column, itertools.product(self.sets, dimensions, self.groups, self.statistics)))
+        return tuple(
+            Column(Question(name, dimension, statistic, self.level), group)
+            for name, dimension, group, statistic in itertools.product(
+                self.sets, dimensions, self.groups, self.statistics
+            )
+        )
 
     @property
     def averaged(self) -> tuple[str, ...]:
@@ -152,9 +174,11 @@ class FigureSpec:
     notes: tuple[str, ...] = ()
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """Column that the vertical axis shows."""
-        return (Column(self.set, self.dimension, MEAN, self.statistic),)
+    def table(self) -> TableSpec:
+        """The table of its points, a row for each."""
+        rows = tuple(TableRow(name, name) for name in self.metrics)
+        dimensions = () if self.dimension is None else (self.dimension,)
+        return TableSpec(self.title, (self.set,), rows, dimensions, statistics=(self.statistic,), level=self.level)
 
     def points(self, line: FigureLine) -> dict[str, MetricSpec]:
         """The metric behind each point of a line."""
