@@ -7,11 +7,10 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from textmover.experiments.papers.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
+from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates
+from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, write_output
-from textmover.modules.analysis import analyse_layers, with_all_layers
 from textmover.readers.column_flags import flags_named
-from textmover.readers.segments import read_texts
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
 from textmover.terminal import print_table, progress_bars
@@ -31,20 +30,10 @@ def run(options: argparse.Namespace) -> None:
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
     if not options.no_figure:
         check_matplotlib()
-    with flags_named({"column": "--column"}):
-        texts = choose_texts(read_texts(options.data, options.column), options.texts, options.seed)
-    metric = layered_metric(options.encoder, options.revision, options.device)
-    with progress_bars(shown=not options.quiet) as advance:
-        found = analyse_layers(
-            with_all_layers(metric.parts),
-            texts,
-            centerings=tuple(dict.fromkeys(options.centering)),
-            pairs=options.pairs,
-            seed=options.seed,
-            batch_tokens=options.batch_tokens,
-            on_progress=lambda done: advance("reading", done, len(texts)),
-        )
-    encoder = metric.parts.identity
+    centerings = tuple(dict.fromkeys(options.centering))
+    spec = LayerSpec("", NAME, options.data, options.column, centerings, options.texts, options.pairs)
+    with flags_named({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
+        found, encoder = analyse(spec, options.data, options.encoder, options, advance)
     rows = [(row.centering, str(row.layer), estimates(row)) for row in found.rows]
     lines = [
         ["centering", "layer", *(f"{one}{end}" for one in SIMILARITIES for end in ("", "_standard_error", "_pairs"))]

@@ -12,13 +12,15 @@ from typing import Any
 
 from textmover.experiments.page import Block, block
 from textmover.experiments.papers.config import Experiment
-from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, analyse, draw_layers, estimates
+from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates, layer_remarks
 from textmover.experiments.papers.metrics import KeptScores
 from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
-from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, TableSpec
+from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
+from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import DIGITS, interval, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
+from textmover.scoring.field_flags import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:
@@ -43,11 +45,7 @@ def compute(
     analysed: list[Block] = []
     spec = experiment.layers
     if spec is not None:  # first: it keeps nothing, so that nothing is lost where it fails
-        layers = analyse(spec, files[spec.file], options, lambda done: advance("reading", done, spec.texts))
-        figure = None if output is None else figure_path(output, spec.name)
-        if figure is not None:
-            draw_layers(layers.analysis, figure, layers.encoder)
-        analysed.append(layer_block(layers, figure.name if figure else None))
+        analysed.append(layer_block(spec, files[spec.file], options, output, advance))
     if not experiment.all_tables:
         return analysed, []
     findings = Findings(options, experiment, files, kept, advance)
@@ -205,31 +203,36 @@ def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLin
         yield ResultLine(line.name, HERE, line.model, encoder, found[0].signature if found[0] else "", cells)
 
 
-def layer_block(result: LayerResult, path: str | None) -> Block:
-    """The analysis of layers as a table."""
+def layer_block(spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance) -> Block:
+    """The analysis of layers as a table, drawn beside its page."""
+    analysis, encoder = analyse(spec, file, getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options, advance)
+    encoder = encoder.split("@")[0]
+    figure = None if page is None else figure_path(page, spec.name)
+    if figure is not None:
+        draw_layers(analysis, figure, encoder)
     rows, records = [], []
-    for row in result.analysis.rows:
+    for row in analysis.rows:
         found = estimates(row)
         shown = [number(one.mean) + ("" if math.isnan(one.error) else f" ± {one.error:.3f}") for one in found.values()]
         rows.append((row.centering, str(row.layer), *shown))
         for name, one in found.items():
             records.append(
                 {
-                    "table": result.spec.title,
+                    "table": spec.title,
                     "from": HERE,
-                    "encoder": result.encoder,
+                    "encoder": encoder,
                     "centering": row.centering,
                     "layer": row.layer,
                     "similarity": name,
                     "value": one.mean,
                     "standard_error": one.error,
                     "pairs": one.pairs,
-                    "n": result.analysis.texts,
+                    "n": analysis.texts,
                 }
             )
-    remarks = (f"Encoder: {result.encoder}.", *result.spec.notes, *result.remarks)
+    remarks = (f"Encoder: {encoder}.", *spec.notes, *layer_remarks(analysis, spec, options.seed))
     headers = ("centering", "layer", *SIMILARITIES.values())
-    return block(result.spec.title, headers, rows, remarks, records=records, figure=path)
+    return block(spec.title, headers, rows, remarks, records=records, figure=figure.name if figure else None)
 
 
 LONGEST_TITLE = 60  # characters of a figure's title

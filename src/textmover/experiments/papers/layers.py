@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.modules.analysis import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
-from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
-from textmover.scoring.field_flags import FIELD
+from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, plural
 
 SIMILARITIES = {
@@ -38,18 +36,26 @@ def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
     return [distinct[row] for row in np.sort(chosen).tolist()]
 
 
-def layered_metric(encoder: str, revision: str | None, device: str | None) -> MetricModel:
-    """A metric whose encoder has all its layers and whose pieces know their words."""
-    from textmover.scoring.scorer import Scorer
-
+def analyse(
+    spec: LayerSpec, path: str, encoder: str, options: argparse.Namespace, advance: Callable[[str, int, int], None]
+) -> tuple[LayerAnalysis, str]:
+    """Analyse the layers of an encoder on the texts of a file; returns what identifies the encoder as well."""
+    texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
     # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
-    scorer = Scorer.from_pretrained(
-        "sbert", device=device, revision=revision, backend="torch", encoder=encoder, layer=-1, subwords="first"
-    )
-    metric = scorer.metric
+    loading = {"device": options.device, "revision": options.revision, "backend": "torch"}
+    metric = Scorer.from_pretrained("sbert", **loading, encoder=encoder, layer=-1, subwords="first").metric
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected an encoder with layers, but got {type(metric).__name__}: name one with --encoder.")
-    return metric
+    found = analyse_layers(
+        with_all_layers(metric.parts),
+        texts,
+        centerings=spec.centerings,
+        pairs=spec.pairs,
+        seed=options.seed,
+        batch_tokens=options.batch_tokens or BATCH_TOKENS,
+        on_progress=lambda done: advance("reading", done, len(texts)),
+    )
+    return found, metric.parts.identity
 
 
 def estimates(row: LayerSimilarity) -> dict[str, Estimate]:
@@ -79,53 +85,25 @@ BATCH_TOKENS = 4096  # tokens to a batch of the encoder where the user names no 
 NEAR_ZERO = 0.05  # a mean cosine of random words below this counts as none
 
 
-@dataclass(frozen=True)
-class LayerResult:
-    """Similarities of an encoder's layers, on how much data, and which of the paper's three properties hold."""
-
-    spec: LayerSpec
-    analysis: LayerAnalysis
-    encoder: str
-    remarks: tuple[str, ...]
-
-
-def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress: Callable[[int], None]) -> LayerResult:
-    """Analyse the layers of the encoder that the options name on the texts of a file."""
-    texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
-    metric = layered_metric(getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options.revision, options.device)
-    found = analyse_layers(
-        with_all_layers(metric.parts),
-        texts,
-        centerings=spec.centerings,
-        pairs=spec.pairs,
-        seed=options.seed,
-        batch_tokens=options.batch_tokens or BATCH_TOKENS,
-        on_progress=on_progress,
+def layer_remarks(found: LayerAnalysis, spec: LayerSpec, seed: int) -> Iterator[str]:
+    """Sentences on how much data the similarities are of, and on which of the paper's three properties hold."""
+    yield (
+        f"Mean cosine and its standard error over {plural(spec.pairs, 'pair')} of each kind, seed {seed}, drawn from "
+        f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} ({found.words:,} different words occur in "
+        "more than one)."
     )
-    said = [
-        f"Mean cosine and its standard error over {plural(spec.pairs, 'pair')} of each kind, seed {options.seed}, "
-        f"drawn from {plural(found.tokens, 'token')} of {plural(found.texts, 'text')} ({found.words:,} different words "
-        "occur in more than one).",
-        *_properties(found, spec.centerings),
-    ]
-    return LayerResult(spec, found, metric.parts.identity.split("@")[0], tuple(said))
-
-
-def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:
-    said = []
-    for name in centerings:
+    for name in spec.centerings:
         rows = [row for row in found.rows if row.centering == name and row.layer > 0]
         if len(rows) < 2:
             continue
         largest = max(abs(row.baseline.mean) for row in rows)
         first, last = rows[0], rows[-1]
-        said.append(
+        yield (
             f"{name}: random words at most {largest:.3f} alike ({'near' if largest <= NEAR_ZERO else 'not near'} "
             f"zero); from layer {first.layer} to {last.layer} the same word "
             f"{_change(first.self_similarity, last.self_similarity)}, words of one text "
             f"{_change(first.intra_similarity, last.intra_similarity)}."
         )
-    return said
 
 
 def _change(first: Estimate, last: Estimate) -> str:
