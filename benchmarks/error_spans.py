@@ -26,7 +26,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
 from textmover.report.figures.panels import save_figure
-from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
+from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.types import MarkedSegment, TextErrors
 
 REFERENCES = {
@@ -76,7 +76,7 @@ def marked_by(
             for name, scorer in scorers.items()
         }
     references = [one.references for one in segments]
-    return {NAME: word_overlap_errors(texts, references)} | {
+    return {WORD_OVERLAP: word_overlap_errors(texts, references)} | {
         name: scorer.errors(texts, references) for name, scorer in scorers.items()
     }
 
@@ -203,7 +203,7 @@ def main() -> None:
             print("\n## MLQE-PE dev, Pearson of the negative MQM cost of the errors with direct assessments\n")
             harness.print_table(["metric", *own, "mean"], costs_and_people(kept, found))
             if options.picture is not None:
-                picture(kept, {name: one for name, one in found.items() if name != NAME}, options.picture)
+                picture(kept, {name: one for name, one in found.items() if name != WORD_OVERLAP}, options.picture)
     if options.source_metrics:
         by_source(gold, options.source_metrics, pairs, headers)
     texts = list(dict.fromkeys(one.references[0] for one in gold if one.groups["lp"] in ENGLISH))

@@ -313,7 +313,7 @@ def real_backends(monkeypatch: pytest.MonkeyPatch, backend_cache: Path) -> Path:
 @pytest.fixture
 def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts each pass of an encoder on torch has read, packed or not."""
-    from textmover.modules.encoder.row_attention import EncoderGraph
+    from textmover.modules.encoder.encoder import EncoderGraph
 
     read: list[int] = []
     forward = EncoderGraph.forward

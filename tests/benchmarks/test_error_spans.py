@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
+from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.types import ErrorSpan, MarkedSegment
 
 TEXTS = [
@@ -16,7 +16,7 @@ def test_made_errors_are_found_by_overlap_with_the_sentence(load_script, capsys)
     lines = capsys.readouterr().out.splitlines()
     headers, overlap = (lines[place].strip("| ").split(" | ") for place in (-4, -1))
     cells = dict(zip(headers, overlap, strict=True))
-    assert (cells["metric"], cells["number"]) == (NAME, "1.000 / 1.000 ± 0.000")
+    assert (cells["metric"], cells["number"]) == (WORD_OVERLAP, "1.000 / 1.000 ± 0.000")
 
 
 def test_figures_of_pairs(load_script):
@@ -28,8 +28,8 @@ def test_figures_of_pairs(load_script):
         )
         for lp in ("de-en", "et-en")
     ]
-    marked = {NAME: word_overlap_errors([one.hypothesis for one in gold], [one.references for one in gold])}
+    marked = {WORD_OVERLAP: word_overlap_errors([one.hypothesis for one in gold], [one.references for one in gold])}
     ((name, *cells),) = script.by_pair(gold, marked)
-    assert (name, cells[:2]) == (NAME, ["1.000 / 1.000"] * 2)
+    assert (name, cells[:2]) == (WORD_OVERLAP, ["1.000 / 1.000"] * 2)
     assert float(cells[-1]) == pytest.approx(0)
     assert not math.isnan(float(cells[-2]))

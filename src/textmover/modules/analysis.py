@@ -5,7 +5,7 @@ Reference: Chen et al. 2020 (TWMD), section 5 and figures 1 and 2; Ethayarajh 20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -120,9 +120,9 @@ def analyse_layers(
     chosen = np.split(places.reshape(-1, 2), np.cumsum([len(one) for one in drawn[:2]]))
     layers = _read_layers(parts, distinct, tokens, kept, batch_tokens, on_progress or (lambda _: None))
     rows = [
-        LayerSimilarity(name, number, *(_estimate(vectors, one) for one in chosen))
-        for number, layer in zip(parts.encoder.layers, layers, strict=True)
-        for name, vectors in _centred(layer, centerings)
+        LayerSimilarity(name, number, *(_estimate(vectors - means[name], one) for one in chosen))
+        for number, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
+        for name in centerings
     ]
     rows.sort(key=lambda row: (list(centerings).index(row.centering), row.layer))
     return LayerAnalysis(tuple(rows), len(np.unique(tokens.text)), len(tokens.text), drawn.words)
@@ -188,14 +188,6 @@ def _grouped(keys: Indices, where: NDArray[np.bool_]) -> list[Indices]:
     return np.split(places, np.flatnonzero(np.diff(keys[places])) + 1) if len(places) else []
 
 
-class _Layer(NamedTuple):
-    """Vectors of a layer ``[S, D]``, and the mean that belongs to each."""
-
-    vectors: Tensor
-    text_means: Tensor
-    corpus: CorpusMean
-
-
 def _read_layers(
     parts: Parts,
     texts: Sequence[str],
@@ -203,8 +195,8 @@ def _read_layers(
     kept: Indices,
     batch_tokens: int,
     report: Callable[[int], None],
-) -> list[_Layer]:
-    """The vectors of the tokens ``kept`` in each layer, their texts' means, and the corpus mean."""
+) -> list[tuple[Tensor, dict[str, Tensor]]]:
+    """The vectors of the tokens ``kept`` in each layer ``[S, D]``, and what each centring subtracts from them."""
     encoder = parts.encoder
     owners, slots = np.unique(tokens.text[kept], return_inverse=True)  # texts whose means are needed
     shape = (len(encoder.layers), len(kept), encoder.dimension)
@@ -227,19 +219,18 @@ def _read_layers(
                 means[layer, held] = mean[row_of[owners[held]]].cpu()
                 corpora[layer].add(state, ordinary)
             report(len(rows))
-    return [_Layer(one, mean[slots], corpus) for one, mean, corpus in zip(vectors, means, corpora, strict=True)]
-
-
-def _centred(layer: _Layer, centerings: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
-    """The vectors that are needed under each centring."""
-    subtracted: Mapping[str, Callable[[], Tensor]] = {
-        "none": lambda: torch.zeros(()),
-        "dimension": lambda: layer.vectors.mean(dim=-1, keepdim=True),
-        "sentence": lambda: layer.text_means,
-        "corpus": lambda: layer.corpus.mean.cpu(),
-    }
-    for name in centerings:
-        yield name, layer.vectors - subtracted[name]()
+    return [
+        (
+            one,
+            {
+                "none": torch.zeros(()),
+                "dimension": one.mean(dim=-1, keepdim=True),
+                "sentence": mean[slots],
+                "corpus": corpus.mean.cpu(),
+            },
+        )
+        for one, mean, corpus in zip(vectors, means, corpora, strict=True)
+    ]
 
 
 def _estimate(vectors: Tensor, pairs: Indices) -> Estimate:

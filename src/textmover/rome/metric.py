@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.classifier import TextClassifier
-from textmover.modules.configured_metric import ConfiguredMetric, check_pairs
+from textmover.modules.configured_metric import Calibration, ConfiguredMetric, check_pairs
 from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.matching.calibration import Calibration
 from textmover.modules.tokens.fitting import windows
 from textmover.rome.config import DEFAULT_PARSER, RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from textmover.modules.encoder.base_weights import BaseEncoder, remember_base
-from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.encoder import Encoder, row_graph
 from textmover.modules.encoder.known_encoders import (
     FIRST_POSITION,
     FROM_PADDING,
@@ -18,7 +18,6 @@ from textmover.modules.encoder.known_encoders import (
     position_limit,
     reads_many_languages,
 )
-from textmover.modules.encoder.row_attention import row_graph
 from textmover.types import InputError, TokenBatch
 
 TEXTS = ["the small dog ran to the old house in the evening", "tea", "", "she will buy a book in town today"]

@@ -151,13 +151,13 @@ def test_a_text_whose_weights_are_all_0_is_weighed_uniformly_and_marked():
 @pytest.mark.parametrize("source", ["corpus", "references", "sides"])
 def test_each_side_has_its_table_where_asked_for(source):
     weighting = weighting_of(weights="idf", idf_from=source)
-    assert not weighting.fitted
+    assert not weighting.table("reference").fitted
     assert set(weighting.tables) == ({"reference", "hypothesis"} if source == "sides" else {"reference"})
     assert weighting.roles_differ == (source == "sides")
     assert weighting.waits_for_call == (source != "corpus")
     for role in weighting.tables:
         weighting.table(role).add(torch.tensor([[1]]), torch.tensor([[True]]))
-    assert weighting.fitted
+    assert weighting.table("reference").fitted
     assert not weighting.waits_for_call  # a corpus has been seen: calls leave it alone
     for role in weighting.tables:
         weighting.table(role).from_call.fill_(True)

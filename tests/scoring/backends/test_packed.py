@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from textmover.modules.encoder.row_attention import EncoderGraph
+from textmover.modules.encoder.encoder import EncoderGraph
 from textmover.scoring import Scorer
 from textmover.scoring.backends import attach, packed
 from textmover.scoring.backends.packed import PackedRunner, packed_runner

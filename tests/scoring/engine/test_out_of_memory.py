@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from textmover.scoring.engine.out_of_memory import NoRoomError, attempts
+from textmover.scoring.engine.text_features import NoRoomError, attempts
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 

@@ -17,8 +17,7 @@ from textmover.explaining.words import words_of_texts
 from textmover.modules.errors.head import ErrorLogits
 from textmover.rome import RomeConfig, RomeMetric
 from textmover.scoring.errors import marking
-from textmover.scoring.errors.spans import whole_words
-from textmover.scoring.errors.word_overlap import word_overlap_errors
+from textmover.scoring.errors.spans import whole_words, word_overlap_errors
 from textmover.types import ErrorSpan, InputError
 from textmover.types.text_words import text_words
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.scoring.errors.word_overlap import word_overlap_errors
+from textmover.scoring.errors.spans import word_overlap_errors
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from textmover.meta_evaluation import MetricScores, compare_errors, judge_errors
 from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.report.evaluation.marked_errors import MarkedSet, format_marked, print_marked
 from textmover.scoring.errors.marking import mark_fitted
-from textmover.scoring.errors.word_overlap import NAME, word_overlap_errors
+from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.scoring.metric_set import tell_unusual
 from textmover.terminal import console, progress_bars
 from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts
@@ -61,7 +61,7 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
                 advance("marking", done, total)
             tell_unusual(one.judgements.name, {name: errors.counts for name, errors in marked.items()})
             if one.baseline:
-                marked[NAME] = word_overlap_errors(one.judgements.hypotheses, one.judgements.references)
+                marked[WORD_OVERLAP] = word_overlap_errors(one.judgements.hypotheses, one.judgements.references)
             found.append(_judged(one, marked, options))
     if options.format == "table":
         print_marked(console(), found, signatures=not options.quiet)
@@ -78,7 +78,7 @@ class _Set(NamedTuple):
     def baseline(self) -> list[MetricScores]:
         """The baseline, where every text has a reference."""
         referenced = all(self.judgements.references)
-        return [MetricScores(NAME, np.zeros(len(self.gold)))] if referenced else []
+        return [MetricScores(WORD_OVERLAP, np.zeros(len(self.gold)))] if referenced else []
 
 
 def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from textmover.modules.devices import new_lock
-from textmover.reading import read_json
+from textmover.reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 from textmover.types.bounds import most_of
 
@@ -30,6 +30,8 @@ SHOWN = 300
 
 NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
 """A large number in JSON. Tokenizers take memory for every id below the highest one."""
+
+TOKENIZER = "tokenizer.json"
 
 ADAPTER = "adapter_config.json"
 """Hugging Face merges the adapter of such a file into the weights, which the encoder's hash then does not describe."""
@@ -77,7 +79,7 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
     with _loading(folder):
         from transformers import AutoTokenizer
 
-        for path in filter(Path.is_file, (folder / name for name in ("tokenizer.json", "vocab.json"))):
+        for path in filter(Path.is_file, (folder / name for name in (TOKENIZER, "vocab.json"))):
             highest = max(map(int, NUMBER.findall(path.read_bytes())), default=0)
             if highest > (most := most_of("vocab_size")):
                 raise InputError(
@@ -89,6 +91,33 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
             f"Expected {folder} to hold a tokenizer, but its vocabulary is missing: fetch or save the encoder again."
         )
     return tokenizer
+
+
+class TokenizerFile:
+    """The part of a Hugging Face tokenizer that :class:`~textmover.modules.tokens.tokenizer.Tokenizer` reads."""
+
+    is_fast = True
+    pad_token_id = 0
+
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        with _plain_errors(folder):
+            self.backend_tokenizer: Any = Tokenizer.from_file(str(folder / TOKENIZER))
+            self.unk_token: str | None = load_json(self.backend_tokenizer.to_str(), TOKENIZER)["model"].get("unk_token")
+        self.unk_token_id = None if self.unk_token is None else self.backend_tokenizer.token_to_id(self.unk_token)
+
+    def __len__(self) -> int:
+        return int(self.backend_tokenizer.get_vocab_size())
+
+    def get_vocab(self) -> dict[str, int]:
+        """Id of each token."""
+        found: dict[str, int] = self.backend_tokenizer.get_vocab()
+        return found
+
+    def save_pretrained(self, folder: str) -> None:
+        """Write the file."""
+        self.backend_tokenizer.save(str(Path(folder) / TOKENIZER))
 
 
 def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> Any:
@@ -171,7 +200,7 @@ def _loading(folder: Path) -> Iterator[None]:
 
     It reports weights that were left out on purpose (cut layers, pooler); its errors are kept.
     """
-    with LOADING, plain_errors(folder):
+    with LOADING, _plain_errors(folder):
         from transformers.utils import logging as hf_logging
 
         theirs = logging.getLogger("transformers")
@@ -187,7 +216,7 @@ def _loading(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def plain_errors(folder: Path) -> Iterator[None]:
+def _plain_errors(folder: Path) -> Iterator[None]:
     """Turn what goes wrong in reading an encoder's files into one sentence that names the folder."""
     try:
         yield

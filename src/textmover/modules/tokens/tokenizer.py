@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from textmover.modules.encoder.pretrained import load_tokenizer
+from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
 from textmover.modules.tokens.text_flags import divides_words
-from textmover.modules.tokens.tokenizer_file import TokenizerFile
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 from textmover.types.text_words import SURROGATE, UNSPACED

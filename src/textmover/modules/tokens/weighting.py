@@ -79,11 +79,6 @@ class TokenWeighting(nn.Module):
         return self.special_tokens["reference"] != self.special_tokens["hypothesis"] or len(self.tables) > 1
 
     @property
-    def fitted(self) -> bool:
-        """Return whether all tables have been fitted."""
-        return all(self.table(role).fitted for role in self.tables)
-
-    @property
     def waits_for_call(self) -> bool:
         """Return whether each call fits the tables again, since none has been fitted on a corpus."""
         return self.fits_on_call and all(

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import evaluating, renew_in_child
+from textmover.modules.encoder.encoder import row_graph
 from textmover.modules.encoder.known_encoders import position_limit
-from textmover.modules.encoder.row_attention import row_graph
 from textmover.scoring.backends.names import BackendError, version
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import RowRunner, RunnableEncoder
@@ -84,6 +84,18 @@ def errors_alone(*names: str) -> Iterator[None]:
     finally:
         for one, level in zip(loggers, levels, strict=True):
             one.setLevel(level)
+
+
+@contextlib.contextmanager
+def reading(folder: Path, what: str) -> Iterator[None]:
+    """Turn what goes wrong in reading a graph into one sentence."""
+    try:
+        yield
+    except BackendError:
+        raise
+    except Exception as error:  # exceptions of back-ends have no base of their own
+        reason = " ".join(str(error).split())
+        raise BackendError(f"Expected {folder} to hold a graph for {what}, but reading it failed: {reason}") from error
 
 
 class ArtefactRunner(ABC):

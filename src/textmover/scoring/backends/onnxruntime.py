@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
-from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph
+from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph, reading
 from textmover.scoring.backends.names import BackendError, package
 from textmover.types import RunnableEncoder
 
@@ -143,13 +143,8 @@ class Runner(ArtefactRunner):
         options.intra_op_num_threads = self.threads - self.streams + 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors: its warnings are about how a graph was made faster
-        try:
+        with reading(self.folder, "ONNX Runtime"):
             self._session = onnxruntime.InferenceSession(
                 str(self.folder / MODEL), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # its exceptions have no base of their own
-            raise BackendError(
-                f"Expected {self.folder} to hold a graph for ONNX Runtime, but reading it failed: "
-                f"{' '.join(str(error).split())}"
-            ) from error
         return self._session

@@ -8,7 +8,7 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,15 @@ from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
 from textmover.modules.encoder.known_encoders import sees_locally
-from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph, graph_limit
-from textmover.scoring.backends.names import BackendError, package, without_telemetry
+from textmover.scoring.backends.graph import (
+    ArtefactRunner,
+    converting,
+    errors_alone,
+    export_graph,
+    graph_limit,
+    reading,
+)
+from textmover.scoring.backends.names import package, without_telemetry
 from textmover.scoring.engine.batches import FULL, best_fit, states_in_rows
 from textmover.types import RowRunner, RunnableEncoder
 
@@ -138,25 +145,15 @@ class Runner(ArtefactRunner):
         }
 
     def _read(self) -> Any:
-        with self._reading():
+        with reading(self.folder, "OpenVINO"):
             return _core().read_model(str(self.folder / MODEL))
 
     def _compile(self, model: Any, *, in_rows: bool) -> None:
         """Compile the graph for rows of one shape, which are faster, or for inputs of any shape; each holds weights."""
-        with self._reading():
+        with reading(self.folder, "OpenVINO"):
             if in_rows:
                 model.reshape({one: list(self.row_shape) for one in model.inputs})
             self._graphs[in_rows] = _core().compile_model(model, "CPU", self._settings())
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:
-            raise BackendError(
-                f"Expected {self.folder} to hold a graph for OpenVINO, but reading it failed: "
-                f"{' '.join(str(error).split())}"
-            ) from error
 
 
 def _let_padding_see(model: Any) -> None:

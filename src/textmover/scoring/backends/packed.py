@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.devices import keep_for_ever, new_lock, renew_in_child
-from textmover.modules.encoder.encoder import drop_capturing_hooks
-from textmover.modules.encoder.row_attention import EncoderGraph
+from textmover.modules.encoder.encoder import EncoderGraph, drop_capturing_hooks
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
 

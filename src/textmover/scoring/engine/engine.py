@@ -16,9 +16,8 @@ import torch
 from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
-from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
-from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
+from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
 
@@ -309,8 +308,7 @@ class Engine(TextWork):
                 scored.put(rows, scores)
                 matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
-        for name, marked in pair_flags(*(table.flags(where[:, side]) for side in (0, 1))).items():
-            scored.put_flag(name, marked)
+        scored.mark(pair_flags(*(table.flags(where[:, side]) for side in (0, 1))))
         return scored
 
     def _match(
@@ -360,7 +358,8 @@ class Engine(TextWork):
                     f"Expected {plural(len(rows), 'pair')} that are read together to fit into the memory of "
                     f"{self.metric.device}, but they do not: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
-            table.put(rows, scores, pair_flags(*map(self._flags, sides)))
+            table.put(rows, scores)
+            table.mark(pair_flags(*map(self._flags, sides)), rows)
             progress.reach(rows[-1] / len(pairs))
         return table
 

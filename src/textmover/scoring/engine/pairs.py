@@ -25,16 +25,15 @@ class PairTable:
         self._batches: list[PairScores] = []
         self._flags: dict[str, np.ndarray] = {}
 
-    def put(self, rows: Sequence[int], scores: PairScores, flags: Mapping[str, np.ndarray] | None = None) -> None:
-        """Take in the scores of a batch, and flags that were found elsewhere."""
+    def put(self, rows: Sequence[int], scores: PairScores) -> None:
+        """Take in the scores of a batch."""
         self._rows.append(np.asarray(rows, dtype=np.int64))
         self._batches.append(scores)
-        for name, marked in (flags or {}).items():
-            self._flags.setdefault(name, np.zeros(self.size, dtype=bool))[rows] = marked
 
-    def put_flag(self, name: str, marked: np.ndarray) -> None:
-        """Take in a flag of all pairs."""
-        self._flags[name] = marked
+    def mark(self, flags: Mapping[str, np.ndarray], rows: Sequence[int] | slice = slice(None)) -> None:
+        """Take in flags of pairs that were found elsewhere; of all of them without ``rows``."""
+        for name, marked in flags.items():
+            self._flags.setdefault(name, np.zeros(self.size, dtype=bool))[rows] = marked
 
     @property
     def values(self) -> dict[str, np.ndarray]:

@@ -1,14 +1,15 @@
-"""From probabilities of words and gaps to spans: the one rule by which errors are marked."""
+"""From probabilities of words and gaps to spans: the one rule by which errors are marked; exact word overlap."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Iterable, Sequence
 from unicodedata import category
 
 import numpy as np
 
-from textmover.types import SEVERITIES, ErrorSpan, Severity
+from textmover.types import SEVERITIES, ErrorSpan, MarkedTexts, Severity, Signature, TextErrors
 from textmover.types.text_words import APOSTROPHES, text_words
 
 Places = tuple[tuple[int, int], ...]
@@ -123,3 +124,42 @@ def _severity(mass: float, learned: np.ndarray | None) -> Severity:
     if learned is not None:
         return SEVERITIES[int(learned.sum(axis=0).argmax())]
     return next((name for name in SEVERITIES[:2] if mass <= MASS[name]), SEVERITIES[-1])
+
+
+WORD_OVERLAP = "word-overlap"
+
+
+def word_overlap_errors(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> MarkedTexts:
+    """Mark the words that do not stand in the reference at their place, and the gaps where it has words more.
+
+    Words are aligned by the longest blocks that both texts share (:mod:`difflib`). The reference that shares most words
+    counts.
+
+    Args:
+        hypotheses: Texts to mark.
+        references: For each, one or more references.
+
+    Example:
+        >>> word_overlap_errors(["A cat sat on it ."], [["A dog sat on it there ."]])[0].marked()
+        'A [cat] sat on it[] .'
+    """
+    texts = tuple(_overlap(one, several) for one, several in zip(hypotheses, references, strict=True))
+    return MarkedTexts(texts, Signature({"metric": WORD_OVERLAP}))
+
+
+def _overlap(text: str, references: Sequence[str]) -> TextErrors:
+    spans = text_words(text)
+    words = [text[start:end] for start, end in spans]
+    pairs = [[one[start:end] for start, end in text_words(one)] for one in references]
+    matched = max(
+        (difflib.SequenceMatcher(None, one, words, False) for one in pairs),
+        key=difflib.SequenceMatcher.ratio,
+        default=None,
+    )
+    wrong, missing = np.zeros(len(words)), np.zeros(len(words) + 1)
+    for tag, first, last, start, end in matched.get_opcodes() if matched else ():
+        if tag != "equal":
+            wrong[start:end] = 1
+            missing[start] = max(missing[start], last - first > end - start)
+    marks = error_spans(text, spans, wrong, missing, (0.5, 0.5), bare=lacks_words(text, references))
+    return TextErrors(text, marks, spans, wrong, missing)

@@ -20,7 +20,7 @@ from textmover.meta_evaluation.statistics.correlation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.modules.matching.calibration import Calibration
+from textmover.modules.configured_metric import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.sharding import joint_values
