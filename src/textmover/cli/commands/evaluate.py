@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import output
 from textmover.experiments.evaluation.agreement import Failure, Judged, Question, chosen_protocol, judge, questions
-from textmover.experiments.evaluation.given_scores import read_ready
 from textmover.experiments.evaluation.marked_errors import evaluate_marked
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import read_sets, set_files
+from textmover.experiments.evaluation.sets import read_ready, read_sets, scores_files, set_files, write_scores
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
 from textmover.readers.error_spans import marked_description
@@ -38,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     protocol = chosen_protocol(options)
     metrics = Metrics(options)
     files = set_files(options)
-    paths = output.scores_files(options, files)
+    paths = scores_files(options, files)
     if options.report:
         check_folder(options.report, "--report")
         check_jinja()
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     with progress_bars(shown=not options.quiet) as advance:
         for one, known, wanted, path in zip(sets, ready, asked, paths, strict=True):
             rows = (*metrics.scores(one, lambda done: advance("scoring", done, total)), *known)
-            output.write_scores(one, rows, path)
+            write_scores(one, rows, path)
             results = (judge(each, rows, protocol, options) if isinstance(each, Question) else each for each in wanted)
             found.append(Judged(one, rows, tuple(results), path))
     _show(options, found, protocol, metrics)

@@ -12,7 +12,6 @@ from pathlib import Path
 from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.config import Experiment, Place, converted
-from textmover.experiments.papers.data import check_readers, given_files
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
@@ -40,15 +39,13 @@ NAMED = 3
 
 def load_experiment(path: str | Path) -> Experiment:
     """Read an experiment, a YAML file with the fields of :class:`Experiment`, and make sure that it can be run."""
-    found = converted(Experiment, read_yaml(path), Place(str(path)))
-    check_readers(found)
-    return found
+    return converted(Experiment, read_yaml(path), Place(str(path)))
 
 
 def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     """Compute an experiment, print it, and write it where ``--output`` says; the scores are kept as they come."""
     _check_options(options, experiment)
-    files = given_files(experiment, options.data or ())
+    files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
     kept = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
     for path in kept.paths.values():

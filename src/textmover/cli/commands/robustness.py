@@ -17,7 +17,7 @@ from textmover.cli.options.perturbations import (
     warn_of_other_languages,
 )
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.output import check_scores_file, write_scores
+from textmover.experiments.evaluation.sets import check_scores_file, write_scores
 from textmover.experiments.page import Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,

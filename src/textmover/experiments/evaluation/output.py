@@ -1,11 +1,9 @@
-"""Results of ``textmover evaluate``: printed tables, the report page, and tables of scores."""
+"""Results of ``textmover evaluate``: printed tables and the report page."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import logging
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,9 +16,7 @@ import numpy as np
 
 from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
-from textmover.experiments.evaluation.sets import SetFiles, scores_table
-from textmover.files import check_output, write_output
-from textmover.meta_evaluation import Evaluation, MetricScores
+from textmover.meta_evaluation import Evaluation
 from textmover.report import (
     Alignment,
     Disagreement,
@@ -33,9 +29,10 @@ from textmover.report import (
     remarks,
     write_report,
 )
-from textmover.report.document import number
+from textmover.report.document import json_text, number
+from textmover.report.evaluation.tables import evaluation_entry
 from textmover.terminal import console, print_table
-from textmover.types import InputError, Judgements, SourcedReferences, compared_texts
+from textmover.types import SourcedReferences, compared_texts
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -140,18 +137,17 @@ def print_several(
         print_evaluations(console(), evaluations, further=notes, signatures=signatures)
         print_failures(results)
         return
-    text = format_evaluations(evaluations, format, further=notes)
-    if format == "json" and len(evaluations) < len(results):
-        told = json.loads(text)
-        entries = iter(told["sets"])
-        told["sets"] = [
-            {"set": one.name, "dimension": one.dimension, "error": one.reason}
-            if isinstance(one, Failure)
-            else next(entries)
-            for one in results
-        ]
-        text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    sys.stdout.write(text)
+    if format != "json":
+        sys.stdout.write(format_evaluations(evaluations, format, further=notes))
+        return
+    further = iter(notes)
+    entries = [
+        {"set": one.name, "dimension": one.dimension, "error": one.reason}
+        if isinstance(one, Failure)
+        else evaluation_entry(one.shown, next(further))
+        for one in results
+    ]
+    sys.stdout.write(json_text({"sets": entries}))
 
 
 def print_failures(results: Sequence[Finding | Failure]) -> None:
@@ -159,34 +155,3 @@ def print_failures(results: Sequence[Finding | Failure]) -> None:
     for one in results:
         if isinstance(one, Failure):
             sys.stdout.write(f"No agreement. {one}\n")
-
-
-logger = logging.getLogger(__name__)
-
-SUFFIX = ".scores.tsv"  # suffix of a set's score table
-
-
-def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
-    """Paths of the score tables of each set, checked before the work."""
-    inputs = [path for one in files for path in one.paths.values()]
-    if len(files) == 1:
-        return [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
-    folder = Path(options.output or ".")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(
-            f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
-        )
-    return [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
-
-
-def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
-    """Refuse the name of another format for a score table, before the work."""
-    return check_output(path, inputs, (".tsv", ".txt"), flag)
-
-
-def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
-    """Write the scores of a set, and say in how many texts white space had to be replaced."""
-    text, altered = scores_table(judgements, rows)
-    write_output(text, path)
-    if altered and warn:
-        logger.warning("%s: a tab or line break in %d of the texts was written as a space.", path, altered)

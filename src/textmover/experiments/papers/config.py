@@ -1,13 +1,15 @@
-"""Configuration of a paper's experiment: YAML read into frozen dataclasses."""
+"""Configuration of a paper's experiment: YAML read into frozen dataclasses, and the files that it needs."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import math
+import re
 import types
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,9 +24,16 @@ from textmover.experiments.papers.specification import (
 )
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
-from textmover.readers.judgements.description import check_keys
+from textmover.readers.judgements import (
+    READERS,
+    SetDescription,
+    built_in_descriptions,
+    load_description,
+    read_judgements,
+)
+from textmover.readers.judgements.description import FIELDS, check_keys, read_field
 from textmover.scoring.lexical import LEXICAL
-from textmover.types import InputError, plural
+from textmover.types import InputError, Judgements, plural
 
 Kind = TypeVar("Kind")
 
@@ -165,10 +174,8 @@ class Experiment:
             self._check_figure(figure, place.inner("figures", index))
         if self.layers is not None:
             _check_known(self.layers.file, self.files, place.inner("layers.file"))
-
-    def needed(self, name: str) -> dict[str, str]:
-        """The key of the file behind each argument of a set's reader."""
-        return dict(self.sets[name].files) or {"path": next(iter(self.files))}
+        for name, one in self.sets.items():
+            self._check_reader(name, one, place.inner("sets", name))
 
     @property
     def all_tables(self) -> tuple[TableSpec, ...]:
@@ -189,6 +196,95 @@ class Experiment:
     def metrics_of_set(self, name: str) -> list[str]:
         """Names of the metrics and baselines that a set is scored with, each once."""
         return list(dict.fromkeys(metric for one in self.all_tables if name in one.sets for metric in one.metrics))
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def given_files(self, data: Sequence[str]) -> dict[str, str]:
+        """The files that the user gave, by their keys."""
+        found: dict[str, str] = {}
+        for entry in data:
+            key, path = self._split(entry)
+            if key in found:
+                raise InputError(f"Expected each file of --data once, but got {key} twice: leave one out.")
+            if not path.startswith(("hub:", "data:")) and not Path(path).exists():
+                raise InputError(f"Expected {key} of --data at {path}, but there is nothing: correct the path.")
+            found[key] = path
+        if not found:
+            raise InputError(f"Expected the data of {self.title}, but got none: {self._how_to_give(self.files)}.")
+        for name in self.sets:
+            absent = self.absent_files(name, found)
+            if absent and any(key in found for key in self._needed(name).values()):
+                raise InputError(f"Expected all files of {name}, but got a part of them: {absent}.")
+        return found
+
+    def absent_files(self, name: str, files: Mapping[str, str]) -> str:
+        """Describe the files that a set still needs; empty if it has all."""
+        lacking = [key for key in self._needed(name).values() if key not in files]
+        return self._how_to_give(lacking) if lacking else ""
+
+    def read_set(self, name: str, files: Mapping[str, str]) -> Judgements:
+        """Read a set."""
+        spec = self.sets[name]
+        places: dict[str, Any] = {argument: files[key] for argument, key in self._needed(name).items()}
+        if spec.reader in READERS:
+            return READERS[spec.reader][0](**places, **spec.options, name=name)
+        return read_judgements(places["path"], self._description(name), name=name)
+
+    def _needed(self, name: str) -> dict[str, str]:
+        """The key of the file behind each argument of a set's reader."""
+        return dict(self.sets[name].files) or {"path": next(iter(self.files))}
+
+    def _split(self, entry: str) -> tuple[str, str]:
+        keys = list(self.files)
+        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if found and found[1] in keys:
+            return found[1], found[2]
+        if len(keys) == 1 and (not found or Path(entry).exists()):
+            return keys[0], entry
+        got = f"the key {found[1]!r}" if found else repr(entry)
+        raise InputError(
+            f"Expected --data KEY=FILE with a key of {', '.join(keys)}, but got {got}: choose one of them."
+        )
+
+    def _how_to_give(self, keys: Iterable[str]) -> str:
+        alone = len(self.files) == 1
+        wanted = {key: self.files[key] for key in keys}
+        given = " ".join("FILE" if alone else f"{key}=PLACE" for key in wanted)
+        listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in wanted.items())
+        return f"give --data {given}, where {'; '.join(listed)}"
+
+    def _description(self, name: str) -> SetDescription:
+        """The description of a table, with the changes that the experiment makes."""
+        spec = self.sets[name]
+        beside = Path(self.origin).parent / spec.reader
+        built_in = spec.reader in built_in_descriptions()
+        found = load_description(spec.reader if built_in or not beside.is_file() else beside)
+        changes = {}
+        for key, value in spec.options.items():
+            place = f"`sets.{name}.options.{key}` of {self.origin}"
+            if key not in FIELDS:
+                raise InputError(f"Expected {place} to be among {', '.join(FIELDS)}, but got {key!r}: remove it.")
+            changes[key] = read_field(key, value, place)
+        return replace(found, **changes, origin=self.origin) if changes else found
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _check_reader(self, name: str, spec: SetSpec, place: Place) -> None:
+        reader, wanted = READERS.get(spec.reader, (None, ("path",)))
+        if set(self._needed(name)) != set(wanted):
+            raise InputError(
+                f"Expected `files` of {place} to name {' and '.join(wanted)}, which {spec.reader} reads, but got "
+                f"{', '.join(spec.files) or 'none'}: name a key of a file for each."
+            )
+        if reader is None:
+            self._description(name)
+            return
+        known = [one for one in inspect.signature(reader).parameters if one not in (*wanted, "name")]
+        for key in spec.options:
+            if key not in known:
+                raise InputError(
+                    f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
+                )
 
     def _check_table(self, table: TableSpec, place: Place) -> None:
         for name in table.sets:

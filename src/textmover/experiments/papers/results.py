@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from textmover.experiments.evaluation.agreement import Failure, evaluated
 from textmover.experiments.papers.config import Experiment
-from textmover.experiments.papers.data import absent_files, read_set
 from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
 from textmover.experiments.papers.specification import MEAN, Column, Question, TableSpec
 from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, people
@@ -60,8 +59,8 @@ class Findings:
     ) -> None:
         self.options = options
         names = experiment.judged_sets
-        self.absent = {name: how for name in names if (how := absent_files(experiment, name, files))}
-        self.sets = {name: read_set(experiment, name, files) for name in names if name not in self.absent}
+        self.absent = {name: how for name in names if (how := experiment.absent_files(name, files))}
+        self.sets = {name: experiment.read_set(name, files) for name in names if name not in self.absent}
         self._known: dict[tuple[Question, tuple[str, ...]], Evaluation | Failure | None] = {}
         self.hopeless: dict[Question, Failure] = {}
         self.gaps: dict[str, None] = {}

@@ -12,11 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.files import atomic_file
-from textmover.meta_evaluation import Evaluation, MetricCorrelations, MetricScores, metric_correlations
-from textmover.meta_evaluation.agreement.groups import Selection, select_rows
+from textmover.meta_evaluation import (
+    BinAgreement,
+    Evaluation,
+    IntervalOptions,
+    MetricCorrelations,
+    MetricScores,
+    agreement_by_length,
+    agreement_by_quantile,
+    metric_correlations,
+)
+from textmover.meta_evaluation.agreement.groups import Selection, draw_labels, select_rows
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.report.document import best_rows
-from textmover.report.evaluation.bins import bin_views
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix, p_value_text
 from textmover.report.evaluation.wording import (
@@ -28,7 +36,8 @@ from textmover.report.evaluation.wording import (
     set_title,
     shown_groups,
 )
-from textmover.report.figures.scales import Scale, padded
+from textmover.report.figures.lines import BinLine, line_plot, value_range
+from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
@@ -190,11 +199,7 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
         view["correlations"] = correlation_matrix(names, between.values)
         view["correlated"] = _correlated(between, len(selection.rows))
     if rated:
-        lengths = None
-        if section.lengths is not None:
-            lengths = np.asarray(section.lengths, np.float64)[selection.rows], section.length_unit
-        options: dict[str, Any] = {"groups": groups, "statistic": statistic, "lengths": lengths}
-        view |= bin_views(scores, colours, selection, evaluation, **options)
+        view |= _bin_views(section, colours, selection, scores, groups, statistic)
     return view
 
 
@@ -229,3 +234,116 @@ def _correlated(found: MetricCorrelations, segments: int) -> str:
         f"{plural(segments, 'segment')}: in the others a metric's scores are all equal, or there are fewer than three "
         "segments."
     )
+
+
+# --- bins of length and of quality ------------------------------------------------------------------------------------
+
+QUARTILE_NAMES = ("lowest", "low", "high", "highest")
+
+SAMPLES = 200  # most bootstrap samples of a bin: enough for the length of a line in a picture
+MOST_LINES = 5
+"""With more metrics only the best one and the baseline stand out; the others come forward when they are pointed at."""
+
+
+def _bin_views(
+    section: ReportSection,
+    colours: Mapping[str, int],
+    selection: Selection,
+    scores: Mapping[str, NDArray[np.float64]],
+    groups: Sequence[str] | None,
+    statistic: str,
+) -> dict[str, Any]:
+    """Agreement by length and by quartile of the rating; scores ``[n]`` by metric, from the best to the worst."""
+    evaluation = section.evaluation
+    if section.lengths is None:
+        lengths, unit = _lengths(selection.judgements)
+    else:
+        lengths, unit = np.asarray(section.lengths, np.float64)[selection.rows], section.length_unit
+    labels = draw_labels(selection.judgements)
+    options = IntervalOptions(min(SAMPLES, evaluation.samples), evaluation.seed, evaluation.level, labels)
+    how: dict[str, Any] = {"statistic": statistic, "intervals": options}
+    table, human = list(scores.values()), selection.human
+    by_length = agreement_by_length(table, human, lengths, groups, **how)
+    by_quality = agreement_by_quantile(table, human, groups, bins=len(QUARTILE_NAMES), **how)
+    ranges = [f"{one.low:g}" if one.low == one.high else f"{one.low:g}–{one.high:g}" for one in by_length]
+    quarters = list(QUARTILE_NAMES)
+    if len(by_quality) < len(quarters):
+        quarters = [f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality]
+    front = list(scores)
+    if len(scores) > MOST_LINES:
+        front = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
+    lines = [_lines(bins, colours, list(scores), front) for bins in (by_length, by_quality)]
+    span = value_range([line for several in lines for line in several])
+    axis = STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
+    has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
+    draws = plural(options.samples, "draw")
+    return {
+        "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], axis, span),
+        "by_quality": _view("Agreement by quartile of the rating", quarters, by_quality, lines[1], axis, span),
+        "length_unit": unit,
+        "bin_front": front if len(scores) > MOST_LINES else [],
+        "bin_intervals": f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else "",
+    }
+
+
+def _lines(
+    bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], front: Sequence[str]
+) -> list[BinLine]:
+    return [
+        BinLine(
+            name,
+            colours[name],
+            [float(found.values[index]) for found in bins],
+            [(float(found.lower[index]), float(found.upper[index])) for found in bins],
+            name not in front,
+        )
+        for index, name in enumerate(names)
+    ]
+
+
+def _view(
+    title: str,
+    names: Sequence[str],
+    bins: Sequence[BinAgreement],
+    lines: Sequence[BinLine],
+    axis: str,
+    span: tuple[float, float],
+) -> dict[str, Any]:
+    texts, headers = [], []
+    some = any(one.groups < one.among for one in bins)
+    for name, one in zip(names, bins, strict=True):
+        size = f"n {one.counted:,}"
+        texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if some else (name, size))
+        headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
+    return {
+        "picture": line_plot(lines, texts, title=title, axis=axis, span=span),
+        "headers": headers,
+        "lines": lines,
+        "title": title,
+        "drawn": any(math.isfinite(value) for line in lines for value in line.values),
+        "left_out": _left_out(names, bins),
+    }
+
+
+def _left_out(names: Sequence[str], bins: Sequence[BinAgreement]) -> str:
+    lost = [one.segments - one.counted for one in bins]
+    listed = ", ".join(f"{count:,} in {name}" for name, count in zip(names, lost, strict=True) if count)
+    if not listed:
+        return ""
+    total = plural(sum(one.segments for one in bins), "segment")
+    where = "groups" if any(one.among > 1 for one in bins) else "bins"
+    return (
+        f"Left out: {sum(lost):,} of {total} ({listed}), in {where} that have fewer than three segments "
+        "there, or equal ratings, or equal scores of a metric."
+    )
+
+
+def _lengths(judgements: Judgements) -> tuple[NDArray[np.float64], str]:
+    texts = [
+        references[0] if references else hypothesis
+        for references, hypothesis in zip(judgements.references, judgements.hypotheses, strict=True)
+    ]
+    unspaced = sum(len(text) > 12 and len(text.split()) == 1 for text in texts)
+    if 2 * unspaced > len(texts):  # such as Chinese, where words are not set apart
+        return np.array([len(text) for text in texts], dtype=np.float64), "characters of the reference"
+    return np.array([len(text.split()) for text in texts], dtype=np.float64), "words of the reference"

@@ -61,7 +61,7 @@ def format_evaluations(
     if table_format == "csv":
         return _csv(evaluations)
     if table_format == "json":
-        return json_text({"sets": [_entry(one, notes) for one, notes in zip(evaluations, added, strict=True)]})
+        return json_text({"sets": list(map(evaluation_entry, evaluations, added))})
     sections = _sections(evaluations, added)
     return markdown(sections) if table_format == "markdown" else latex(list(map(_with_symbol, sections)))
 
@@ -176,7 +176,8 @@ def _csv(evaluations: Sequence[Evaluation]) -> str:
     return csv_text(records)
 
 
-def _entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
+def evaluation_entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
+    """An evaluation as JSON holds it, with what the caller adds to its remarks."""
     return {
         "set": one.name,
         "dimension": one.dimension,
