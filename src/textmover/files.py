@@ -259,6 +259,18 @@ def _umask() -> int:
     return mask
 
 
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file; taken from its name where the Hugging Face cache has stored it under its hash."""
+    blob = path.resolve().name
+    if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob):
+        return blob
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def user_cache() -> Path:
     """The project's folder in the user's cache; it need not be there yet."""
     stated = Path(os.environ.get("XDG_CACHE_HOME", ""))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from textmover.modules.encoder.source import file_sha256
+from textmover.files import file_sha256
 from textmover.presets import KINDS
 from textmover.reading import read_json
 from textmover.types import InputError

@@ -27,10 +27,11 @@ from textmover.checkpoints.files import (
 )
 from textmover.checkpoints.hub import check_known, is_metric, released_folder
 from textmover.checkpoints.shipped import fill_idf, fill_mean
+from textmover.files import file_sha256
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
 from textmover.modules.encoder.base_weights import weights_print
-from textmover.modules.encoder.source import file_sha256, hub_reason
+from textmover.modules.encoder.source import hub_reason
 from textmover.modules.released_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.types import CompositeMetric, InputError, SegmentMetric, check_whole

@@ -20,6 +20,7 @@ from torch import Tensor
 from textmover._version import __version__
 from textmover.files import atomic_bytes
 from textmover.modules.devices import lasting
+from textmover.modules.encoder.base_weights import tensors_sha256
 from textmover.reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
@@ -99,7 +100,7 @@ def save_statistics(
         "basis": json.dumps(basis),
         "fitted_on": json.dumps({name: size_of(metric, name) for name in names}),
         "corpus": corpus,
-        "sha256": _digest(tensors),
+        "sha256": tensors_sha256(tensors),
     }
     with atomic_bytes(path) as stream:
         stream.write(save(tensors, metadata=about))
@@ -212,7 +213,7 @@ def _read(path: Path) -> dict[str, _Saved]:
         raise InputError(
             f"Expected {path} to have format {FORMAT} or earlier, but got {version}: install a newer textmover."
         )
-    if about.get("sha256") != _digest(tensors):
+    if about.get("sha256") != tensors_sha256(tensors):
         raise _damaged(path, "its values have another hash than the file names")
     try:
         bases: dict[str, dict[str, str]] = load_json(about["basis"], str(path))
@@ -227,14 +228,6 @@ def _read(path: Path) -> dict[str, _Saved]:
             if not isinstance(value, str):
                 raise _damaged(path, f"`{key}` of {name} is {value!r}, no text")
     return found
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _damaged(path: Path, reason: Any) -> InputError:

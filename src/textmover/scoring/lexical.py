@@ -131,7 +131,8 @@ def lexical_scores(
     of_each = str(counts[0]) if len(counts) == 1 else "var"
     entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": of_each, **metric.settings}
     values = {"score": np.array(scores, dtype=np.float64)}
-    return SegmentScores.from_values(values, Signature(entries), _empty(hypotheses))
+    empty = np.array([not text.strip() for text in hypotheses], dtype=bool)
+    return SegmentScores.from_values(values, Signature(entries), {"empty": empty} if empty.any() else {})
 
 
 @contextlib.contextmanager
@@ -184,9 +185,3 @@ def _scorer(name: str) -> ScoreOne:
 def _part(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
     score = _scorer(name)
     return [score(hypothesis, texts) for hypothesis, texts in zip(hypotheses, references, strict=True)]
-
-
-def _empty(hypotheses: Sequence[str]) -> dict[str, np.ndarray]:
-    """Flag of hypotheses without a word."""
-    empty = np.array([not text.strip() for text in hypotheses], dtype=bool)
-    return {"empty": empty} if empty.any() else {}

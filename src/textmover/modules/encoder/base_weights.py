@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from textmover.files import file_sha256
 from textmover.modules.encoder.source import (
     MULTILINGUAL,
     UNPACKED_SHA256,
     WEIGHT_FILES,
     EncoderSource,
-    file_sha256,
     from_package,
     resolve_encoder,
 )
@@ -137,6 +137,14 @@ def weights_print(state: Mapping[str, Tensor]) -> str:
             rounded = tensor.detach().to(torch.bfloat16).cpu().contiguous()
             digest.update(rounded.flatten().view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:8]
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """Hash of named tensors, whatever their order."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def identity_of(identity: str, base: BaseEncoder, weights: str) -> str:

@@ -6,13 +6,13 @@ a failure tells everything that was tried.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from textmover.files import file_sha256
 from textmover.modules.encoder.cache_folders import build, cached
 from textmover.modules.encoder.four_bits import unpack
 from textmover.types import InputError
@@ -182,15 +182,3 @@ def _is_repository_name(name: str) -> bool:
 
 def _weights(folder: Path) -> Path | None:
     return next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file; taken from its name where the Hugging Face cache has stored it under its hash."""
-    blob = path.resolve().name
-    if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob):
-        return blob
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -22,9 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.files import user_cache
+from textmover.files import file_sha256, user_cache
 from textmover.modules.encoder.cache_folders import build, cached
-from textmover.modules.encoder.source import file_sha256
 from textmover.types import InputError, plural
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from textmover.modules.encoder.base_weights import tensors_sha256
 from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, Spelling, evidence, spellings
 from textmover.types import SEVERITIES, TokenEmbeddings
 
@@ -179,7 +179,4 @@ def errors_entry(metric: MetricModel) -> str:
     """Entry of the signature: the rule with its temperature, or the head with a hash of its weights."""
     if metric.error_head is None:
         return f"rule-T{RULE_TEMPERATURE:g}"
-    digest = hashlib.sha256()
-    for name, one in sorted(metric.error_head.state_dict().items()):
-        digest.update(name.encode() + one.detach().cpu().numpy().tobytes())
-    return f"head@{digest.hexdigest()[:8]}"
+    return f"head@{tensors_sha256(metric.error_head.state_dict())[:8]}"

@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 from filelock import FileLock
 
 from textmover._version import __version__
-from textmover.files import atomic_bytes
+from textmover.files import atomic_bytes, file_sha256
 from textmover.readers.named.catalogue import FOLDER, NamedSet, Part, data_folder, find_parts, named_sets
 from textmover.readers.named.layouts import LayoutError, Row, converted, paths_of
 from textmover.terminal import progress_bars
@@ -91,7 +91,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str, tell:
                 f"Expected to fetch {address}, but got: {reason}. Check the network and run the command again, which "
                 f"continues; without a network, {by_hand}."
             )
-    if sha256 is not None and (found := _sha256(part)) != sha256.lower():
+    if sha256 is not None and (found := file_sha256(part)) != sha256.lower():
         part.unlink()
         raise InputError(
             f"Expected {address} to have the SHA-256 {sha256.lower()[:16]}…, but got {found[:16]}…: the download was "
@@ -135,14 +135,6 @@ def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
     if whole:
         note.unlink(missing_ok=True)
     return whole
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def local_name(published: str) -> str:

@@ -19,9 +19,8 @@ from typing import Any, Literal
 import torch
 
 from textmover._version import __version__
-from textmover.files import atomic_folder, remove_leftovers, user_cache
+from textmover.files import atomic_folder, file_sha256, remove_leftovers, user_cache
 from textmover.modules.encoder.known_encoders import UNTRACED, sees_locally
-from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder

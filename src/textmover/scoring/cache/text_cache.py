@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
-
-from typing_extensions import Self
+from typing import Any, Generic, TypeVar
 
 from textmover.modules.devices import new_lock, renew_in_child
 
-
-class _Chunk(Protocol):
-    """Texts that were computed together, without padding."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def nbytes(self) -> int: ...
-
-    def select(self, rows: Sequence[int]) -> Self: ...
-
-
 Key = TypeVar("Key", bound=Hashable)
-Chunk = TypeVar("Chunk", bound=_Chunk)
+Chunk = TypeVar("Chunk", bound=Any)
+"""Texts that were computed together, without padding: an object with a length, ``nbytes`` and ``select(rows)``."""
 
 
 class TextCache(Generic[Key, Chunk]):
