@@ -39,22 +39,4 @@ __all__ = [
     "word_weights",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.rome.features.acceptability": ("AcceptabilityModel",),
-        "textmover.rome.features.semantic": ("SemanticResult", "semantic_similarity", "word_weights"),
-        "textmover.rome.features.syntactic": (
-            "SyntacticSimilarity",
-            "WordEdit",
-            "syntactic_edits",
-            "syntactic_similarity",
-        ),
-        "textmover.rome.features.words": ("WordIdf",),
-        "textmover.rome.metric": ("RomeMetric",),
-        "textmover.rome.parsers.names": ("load_parser",),
-        "textmover.rome.parsers.trees": ("WordTree", "dependency_trees"),
-        "textmover.rome.scorer.network": ("FeatureScorer", "ScorerConfig"),
-        "textmover.rome.scorer.scorers": ("read_official",),
-    },
-)
+__getattr__ = names_of(__name__)

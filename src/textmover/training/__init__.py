@@ -28,14 +28,4 @@ __all__ = [
     "judge",
 ]
 
-__getattr__ = names_of(
-    __name__,
-    {
-        "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
-        "textmover.training.lora": ("LoraConfig",),
-        "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
-        "textmover.training.optimization": ("OptimizerConfig",),
-        "textmover.training.reports.agreement": ("judge",),
-        "textmover.training.reports.learning_curves": ("LearningCurves",),
-    },
-)
+__getattr__ = names_of(__name__)
