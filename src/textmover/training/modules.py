@@ -24,7 +24,7 @@ from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask
-from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights, checked_masks
+from textmover.training.tasks.ratings import RatingTask, check_weights, checked_masks
 from textmover.training.tasks.task import Task
 from textmover.types import InputError, PairScores, TokenBatch
 
@@ -116,9 +116,7 @@ class RatingsModule(StageModule):
         """Agreement with a source's ratings."""
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
-        check_references(self.metric, source)
-        check_batches(source, self.losses, self.signals)
-        return RatingTask(source, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
+        return RatingTask(source, self.metric, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
 
 
 KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
@@ -257,12 +255,10 @@ class MultiTaskModule(StageModule):
                 f"got `{wrong[0]}`: leave it out."
             )
         if isinstance(source, RatedSource):
-            check_references(self.metric, source)
             first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
             losses = RATING_LOSSES if options.losses is None else options.losses
-            check_batches(source, losses, options.signals or {})
             masks = checked_masks(options.mask_references or 0.0, options.mask_sources or 0.0)
-            return RatingTask(source, losses, options.signals or {}, main=first, masks=masks)
+            return RatingTask(source, self.metric, losses, options.signals or {}, main=first, masks=masks)
         if isinstance(source, MarkedSource):
             source.mode, source.fallback = getattr(self.metric, "mode", "reference"), self.metric.fallback
             return ErrorTask(source, main=not any(isinstance(task, ErrorTask) for task in self.tasks.values()))

@@ -47,7 +47,7 @@ from textmover.training.sharding import (
     sharding_mesh,
     share_again,
 )
-from textmover.training.tasks.task import Context, Judgement, Task
+from textmover.training.tasks.task import Judgement, Task
 from textmover.training.trainer_checks import (
     check_resumed,
     check_same_metric,
@@ -202,7 +202,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         if not all(bool(task.prepared) for task in tasks):
             self._fit_statistics(self.metric)
         for task in tasks:
-            task.prepare(self.metric, Context(self.untrained, self._autocast))
+            task.prepare(self.metric, self.untrained, self._autocast)
 
     def on_train_start(self) -> None:
         """Have a resumed run go on at its place in the data, with the rates of its own recipe.
@@ -372,7 +372,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def _task_parameters(self) -> list[tuple[str, nn.Parameter]]:
         tasks: Mapping[str, Any] = dict(self.tasks.items())
-        return [(f"{name}.{key}", one) for name, task in tasks.items() for key, one in task.head_parameters()]
+        return [(f"{name}.{key}", one) for name, task in tasks.items() for key, one in task.named_parameters()]
 
     def _unused(self) -> Tensor | float:
         """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""

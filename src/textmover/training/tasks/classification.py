@@ -16,7 +16,7 @@ from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_s
 from textmover.metrics.ordered import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
 from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Context, Judgement, Task
+from textmover.training.tasks.task import Judgement, Task
 from textmover.types import InputError, plural
 
 ClassWeights = Literal["balanced"] | dict[str, float] | None
@@ -85,10 +85,6 @@ class ClassificationTask(Task[LabelledSource]):
             # In a tuple, so that the metric's weights do not become the task's.
             self._classifier = (metric, TextClassifier(metric, self.head))
         return self._classifier[1]
-
-    def prepare(self, metric: Any, context: Context) -> None:
-        """Nothing is needed but the head."""
-        self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: LabelBatch) -> Tensor:
         """Cross entropy of the batch of all processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from torchmetrics import Metric
 from textmover.data.error_spans import MarkedBatch, MarkedSource
 from textmover.modules.errors.head import ErrorHead, ErrorLogits, error_logits
 from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+from textmover.training.tasks.task import Judgement, Task, check_fitted
 
 REACH = 12.0
 """Largest log-odds; larger ones count as this."""
@@ -73,7 +74,7 @@ class ErrorTask(Task[MarkedSource]):
         self.main = main  # whether the head is calibrated on this source
         self._head: tuple[ErrorHead, ...] = ()  # in a tuple, so that its weights do not become the task's
 
-    def prepare(self, metric: Any, context: Context) -> None:
+    def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
         """Note whether severities will be learned."""
         if any(one.graded for one in self.source.items):
             metric.error_head.graded.fill_(1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
 from textmover.functional.losses import contrastive_loss
 from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+from textmover.training.tasks.task import Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
 SHORTLIST = 16
@@ -45,7 +45,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         super().__init__(source)
         self.temperature = temperature
 
-    def prepare(self, metric: Any, context: Context) -> None:
+    def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
         """Mine negatives with the metric that training starts from, if wanted; a resumed run mines them again."""
         if metric.config.centering == "batch":
             raise InputError(
@@ -54,7 +54,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
             )
         source = self.source
         if source.negatives and source.mining == "metric" and not source.items[0].negatives:
-            source.take_negatives(_mine(context.start(), source))
+            source.take_negatives(_mine(start(), source))
         self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: ParaphraseBatch) -> Tensor:
@@ -167,8 +167,8 @@ def _mine(metric: Any, source: ParaphraseSource) -> list[list[int]]:
     texts = [item.texts[0] for item in source.items]
     clusters = [item.cluster for item in source.items]
     means: list[NDArray[np.float64]] = []
-    for batch in _chunks(texts):
-        features = metric.text_features(metric.tokenize(batch).to(metric.device))
+    for at in range(0, len(texts), BATCH):
+        features = metric.text_features(metric.tokenize(texts[at : at + BATCH]).to(metric.device))
         summed = (features.vectors * features.mask[:, :, None]).sum(dim=1)
         means.append(torch.nn.functional.normalize(summed, dim=1).cpu().double().numpy())
     others = max(source.negatives, min(SHORTLIST, len(clusters) - int(np.bincount(clusters).max())))
@@ -182,8 +182,3 @@ def _mine(metric: Any, source: ParaphraseSource) -> list[list[int]]:
         order = all_scores(metric, own, theirs)[0].argsort(descending=True, stable=True).tolist()
         chosen.append([places[place] for place in order[: source.negatives]])
     return chosen
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(texts), BATCH):
-        yield list(texts[start : start + BATCH])

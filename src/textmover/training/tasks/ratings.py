@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from textmover.modules.configured_metric import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.sharding import joint_values
-from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+from textmover.training.tasks.task import Judgement, Task, check_fitted
 from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)
@@ -54,12 +54,15 @@ class RatingTask(Task[RatedSource]):
     def __init__(
         self,
         source: RatedSource,
+        metric: SegmentMetric,
         losses: Mapping[str, Any],
         signals: Mapping[str, float],
         *,
         main: bool,
         masks: tuple[float, float] = (0.0, 0.0),
     ) -> None:
+        check_references(metric, source)
+        check_batches(source, losses, signals)
         super().__init__(source)
         self.masks = masks  # shares of the segments with both whose references, or whose source, are not seen
         self.losses, self.signals = dict(losses), dict(signals)
@@ -72,10 +75,10 @@ class RatingTask(Task[RatedSource]):
         # the module, so no buffer: averages of the weights must not take them along.
         self.signal_values: Tensor | None = None
 
-    def prepare(self, metric: Any, context: Context) -> None:
+    def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
         """Take mean and deviation of the ratings, fit the calibration head, and compute the signals."""
         if self.signals:
-            values = self._compute_signals(context) if self.signal_values is None else self.signal_values
+            values = self._compute_signals(start) if self.signal_values is None else self.signal_values
             self.signal_values = values.to(self.rating_mean.device)
         if bool(self.prepared):
             return
@@ -92,7 +95,7 @@ class RatingTask(Task[RatedSource]):
         step = max(1, len(segments) // CALIBRATION_SEGMENTS)
         sample = segments[::step][:CALIBRATION_SEGMENTS]
         human = torch.from_numpy(self.source.ratings_of(sample))
-        with context.autocast():
+        with autocast():
             if self.head is None:
                 fit_scale(metric, sample, human)
             else:
@@ -129,7 +132,7 @@ class RatingTask(Task[RatedSource]):
     def _standardized(self, values: Tensor) -> Tensor:
         return ((values - self.rating_mean) / self.rating_deviation).float()
 
-    def _compute_signals(self, context: Context) -> Tensor:
+    def _compute_signals(self, start: Callable[[], Any]) -> Tensor:
         """Scores of every segment to train on by every signal ``[n, K]``, higher is better, standardised."""
         hypotheses = [one.hypothesis for one in self.source.items]
         references = self.source.compared(self.source.items)
@@ -138,7 +141,7 @@ class RatingTask(Task[RatedSource]):
             if name in LEXICAL:
                 result, rising = lexical_scores(name, hypotheses, references), LEXICAL[name].higher_is_better
             else:
-                scorer = Scorer(context.start()) if name == UNTRAINED else Scorer.from_pretrained(name)
+                scorer = Scorer(start()) if name == UNTRAINED else Scorer.from_pretrained(name)
                 result, rising = scorer.score(hypotheses, references), scorer.metric.higher_is_better
             values = np.asarray(result.scores, dtype=np.float64) * (1 if rising else -1)
             if not np.isfinite(values).all() or not values.std() > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -28,14 +28,6 @@ class Judgement:
     details: Any = None  # what the statistics rest on, such as the correlations of each group
 
 
-@dataclass(frozen=True)
-class Context:
-    """Resources that a task may need, beside the metric."""
-
-    start: Any  # makes the metric as it is before training, with its statistics fitted
-    autocast: Any  # a context under which the encoder may run in bfloat16
-
-
 class Task(nn.Module, ABC, Generic[SourceType]):
     """One source's task; a module, since it may have weights and values of its own."""
 
@@ -49,13 +41,15 @@ class Task(nn.Module, ABC, Generic[SourceType]):
         self.register_buffer("prepared", torch.zeros((), dtype=torch.bool))
         self._collected: dict[str, Any] = {}
 
-    def head_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        """Named parameters that the task adds to those of the metric."""
-        return [(name, parameter) for name, parameter in self.named_parameters()]
+    def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
+        """Get ready for the first step, unless a resumed run has brought what that gives (``prepared``).
 
-    @abstractmethod
-    def prepare(self, metric: Any, context: Context) -> None:
-        """Get ready for the first step, unless a resumed run has brought what that gives (``prepared``)."""
+        Args:
+            metric: The metric that learns.
+            start: Makes the metric as it is before training, with its statistics fitted.
+            autocast: Makes a context under which the encoder may run in bfloat16.
+        """
+        self.prepared.fill_(True)
 
     @abstractmethod
     def loss(self, metric: Any, batch: Any) -> Tensor:
