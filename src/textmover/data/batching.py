@@ -49,7 +49,6 @@ class LengthBuckets:
         return [batches[place] for place in rng.permutation(len(batches))]
 
     def _cut(self, members: np.ndarray[Any, Any], rng: np.random.Generator) -> list[list[int]]:
-        """Batches of the items of one group."""
         order = members[rng.permutation(len(members))]
         size = self.pool * self.batch_size
         pools = [order[start : start + size] for start in range(0, len(order), size)]
@@ -101,7 +100,6 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
         return [next(following[turn]) for turn in turns]
 
     def _taken(self, place: int, epoch: int) -> list[list[int]]:
-        """The batches of one source that an epoch of the mixture takes."""
         buckets, count, offset = self.buckets[place], self.counts[place], self._offsets[place]
         own, found = len(buckets), []
         first = epoch * count

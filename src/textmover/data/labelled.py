@@ -299,7 +299,6 @@ class LabelsDataModule(SourcesDataModule):
     def _read(
         self, files: Sequence[str], split: str, where: Mapping[str, Sequence[str]]
     ) -> tuple[list[LabelledText], int]:
-        """Items of several files, and how many have no label."""
         found: list[LabelledText] = []
         unlabelled = 0
         for name in files:

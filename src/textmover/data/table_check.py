@@ -243,7 +243,6 @@ def _first(places: Sequence[int], what: object = "") -> str:
 
 
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
-    """Rows that training refuses, by kind."""
     places: dict[str, list[int]] = {}
     values: dict[str, str] = {}
     for number, one in rows:
@@ -315,7 +314,6 @@ def _annotators(
 
 
 def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None) -> Iterator[Finding]:
-    """Texts that the default metric does not read well."""
     texts = list(dict.fromkeys(text for _, one in read for text in (one.hypothesis, *one.references)))
     found = {} if flags is None else flags(texts)
     for name, (problem, training) in FLAGGED.items():

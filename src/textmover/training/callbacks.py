@@ -225,7 +225,6 @@ class WeightAverage(WeightAveraging):
 
     @property
     def _averaged(self) -> int:
-        """Steps in the average."""
         return 0 if self._average_model is None else int(self._average_model.n_averaged)
 
     def _applies(self, trainer: pl.Trainer) -> bool:

@@ -66,7 +66,6 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
 
 
 def _read_run(name: str) -> Run:
-    """A run's checkpoint, read without running any code in it."""
     path = Path(name)
     if not path.is_file() and ":/" not in name:
         raise InputError(
@@ -90,7 +89,6 @@ def _read_run(name: str) -> Run:
 
 
 def _rebuild(found: Run) -> SegmentMetric:
-    """The metric with the run's configuration and weights."""
     if found.start in PRESETS and not Path(found.start).is_dir():
         metric: Any = build_metric(found.config)
     else:

@@ -103,7 +103,6 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
 
 
 def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
-    """Names of the linear layers in the blocks that are trained and wanted."""
     linear = [
         name
         for name, module in model.named_modules()

@@ -154,12 +154,9 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
             return 0.0
         if step < rising:
             return step / rising
-        return config.final + (1 - config.final) * _left(min(1.0, (step - rising) / falling))
-
-    def _left(done: float) -> float:
-        if config.schedule == "constant":
-            return 1.0
-        return 1 - done if config.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+        done = min(1.0, (step - rising) / falling)
+        left = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[config.schedule]
+        return config.final + (1 - config.final) * left
 
     still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
     factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]

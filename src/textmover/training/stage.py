@@ -77,16 +77,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
     Stages are chained by checkpoints: what one exports, the next one names as the ``metric`` that it starts from.
     Before the first step the corpus mean (where there is one) is fitted on the training part, and tasks get ready.
 
-    Args:
-        metric: What to start from: a preset, a checkpoint folder or a hub id.
-        overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
-        optimizer: Rates, decay and schedule.
-        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``. Transport and losses
-            stay in float32.
-        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
-        gradient_checkpointing: Whether to keep the input of each of the encoder's blocks alone for the way back, and
-            compute the rest again: a third more time for a fraction of the memory.
+    The arguments are those that :class:`~textmover.training.RatingsModule` explains. Transport and losses stay in
+    float32 under ``bfloat16``; gradient checkpointing takes a third more time for a fraction of the memory.
     """
 
     def __init__(
@@ -226,7 +218,6 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return loss + self._unused()
 
     def _log_loss(self, loss: Tensor, batch: Any) -> None:
-        """Log the loss of a batch under the name of its source, if there are several."""
         several = len(self.tasks) > 1
         name = f"train/{batch.source}/loss" if several else "train/loss"
         self.log(name, loss, prog_bar=True, logger=False if several else None, batch_size=batch.joint)

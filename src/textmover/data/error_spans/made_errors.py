@@ -121,7 +121,6 @@ class MadeErrorsDataModule(SentencesDataModule):
         return [marked_source(self, "made-errors", training, kept, about)]
 
     def _rewordings(self) -> dict[str, str]:
-        """Texts of the pairs with their rewordings."""
         reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs) if self.without else ([reworded], 0)
         return {one.references[0]: one.hypothesis for one in reworded}

@@ -78,7 +78,6 @@ def _spare(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | N
 
 
 def _confused(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Function words in place of others of their class."""
     options = {}
     for place, word in enumerate(phrase.words):
         lower = word.core.lower()
@@ -87,7 +86,6 @@ def _confused(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit 
 
 
 def _other_forms(word: str) -> list[str]:
-    """Other forms of a content word, by its ending."""
     lower = word.lower()
     if lower in FORMS:
         return FORMS[lower].split()

@@ -93,7 +93,7 @@ class ContrastsDataModule(GeneratedDataModule):
         """Read the pairs and make the wrong facts."""
         reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
-        source = self._rated(
+        return self._rated(
             "contrasts",
             contrast_segments(reworded, self.types, self.seed),
             {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"},
@@ -101,7 +101,6 @@ class ContrastsDataModule(GeneratedDataModule):
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
-        return [source]
 
 
 def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:

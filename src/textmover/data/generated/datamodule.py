@@ -36,8 +36,8 @@ class GeneratedDataModule(SourcesDataModule):
 
     def _rated(
         self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
-    ) -> RatedSource:
-        """The generated segments as a source, a part held back by a hash."""
+    ) -> list[Source[Any]]:
+        """The generated segments as the only source, a part held back by a hash."""
         training, held_back = split_held_back(segments, self.held_back)
         if len(training) < 3 or len(held_back) < 3:
             raise InputError(
@@ -49,7 +49,7 @@ class GeneratedDataModule(SourcesDataModule):
         source = self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
         if self.files:
             check_judged(source, self.files)
-        return source
+        return [source]
 
 
 class SentencesDataModule(GeneratedDataModule):
@@ -184,7 +184,7 @@ class PerturbedDataModule(SentencesDataModule):
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
         _, texts = self._sentences()
-        source = self._rated(
+        return self._rated(
             "perturbed",
             perturbed_segments(texts, self.types, self.versions, self.seed),
             {"sentences": f"{len(texts)} of {self._named}"},
@@ -192,7 +192,6 @@ class PerturbedDataModule(SentencesDataModule):
             unit="sentences",
             way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
         )
-        return [source]
 
 
 def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:

@@ -40,7 +40,6 @@ def load_records(path: str | Path | None = None) -> RecordBook:
 
 @cache
 def _shipped() -> RecordBook:
-    """The domains that the package ships, read once."""
     return _book(Path(__file__).with_name("records.yaml"))
 
 
@@ -162,7 +161,6 @@ def _number(raw: Any, where: str, most: float) -> float:
 
 
 def _shown(raw: Any) -> str:
-    """A value of the file, short enough for a sentence."""
     text = repr(raw)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -216,7 +214,7 @@ class RecordsDataModule(GeneratedDataModule):
     def read(self) -> list[Source[Any]]:
         """Draw the records and verbalise them."""
         book = load_records(self.book)
-        source = self._rated(
+        return self._rated(
             "records",
             record_segments(book, self.records, self.versions, self.seed),
             {"records": f"{self.records} of {plural(len(book.domains), 'domain')} ({self.book or 'records.yaml'})"},
@@ -224,7 +222,6 @@ class RecordsDataModule(GeneratedDataModule):
             unit="records",
             way_out=": give more `records`, or another share `held_back`",
         )
-        return [source]
 
 
 def record_segments(book: RecordBook, records: int, versions: int, seed: int) -> list[Segment]:

@@ -126,7 +126,6 @@ class ErrorTask(Task[MarkedSource]):
 
 
 def _logits(metric: Any, batch: MarkedBatch) -> ErrorLogits:
-    """Log-odds of a batch before calibration."""
     return error_logits(metric, *metric.pair_features(batch.hypotheses, batch.references))
 
 
