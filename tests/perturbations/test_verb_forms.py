@@ -1,6 +1,6 @@
 import pytest
 
-from textmover.perturbations.verb_forms import (
+from textmover.perturbations.passive_voice import (
     IRREGULAR,
     OBJECT_CASE,
     SUBJECT_CASE,
