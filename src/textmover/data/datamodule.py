@@ -6,7 +6,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Any, Literal, NoReturn, TypeVar
 
 import pytorch_lightning as pl
@@ -320,18 +319,13 @@ class RatingsDataModule(SourcesDataModule):
         rated = {name: self._read(name, self.where, self.splits[0]) for name in self.files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
         together = [one for part in rated.values() for one in part]  # references may be shared between files
-        apart = (
-            set()
-            if validation
-            else {id(one) for one in split_held_back(together, self.held_back, self.held_back_by)[1]}
-        )
-        kept = {name: [id(one) not in apart for one in part] for name, part in rated.items()}
-        training = {name: list(compress(part, kept[name])) for name, part in rated.items()}
+        kept = [] if validation else split_held_back(together, self.held_back, self.held_back_by)[1]
+        apart = {id(one) for one in kept}
+        training = {name: [one for one in part if id(one) not in apart] for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
         parts: list[list[Segment]] = [[], []]
-        for name, part in scaled.items():
-            for one, trained in zip(part, kept[name], strict=True):
-                parts[not trained].append(one)
+        for one, read in zip((one for name in rated for one in scaled[name]), together, strict=True):
+            parts[id(read) in apart].append(one)
         if self.without:
             # The part that is held back chooses the epoch, so they have no place in it either.
             parts, left_out = without_files(parts, self.without, segment_pairs)

@@ -108,7 +108,9 @@ class MadeErrorsDataModule(SentencesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
-        rewordings = self._rewordings()
+        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
+        [reworded], _ = without_files([reworded], self.without, segment_pairs)
+        rewordings = {one.references[0]: one.hypothesis for one in reworded}
         texts = list(rewordings) if self.pairs else self._sentences()[1]
         made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
         training, kept = split_held_back(made, self.held_back)
@@ -119,11 +121,6 @@ class MadeErrorsDataModule(SentencesDataModule):
             "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
         }
         return [marked_source(self, "made-errors", training, kept, about)]
-
-    def _rewordings(self) -> dict[str, str]:
-        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
-        [reworded], _ = without_files([reworded], self.without, segment_pairs) if self.without else ([reworded], 0)
-        return {one.references[0]: one.hypothesis for one in reworded}
 
 
 def made_errors(
