@@ -218,9 +218,6 @@ def test_options_of_scripts_are_in_them():
 @pytest.mark.parametrize("page", PAGES)
 def test_options_in_the_prose_exist(page):
     """In code spans: those behind `textmover COMMAND`, and for a span with options alone, those of any command."""
-    everywhere = frozenset().union(*(options_of(name) for name in command_line.COMMANDS if name != "train"))
-    sources = [one.read_text(encoding="utf-8") for one in (ROOT / "benchmarks").glob("*.py")]
-    scripts = frozenset().union(*map(options_of_script, sources))
     text, wrong = prose(PAGES[page]), []
     for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
         words = span.replace("…", " ").split()
@@ -231,10 +228,22 @@ def test_options_in_the_prose_exist(page):
             if re.fullmatch(r"[a-z-]+", command) and command not in PRESETS:
                 wrong.append(span)
             continue
-        known = options_of(command) if command in command_line.COMMANDS else everywhere
+        known = options_of(command) if command in command_line.COMMANDS else options_of_all()
         given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
-        wrong += [f"{one} in {span}" for one in given if "." not in one and one not in known | OTHERS | scripts]
+        wrong += [f"{one} in {span}" for one in given if "." not in one and one not in known | OTHERS | options_of_scripts()]
     assert wrong == []
+
+
+@cache
+def options_of_all() -> frozenset[str]:
+    """Options of any command but the one whose options Lightning makes."""
+    return frozenset().union(*(options_of(name) for name in command_line.COMMANDS if name != "train"))
+
+
+@cache
+def options_of_scripts() -> frozenset[str]:
+    sources = [one.read_text(encoding="utf-8") for one in (ROOT / "benchmarks").glob("*.py")]
+    return frozenset().union(*map(options_of_script, sources))
 
 
 OTHERS = {"--config", "--seed_everything", "--ckpt_path", "--print_config", "--adapter", "--help", "--version"}

@@ -72,11 +72,11 @@ def made_up(name: str, folder: Path) -> str:
     target = path if name.startswith("data:") else folder / path.name
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".txt":
-        lines = [f"The {number} old men of {path.stem} never saw {number + 3} green trees." for number in range(90)]
+        lines = [f"The {number} old men of {path.stem} never saw {number + 3} green trees." for number in range(40)]
     else:
         kind = path.stem if path.stem in COLUMNS else path.parent.name
         lines = ["\t".join(COLUMNS[kind])]
-        lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(160)]
+        lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(64)]
     target.write_text("\n".join(lines) + "\n")
     return name if name.startswith("data:") else str(target)
 

@@ -327,6 +327,7 @@ def said_by_us(caplog) -> list[str]:
 
 def rerun(load, folder, monkeypatch) -> list[str]:
     """Texts that a new process would read which keeps its states in a folder."""
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # a compiler takes its time
     memory = EncoderMemory(folder=folder)
     scorer = load("twmd", memory=memory)
     scorer.metric.encoder.run_with(Renamed(scorer.metric.encoder.graph()))
@@ -338,7 +339,6 @@ def rerun(load, folder, monkeypatch) -> list[str]:
 
 @pytest.mark.parametrize("change", OTHER_VERSIONS)
 def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_path, caplog, monkeypatch, change):
-    monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # a compiler takes its time
     assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
     assert rerun(load, tmp_path, monkeypatch) == []
     assert said_by_us(caplog) == []
@@ -357,7 +357,6 @@ def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_pat
 
 
 def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
     rerun(load, tmp_path, monkeypatch)
     (record,) = tmp_path.rglob("identity.json")
     told = json.loads(record.read_text())
