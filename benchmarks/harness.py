@@ -7,7 +7,9 @@ import csv
 import math
 import os
 import platform
+import resource
 import statistics
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,6 +152,15 @@ def deviations(values: Any, exact: Any) -> tuple[str, str]:
     if values is None or exact is None:
         return "", ""
     return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in MB of 2^20 bytes."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # what getrusage reports begins with the memory of the one that started it
+        found = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
+        return int(found.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------

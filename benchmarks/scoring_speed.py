@@ -20,7 +20,6 @@ import argparse
 import csv
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -301,19 +300,10 @@ def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> di
         "score": found.seconds,
         "processor": found.processor,
         "note": found.note,
-        "memory": torch.cuda.max_memory_allocated() / 2**20 if setting.device == "cuda" else peak_memory(),
+        "memory": torch.cuda.max_memory_allocated() / 2**20 if setting.device == "cuda" else harness.peak_memory(),
         "tokens": found.result if counted else None,
         "scores": None if made or counted or found.result is None else np.asarray(found.result, dtype=float).tolist(),
     }
-
-
-def peak_memory() -> float:
-    """Largest memory of this process so far, in MB of 2^20 bytes."""
-    status = Path("/proc/self/status")
-    if status.is_file():  # what getrusage reports begins with the memory of the one that started it
-        found = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
-        return int(found.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def peaks() -> dict[str, float]:

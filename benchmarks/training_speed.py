@@ -7,22 +7,27 @@ All train the same encoder on the same segments with the same batch size, precis
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
   (left out, and told, where the package is not installed);
 * ``textmover sbert``: the same score, the cosine of mean-pooled vectors, with the squared error, under Lightning;
-* ``textmover twmd``: the metric of the plain loop, with its losses, under Lightning.
+* ``textmover twmd``: the metric of the plain loop, with its losses, under Lightning;
+* ``textmover twmd, LoRA``: the same, which trains low-rank updates of rank 16 in place of the weights.
 
 Seconds are those of the steps after a warm-up: forward, backward, clipping, optimiser and fetching of the batches;
-set-up, validation and saving are left out. Tokens are those of the texts, padding not counted.
+set-up, validation and saving are left out. Tokens are those of the texts, padding not counted. Each trainer runs in a
+process of its own, whose peak memory is told.
 
     python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3] [--batch 16]
+        [--encoder sentence-transformers/all-mpnet-base-v2] [--layer 9]
 """
 
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,6 +41,7 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
+from textmover.training.lora import LoraConfig
 from textmover.training.optimization import build_schedule
 from textmover.types import Segment
 
@@ -56,6 +62,13 @@ class Setting(NamedTuple):
     steps: int
     warmup: int
     batch: int
+    encoder: str | None = None  # of the preset, if none is named
+    layer: int | None = None  # the last one
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of a metric's configuration."""
+        return {name: value for name in ("encoder", "layer") if (value := getattr(self, name)) is not None}
 
     @property
     def segments(self) -> list[Segment]:
@@ -96,11 +109,18 @@ class Stopwatch(pl.Callback):
         return time.perf_counter()
 
 
-def framework(setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any]) -> Rates:
+def framework(
+    setting: Setting,
+    preset: str,
+    losses: dict[str, float],
+    overrides: dict[str, Any],
+    lora: LoraConfig | None = None,
+) -> Rates:
     """``RatingsModule`` under Lightning."""
     pl.seed_everything(0, verbose=False)
     watch = Stopwatch(setting.warmup)
-    module = RatingsModule(preset, dict(overrides), losses, optimizer=OptimizerConfig(learning_rate=RATE))
+    optimizer = OptimizerConfig(learning_rate=RATE)
+    module = RatingsModule(preset, {**overrides, **setting.fields}, losses, optimizer=optimizer, lora=lora)
     data = RatingsDataModule(setting.files, batch_size=setting.batch)
     with tempfile.TemporaryDirectory() as folder:
         trainer = pl.Trainer(
@@ -120,7 +140,7 @@ def framework(setting: Setting, preset: str, losses: dict[str, float], overrides
 def plain_loop(setting: Setting) -> Rates:
     """A loop without this project's training."""
     torch.manual_seed(0)
-    metric = build_metric(preset_config("twmd", **OVERRIDES)).to(DEVICE).train()
+    metric = build_metric(preset_config("twmd", **OVERRIDES, **setting.fields)).to(DEVICE).train()
     segments = setting.segments
     metric.fit([one.references[0] for one in segments[:64]])
     optimizer = torch.optim.AdamW(metric.parameters(), lr=RATE, weight_decay=0.01)
@@ -156,10 +176,12 @@ def sentence_transformers(setting: Setting) -> Rates:
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
     from transformers import TrainerCallback
 
-    config = preset_config("sbert")
+    config = preset_config("sbert", **setting.fields)
     model = package.SentenceTransformer(
         str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE)
     )
+    layers: Any = model[0].auto_model.encoder.layer  # type: ignore[union-attr]
+    del layers[setting.layer or len(layers) :]
     model.max_seq_length = build_metric(config).tokenizer.max_length
     segments = setting.segments
     low, high = min(one.score for one in segments), max(one.score for one in segments)
@@ -210,33 +232,52 @@ def sentence_transformers(setting: Setting) -> Rates:
 CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
     "plain loop": plain_loop,
     "textmover twmd": partial(framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES),
+    "textmover twmd, LoRA": partial(
+        framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES, lora=LoraConfig(rank=16, alpha=32, targets="all")
+    ),
     "textmover sbert": partial(framework, preset="sbert", losses={"mse": 1.0}, overrides={"calibrate": True}),
     "sentence-transformers": sentence_transformers,
 }
 
 
+def measure(name: str, setting: Setting) -> tuple[float, float, float]:
+    """Tokens and pairs per second of a contestant, and the peak memory of the process or GPU in MB of 2^20 bytes."""
+    warnings.filterwarnings("ignore")
+    for logger in ("pytorch_lightning", "lightning_fabric", "transformers"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    rates = CONTESTANTS[name](setting)
+    memory = torch.cuda.max_memory_allocated() / 2**20 if DEVICE.type == "cuda" else harness.peak_memory()
+    return *rates, memory
+
+
+def measured(name: str, setting: Setting) -> tuple[float, float, float]:
+    """Measure a contestant in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure, name, setting).result()
+
+
 def main() -> None:
     """Run all in turn and print medians and ratios."""
     data = [str(harness.ROOT / "examples/quickstart/ratings.tsv")]
-    options = harness.parser(__doc__, data=data, steps=60, warmup=5, repetitions=3, batch=16).parse_args()
-    warnings.filterwarnings("ignore")
-    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    setting = Setting(options.data, options.steps, options.warmup, options.batch)
+    options = harness.parser(
+        __doc__, data=data, steps=60, warmup=5, repetitions=3, batch=16, encoder=str, layer=int
+    ).parse_args()
+    setting = Setting(options.data, options.steps, options.warmup, options.batch, options.encoder, options.layer)
     versions = harness.versions("textmover", "torch", "pytorch-lightning", "transformers", "sentence-transformers")
-    contestants = dict(CONTESTANTS)
-    if "no sentence-transformers" in versions:
-        del contestants["sentence-transformers"]
-    rates = harness.rounds({name: partial(one, setting) for name, one in contestants.items()}, options.repetitions)
+    names = [name for name in CONTESTANTS if f"no {name}" not in versions]
+    rates = harness.rounds({name: partial(measured, name, setting) for name in names}, options.repetitions)
     device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else harness.processor()
-    print(f"{versions}; {device}, bf16 autocast: {BFLOAT16}, batch {options.batch}, {options.steps} steps")
+    encoder = f"{options.encoder or 'the preset'}{f', layer {options.layer}' if options.layer else ''}"
+    print(f"{versions}; {device}, bf16 autocast: {BFLOAT16}")
+    print(f"encoder of {encoder}, batch {options.batch}, {options.steps} steps")
     for name, values in rates.items():
-        tokens, pairs = map(statistics.median, zip(*values, strict=True))
-        print(f"{name:22} {tokens:9.0f} tokens/s {pairs:8.1f} pairs/s")
+        tokens, pairs, memory = map(statistics.median, zip(*values, strict=True))
+        print(f"{name:22} {tokens:9.0f} tokens/s {pairs:8.1f} pairs/s {memory:8,.0f} MB")
     for ours, other in (
         ("textmover twmd", "plain loop"),
         ("textmover sbert", "sentence-transformers"),
         ("textmover twmd", "sentence-transformers"),
+        ("textmover twmd, LoRA", "sentence-transformers"),
     ):
         if other in rates:
             ratios = [one[1] / two[1] for one, two in zip(rates[ours], rates[other], strict=True)]

@@ -84,7 +84,7 @@ def test_each_size_is_measured_in_a_process_that_makes_its_own_pairs(script, run
 def test_what_started_a_process_is_no_part_of_its_peak_memory(script):
     held = bytearray(b"x") * (600 << 20)  # which the system counts to whatever this process starts
     command = f"import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r})\n"
-    command += "import scoring_speed; print(scoring_speed.peak_memory())"
+    command += "import harness; print(harness.peak_memory())"
     found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert len(held) == 600 << 20
     assert 10 < float(found.stdout) < 560
