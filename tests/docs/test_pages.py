@@ -230,7 +230,8 @@ def test_options_in_the_prose_exist(page):
             continue
         known = options_of(command) if command in command_line.COMMANDS else options_of_all()
         given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
-        wrong += [f"{one} in {span}" for one in given if "." not in one and one not in known | OTHERS | options_of_scripts()]
+        known |= OTHERS | options_of_scripts()
+        wrong += [f"{one} in {span}" for one in given if "." not in one and one not in known]
     assert wrong == []
 
 
