@@ -56,7 +56,7 @@ def test_memory_does_not_grow_with_the_texts(tiny_encoder, monkeypatch):
     (group,) = memory._groups
 
     def measure(_: int) -> None:
-        held.append(group._cache.nbytes + sum(scorer._engine._cache.nbytes for scorer in scorers.values()))
+        held.append(group.cache.nbytes + sum(scorer._engine._cache.nbytes for scorer in scorers.values()))
 
     score_together(scorers, sentences(80, 0), [[one] for one in sentences(80, 1)], memory, measure)
     first, last = max(held[: len(held) // 2]), max(held[len(held) // 2 :])

@@ -240,9 +240,9 @@ def test_states_are_bounded(load):
     memory = EncoderMemory(limit=5_000)
     scorer = load("twmd", memory=memory, batch_tokens=12)
     scorer.score(HYPOTHESES, REFERENCES)
-    assert 0 < memory._groups[0]._cache.nbytes <= 5_000
+    assert 0 < memory._groups[0].cache.nbytes <= 5_000
     memory.forget()
-    assert memory._groups[0]._cache.nbytes == 0
+    assert memory._groups[0].cache.nbytes == 0
 
 
 def test_a_member_that_is_gone_is_not_held(load):

@@ -106,15 +106,15 @@ def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
     for one in (scorer, *others):
         one.score(EARLIER, EARLIER)
     ours, same, elsewhere = memory._groups
-    elsewhere.kind = (elsewhere.kind[0], "cuda:1", *elsewhere.kind[2:])
-    held = elsewhere._cache.nbytes
-    assert min(ours._cache.nbytes, same._cache.nbytes, held) > 0
-    full = lambda *_: ours._cache.nbytes + same._cache.nbytes > 0  # noqa: E731
+    elsewhere.device = "cuda:1"
+    held = elsewhere.cache.nbytes
+    assert min(ours.cache.nbytes, same.cache.nbytes, held) > 0
+    full = lambda *_: ours.cache.nbytes + same.cache.nbytes > 0  # noqa: E731
     asked = failing(scorer.metric.encoder, "encode", full)
     found = scorer.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores
     assert asked == [8, 8]
-    assert same._cache.nbytes == 0
-    assert elsewhere._cache.nbytes == held
+    assert same.cache.nbytes == 0
+    assert elsewhere.cache.nbytes == held
     assert warned(caplog) == [WITHOUT]
     expected = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
     np.testing.assert_allclose(found, expected.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores, atol=1e-6)

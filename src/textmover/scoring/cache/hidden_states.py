@@ -79,7 +79,7 @@ class EncoderMemory:
         """Set the bytes that states may take from now on."""
         self._limit = limit
         for group in self._groups:
-            group.bound(limit)
+            group.cache.limit = limit
 
     def join(self, metric: SegmentMetric, arithmetic: str) -> bool:
         """Let a metric take part; one without an encoder, such as over static vectors, has nothing to share.
@@ -124,8 +124,11 @@ class EncoderMemory:
 
     def let_go(self, device: str) -> bool:
         """Forget the states in the memory of a device, which lacks room for something else; whether there were any."""
-        held = [group.let_go_own() for group in self._groups if group.device == device]
-        return any(held)
+        caches = [group.cache for group in self._groups if group.device == device]
+        held = any(cache.nbytes > 0 for cache in caches)
+        for cache in caches:
+            cache.clear()
+        return held
 
     def flush(self) -> None:
         """Write states that wait for company to disk, as happens at the end of the process too."""
@@ -194,11 +197,12 @@ class _Group:
 
     def __init__(self, memory: EncoderMemory, kind: tuple[str, ...], weights: _Weights, encoder: Encoder) -> None:
         self.memory, self.kind, self.weights = memory, kind, weights
+        self.device = kind[1]
         self.any_arithmetic = memory.any_arithmetic
         self.model: Any = encoder.model
         self.computed: tuple[int, ...] = ()
         self._members: weakref.WeakSet[Encoder] = weakref.WeakSet()
-        self._cache: TextCache[bytes, Ragged] = TextCache(memory.limit, evict=memory.evict)
+        self.cache: TextCache[bytes, Ragged] = TextCache(memory.limit, evict=memory.evict)
         self._files: StateFiles | None = None
         self._lock = new_lock()
         self.add(encoder, weights)
@@ -255,29 +259,12 @@ class _Group:
         with self._lock:
             if self._files is not None:
                 self.memory.close_files(self._files)
-            self._cache.clear()
+            self.cache.clear()
             self._files = None
-
-    @property
-    def device(self) -> str:
-        """Device of the states."""
-        return self.kind[1]
 
     def let_go(self) -> bool:
         """Let go of all states in the memory of this device, whichever encoder they are of."""
         return self.memory.let_go(self.device)
-
-    def let_go_own(self) -> bool:
-        """Let go of the states of these encoders in memory; whether there were any."""
-        with self._lock:
-            held = self._cache.nbytes > 0
-            self._cache.clear()
-        return held
-
-    def bound(self, limit: int) -> None:
-        """Set the bytes that the states in memory may take from now on."""
-        with self._lock:
-            self._cache.limit = limit
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, ``[B, L, D]`` each, those that are not kept made by ``encode``."""
@@ -298,7 +285,7 @@ class _Group:
             made = Ragged.from_padded(lengths[chosen], named, {})
             found.append((missing, made))
             with self._lock:
-                self._cache.keep(missing, made)
+                self.cache.keep(missing, made)
                 if self._files is not None:
                     self._files.keep(missing, made)
             if len(missing) == len(keys):
@@ -309,7 +296,7 @@ class _Group:
         return [_widened(tokens[_name(layer)], width) for layer in self.computed]
 
     def _find(self, keys: Iterable[bytes], device: torch.device) -> list[tuple[list[bytes], Ragged]]:
-        found = self._cache.find(keys)
+        found = self.cache.find(keys)
         if self._files is None and self.memory.folder is not None:
             self._files = self.memory.open_files(self._identity())
         if self._files is None:
@@ -317,7 +304,7 @@ class _Group:
         known = {key for names, _ in found for key in names}
         for names, states in self._files.find([key for key in keys if key not in known]):
             moved = Ragged(states.lengths, {name: one.to(device) for name, one in states.tokens.items()})
-            self._cache.keep(names, moved)
+            self.cache.keep(names, moved)
             found.append((names, moved))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,41 +117,32 @@ class NoRoomError(RuntimeError):
     """The device ran out of memory; the work that failed holds none of it any more."""
 
 
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether an error says that a device lacks memory, whichever library raised it."""
-    said = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in said for sign in SIGNS)
-    )
+@contextlib.contextmanager
+def _held_back(lacks: list[RuntimeError]) -> Iterator[None]:
+    """Hold an error back that says that a device lacks memory, whichever library raised it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and not any(sign in str(error) for sign in SIGNS):
+            raise
+        lacks.append(error.with_traceback(None))  # its frames hold the tensors of the attempt
 
 
-class Attempt:
-    """A context that holds back an out-of-memory error."""
-
-    lack: BaseException | None = None
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        """Hold an error back that says that memory lacks."""
-        if is_out_of_memory(error):
-            self.lack = error.with_traceback(None) if error else None  # its frames hold the tensors of the attempt
-        return self.lack is not None
+Attempts = Iterator[contextlib.AbstractContextManager[None]]
 
 
-def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Iterator[Attempt]:
+def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Attempts:
     """Contexts in which to try some work: twice if ``spare`` frees memory, or if it is the ``last``, smallest piece."""
     for again in (True, False):
-        attempt = Attempt()
-        yield attempt
-        if attempt.lack is None:
+        lacks: list[RuntimeError] = []
+        yield _held_back(lacks)
+        if not lacks:
             return
         again = again and (spare() or last)
         if device.type == "cuda":
             torch.cuda.empty_cache()
         if not again:
-            raise NoRoomError(str(attempt.lack)) from attempt.lack
+            raise NoRoomError(str(lacks[0])) from lacks[0]
 
 
 def default_batch_tokens(metric: SegmentMetric) -> int:
@@ -231,7 +223,7 @@ class TextWork:
         parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
         return [one for part in parts for one in self._encode(part)]
 
-    def _attempts(self, *, last: bool) -> Iterator[Attempt]:
+    def _attempts(self, *, last: bool) -> Attempts:
         return attempts(self.metric.device, last=last, spare=self._let_go)
 
     def _let_go(self) -> bool:
