@@ -15,7 +15,7 @@ from ud_treebank import Sentence, gold_doc, read_conllu
 
 import textmover
 from textmover.modules.encoder.source import resolve_encoder
-from textmover.rome.parsers.pipelines import SpacyParser, parsed_doc
+from textmover.rome.parsers.names import SpacyParser, parsed_doc
 from textmover.types import ParsedText
 
 COLUMNS = (

@@ -5,8 +5,7 @@ import socket
 
 import pytest
 
-from textmover.app.hosts import host_name, is_loopback, names_of_this_computer
-from textmover.app.server import LARGEST, Guard, listen, url_of
+from textmover.app.server import LARGEST, Guard, host_name, is_loopback, listen, names_of_this_computer, url_of
 from textmover.types import InputError
 
 

@@ -1,4 +1,4 @@
-"""Averages of the weights of several metrics, and of a trained metric with the untrained encoder.
+"""Averages of the weights of several metrics, and of a trained metric with the untrained encoder; token tables.
 
 Corpus mean, baseline and calibration depend on the encoder in no linear way, so the average of their values is only
 near what a fit with the new weights would give: both functions take texts and rated segments to fit them again.
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, trained_encoder
-from textmover.modules.assembly import untrained
+from textmover.modules.assembly import as_table, untrained
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder.base_weights import base_of
+from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
 FREE = ("encoder", "revision", "freeze_layers")
@@ -239,3 +240,38 @@ def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tup
             metric.tokenize([one.hypothesis for one in chunk]),
             metric.tokenize([one.references[0] for one in chunk]),
         )
+
+
+def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[str] = ()) -> MetricModel:
+    """The metric with a table of its tokens' vectors in the place of its encoder; all else stays.
+
+    A token's vector is the mean over its places in a text, so scores differ a little from those of the metric itself.
+
+    Args:
+        metric: Of the transport family, on layer 0.
+        dimension: Directions that are kept of the vectors, those with the largest squares; ``None`` for all. Fewer are
+            smaller and faster, and often agree better with people.
+        texts: A corpus to fit the mean and the baseline on again, which depend on the directions.
+
+    Raises:
+        InputError: If the metric is none of the transport family, reads another layer than 0, the embeddings, or
+            misses texts to be fitted on.
+    """
+    if not isinstance(metric, MetricModel):
+        raise InputError(f"Expected a metric of the transport family to make a table of, but got {metric.config.kind}.")
+    table = MetricModel(metric.config.override(freeze_layers=None), as_table(metric.parts, dimension))
+    changed = ("encoder.", *(f"{one}." for one in ("centering", "baseline") if dimension is not None))
+    table.load_state_dict(
+        {
+            **table.state_dict(),
+            **{name: one for name, one in metric.state_dict().items() if not name.startswith(changed)},
+        }
+    )
+    if (missing := [name for name, one in table.statistics.items() if not one.fitted]) and not texts:
+        raise InputError(
+            f"Expected texts to fit {' and '.join(missing)} again on, which depend on the directions kept, but "
+            "got none: give some, or keep all directions."
+        )
+    if missing:
+        table.fit(list(texts), names=missing)
+    return table.eval()

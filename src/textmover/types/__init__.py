@@ -24,13 +24,14 @@ from textmover.types.metric import (
     EncoderRunner,
     MatchResult,
     PairScores,
+    ParsedText,
+    Parser,
     RowRunner,
     RunnableEncoder,
     SegmentMetric,
     Statistic,
     TrainableMetric,
 )
-from textmover.types.parsed import ParsedText, Parser
 from textmover.types.segments import (
     InputError,
     NoReferenceError,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.rome.parsers.names import DEFAULT_PARSER, load_parser
-from textmover.rome.parsers.pipelines import SpacyParser, files_hash
+from textmover.rome.parsers.names import DEFAULT_PARSER, SpacyParser, files_hash, load_parser
 from textmover.types import InputError, Parser
 
 pytest.importorskip("spacy")

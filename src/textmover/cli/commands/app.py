@@ -22,9 +22,16 @@ def run(options: argparse.Namespace) -> None:
     with needs_extra("app", "Gradio for the page"):
         import gradio  # noqa: F401
     from textmover.app.explorer import Explorer
-    from textmover.app.hosts import is_loopback, names_of_this_computer
     from textmover.app.interface import build_page, page_options
-    from textmover.app.server import listen, make_application, private_temporary_folder, serve, url_of
+    from textmover.app.server import (
+        is_loopback,
+        listen,
+        make_application,
+        names_of_this_computer,
+        private_temporary_folder,
+        serve,
+        url_of,
+    )
 
     desk.suggestions.load()
     explorer = Explorer(options.model, options.device)

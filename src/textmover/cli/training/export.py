@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 
 from textmover.checkpoints.adapter import AdapterConfig
-from textmover.checkpoints.averaging import refit
+from textmover.checkpoints.averaging import as_token_table, refit
 from textmover.checkpoints.card import adapter_card, describe_adapter, without_adapter
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
-from textmover.checkpoints.token_table import as_token_table
 from textmover.cli.options.columns import first_given, read_tables
 from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device

@@ -17,6 +17,8 @@ from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.reading import read_yaml
 from textmover.types import InputError, Segment, plural
 
+SHIPPED = Path(__file__).with_name("records.yaml")
+
 PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")
 """Placeholders in the wordings of an act."""
 
@@ -35,28 +37,20 @@ def load_records(path: str | Path | None = None) -> RecordBook:
         >>> len(load_records().domains)
         16
     """
-    return _shipped() if path is None else _book(Path(path), _shipped())
-
-
-@cache
-def _shipped() -> RecordBook:
-    return _book(Path(__file__).with_name("records.yaml"))
-
-
-def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
-    """Read a file; acts and severities that it lacks come from another book."""
-    raw, file = read_yaml(path), str(path)
+    raw, file = _shipped() if path is None else read_yaml(Path(path)), str(SHIPPED if path is None else path)
     if not isinstance(raw, dict) or not isinstance(raw.get("domains"), dict) or not raw["domains"]:
-        raise InputError(f"Expected {path} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
+        raise InputError(f"Expected {file} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
     _check_keys(raw, {"domains", "acts", "severities"}, file)
     domains = {
         _text(name, f"{file}, domains"): _domain(one, f"{file}, domain {name}") for name, one in raw["domains"].items()
     }
-    return RecordBook(
-        domains,
-        _acts(raw["acts"], file) if otherwise is None or "acts" in raw else otherwise.acts,
-        _severities(raw["severities"], file) if otherwise is None or "severities" in raw else otherwise.severities,
-    )
+    raw = {**_shipped(), **raw}
+    return RecordBook(domains, _acts(raw["acts"], file), _severities(raw["severities"], file))
+
+
+@cache
+def _shipped() -> Any:
+    return read_yaml(SHIPPED)
 
 
 def _domain(raw: Any, where: str) -> Domain:
