@@ -14,7 +14,7 @@ from textmover.cli.main import main
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.scoring import Scorer
 from textmover.training import RatingsModule
-from textmover.training.lora import LoraConfig, add_lora
+from textmover.training.optimization import LoraConfig, add_lora
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea ✅", ""]

@@ -16,7 +16,7 @@ from textmover.rome.config import RomeConfig
 from textmover.rome.features.syntactic import SyntacticOptions
 from textmover.rome.scorer.network import ScorerConfig
 from textmover.scoring import Scorer
-from textmover.training.lora import LoraConfig
+from textmover.training.optimization import LoraConfig
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea ✅"]

@@ -12,8 +12,15 @@ from torch import nn
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring import save_checkpoint
-from textmover.training.lora import LoraConfig, add_lora, merged_state
-from textmover.training.optimization import OptimizerConfig, build_optimizer, checkpoint_activations, layer_depths
+from textmover.training.optimization import (
+    LoraConfig,
+    OptimizerConfig,
+    add_lora,
+    build_optimizer,
+    checkpoint_activations,
+    layer_depths,
+    merged_state,
+)
 from textmover.types import InputError
 
 FIRST = ["the old dog ran to the river", "red cat", "we walk home"]

@@ -8,9 +8,8 @@ from textmover.lazy import names_of
 
 if TYPE_CHECKING:
     from textmover.training.callbacks import AtomicCheckpoints, RandomState, WeightAverage
-    from textmover.training.lora import LoraConfig
     from textmover.training.modules import ClassificationModule, MultiTaskModule, RatingsModule, TaskOptions
-    from textmover.training.optimization import OptimizerConfig
+    from textmover.training.optimization import LoraConfig, OptimizerConfig
     from textmover.training.reports.agreement import judge
     from textmover.training.reports.learning_curves import LearningCurves
 

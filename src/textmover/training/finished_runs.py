@@ -20,6 +20,7 @@ from textmover.markdown import markdown_code, markdown_text
 from textmover.modules.configured_metric import Calibration
 from textmover.presets import PRESETS, build_metric
 from textmover.readers.column_flags import flags_named
+from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 
 LORA = ".lora_A."
@@ -129,8 +130,6 @@ def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mappi
             f"Expected {path} to hold the scale of its LoRA matrices under `textmover`, but it does not: give a "
             ".ckpt file of a run of this version."
         )
-    from textmover.training.lora import LoraConfig, merged_state
-
     return merged_state(state, LoraConfig(**config))
 
 

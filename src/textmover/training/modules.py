@@ -18,8 +18,7 @@ from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
-from textmover.training.lora import LoraConfig
-from textmover.training.optimization import OptimizerConfig
+from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.error_spans import ErrorTask

@@ -26,9 +26,10 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision import has_bfloat16
-from textmover.training.lora import LoraConfig, add_lora
 from textmover.training.optimization import (
+    LoraConfig,
     OptimizerConfig,
+    add_lora,
     build_optimizer,
     build_schedule,
     checkpoint_activations,
