@@ -41,8 +41,7 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.lora import LoraConfig
-from textmover.training.optimization import build_schedule
+from textmover.training.optimization import LoraConfig, build_schedule
 from textmover.types import Segment
 
 LOSSES = {"mse": 1.0, "pearson": 1.0}
