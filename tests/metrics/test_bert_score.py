@@ -1,19 +1,17 @@
 """BERTScore behind torchmetrics' interface: its numbers, bert-score's numbers, streaming states, several processes."""
 
 import contextlib
-import copy
-import pickle
 from itertools import product
 from random import Random
 
 import pytest
 import torch
-from torchmetrics import MetricCollection, MetricTracker
+from tests.sentences import sentences
+from torchmetrics import MetricCollection
 from torchmetrics.text import BERTScore
 
 from textmover.functional import pairwise_similarity
 from textmover.metrics import TextMoverBERTScore
-from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import InputError
 
@@ -190,12 +188,6 @@ def test_means_over_references_and_other_f_scores_are_taken_over(tiny_metric):
 
 
 @pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 0, 3), (4, 1)])
-def test_many_updates_are_one(build, idf, sizes):
-    assert_same(scored(build(idf=idf), sizes), scored(build(idf=idf)))
-
-
-@pytest.mark.parametrize("idf", [False, True])
 def test_outputs_have_the_form_of_torchmetrics(build, idf):
     metric = build(idf=idf)
     several = scored(metric)
@@ -218,24 +210,6 @@ def test_the_same_texts_in_all_shapes(build, idf):
 
 
 @pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-def test_nothing_gives_nothing(build, idf):
-    metric = build(idf=idf)
-    assert {tuple(one.shape) for one in metric.compute().values()} == {(0,)}
-    metric.update([], [])
-    assert {tuple(one.shape) for one in metric.compute().values()} == {(0,)}
-
-
-@pytest.mark.parametrize("idf", [False, True])
-def test_forward_gives_the_batch_and_adds_it(build, idf):
-    metric = build(idf=idf)
-    for rows in (slice(0, 2), slice(2, 4), slice(4, 5)):
-        batch = metric(PREDS[rows], TARGET[rows])
-        assert_same(batch, scored(build(idf=idf), (5,), PREDS[rows], TARGET[rows]))
-    assert_same(metric.compute(), scored(build(idf=idf)))
-
-
-@pytest.mark.parametrize("idf", [False, True])
 def test_results_come_in_the_order_of_positions_each_once(build, idf):
     metric = build(idf=idf)
     for rows in ([3, 0, 4], [0, 3], [2, 1, 2]):  # some of them again, as samplers repeat them
@@ -253,22 +227,6 @@ def test_what_is_kept_is_short_and_flat(build):
     assert {one.dim() for name in weighted._defaults for one in getattr(weighted, name)} == {1, 0}
     assert (weighted.tokens[0].dtype, weighted.similarities[0].dtype) == (torch.int32, torch.float32)
     assert torch.cat(weighted.references).tolist() == [2, 1, 2, 1, 1]
-
-
-@pytest.mark.parametrize("idf", [False, True])
-def test_computing_asks_no_encoder_and_loads_nothing(build, idf, monkeypatch):
-    calls = []
-    original = Encoder.forward
-    monkeypatch.setattr(Encoder, "forward", lambda self, batch: calls.append(len(batch)) or original(self, batch))
-    metric = build(idf=idf)
-    scored(metric, (3,))
-    assert calls
-    calls.clear()
-    monkeypatch.setattr(Scorer, "from_pretrained", None)
-    monkeypatch.setattr(type(metric.scorer.metric), "tokenize", None)
-    metric._computed = None
-    metric.compute()
-    assert calls == []
 
 
 class Reading:
@@ -290,8 +248,8 @@ class Reading:
 
 @pytest.mark.parametrize("idf", [False, True])
 def test_each_text_is_read_once_in_batches_of_so_many_tokens(build, idf):
-    preds = [f"the dog ran {word}" for word in SUBJECTS + VERBS + OBJECTS] * 3
-    target = [[OBJECTS[row % 3], OBJECTS[row % 7]] for row in range(len(preds))]
+    preds = sentences(20, 0) * 3
+    target = [[one, "home"] for one in preds[::-1]]
     metric = build(idf=idf, batch_tokens=40)
     reading = Reading(metric)
     found = scored(metric, (50, len(preds) - 50), preds, target)
@@ -523,39 +481,6 @@ def test_a_baseline_is_fitted_saved_and_loaded(build, tmp_path, idf):
 # --- life of a metric -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["name", "scorer", "module"])
-def metrics(request, build, tiny_metric):
-    """A metric with idf and one without, made in each of the ways."""
-    fields = {"matching": "bertscore", "normalize": False}
-    fields |= dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "targets")
-    if request.param == "name":
-        return [build(idf=idf) for idf in (False, True)]
-    model = tiny_metric(**fields)
-    return [TextMoverBERTScore(Scorer(model) if request.param == "scorer" else model, idf=idf) for idf in (False, True)]
-
-
-@pytest.mark.parametrize(
-    "double", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()],
-    ids=["deepcopy", "pickle", "clone"],
-)  # fmt: skip
-def test_doubles_go_on_with_the_same_states(metrics, double):
-    for metric in metrics:
-        metric.update(PREDS[:2], TARGET[:2])
-        other = double(metric)
-        other.update(PREDS[2:], TARGET[2:])
-        assert len(metric.compute()["f1"]) == 2
-        metric.update(PREDS[2:], TARGET[2:])
-        assert_same(other.compute(), metric.compute())
-
-
-def test_reset_starts_anew(metrics):
-    for metric in metrics:
-        first = scored(metric)
-        metric.reset()
-        assert metric.positions == []
-        assert_same(scored(metric), first)
-
-
 def test_a_live_module_stays_where_it_is(tiny_metric):
     fields = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
     model = tiny_metric(matching="bertscore", normalize=False, **fields).train()
@@ -572,31 +497,7 @@ def test_a_live_module_stays_where_it_is(tiny_metric):
         assert not torch.allclose(scored(metric)["f1"], before["f1"])
 
 
-@pytest.mark.parametrize("idf", [False, True])
-def test_states_can_be_saved_and_loaded(build, idf):
-    metric = build(idf=idf)
-    metric.update(PREDS[:2], TARGET[:2])
-    assert metric.state_dict() == {}
-    metric.persistent(True)
-    other = build(idf=idf)
-    other.persistent(True)
-    other.load_state_dict(metric.state_dict())
-    for one in (metric, other):
-        one.update(PREDS[2:], TARGET[2:])
-    assert_same(other.compute(), metric.compute())
-    assert len(other.compute()["f1"]) == 5
-
-
-@pytest.mark.parametrize("idf", [False, True])
-def test_merged_states_are_those_of_one(build, idf):
-    parts = build(idf=idf), build(idf=idf)
-    for part, rows in zip(parts, ([0, 2, 4], [1, 3]), strict=True):
-        part.update([PREDS[row] for row in rows], [TARGET[row] for row in rows], positions=rows)
-    parts[0].merge_state(parts[1])
-    assert_same(parts[0].compute(), scored(build(idf=idf)))
-
-
-def test_a_collection_and_a_tracker_take_it(build):
+def test_a_collection_takes_it(build):
     collection = MetricCollection({"plain": build(), "idf": build(idf=True), "other": build(num_layers=1)})
     for rows in (slice(0, 2), slice(2, 5)):
         collection.update(PREDS[rows], TARGET[rows])
@@ -607,19 +508,8 @@ def test_a_collection_and_a_tracker_take_it(build):
         for name, values in scored(metric, (2, 3)).items()
     })  # fmt: skip
 
-    tracker = MetricTracker(build())
-    for rows in (slice(0, 2), slice(2, 4)):
-        tracker.increment()
-        tracker.update(PREDS[rows], TARGET[rows])
-    assert tracker.compute_all()["f1"].shape == (2, 2)
-
 
 # --- two processes ----------------------------------------------------------------------------------------------------
-
-SUBJECTS = ["the dog", "a small child", "my old friend", "the woman in the red house", "every cat", "the train"]
-VERBS = ["ran to", "will walk from", "never saw", "likes", "looked at", "waited under", "cannot find", "sold"]
-OBJECTS = ["the market", "a big tree in the garden", "two books", "the station", "cold water", "me", "home"]
-SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
 
 
 @pytest.mark.parametrize(
@@ -632,9 +522,7 @@ SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
     ],
 )
 def test_two_processes_give_the_values_of_one_in_order(tiny_encoder, in_two_processes, build, idf, repeats):
-    generator = torch.Generator().manual_seed(0)
-    chosen = torch.randint(len(SENTENCES), (2, 1001), generator=generator).tolist()
-    pairs = [(SENTENCES[one], SENTENCES[other]) for one, other in zip(*chosen, strict=True)]
+    pairs = list(zip(sentences(1001, 0), sentences(1001, 1), strict=True))
     expected = scored(build(idf=idf), (1001,), [one for one, _ in pairs], [other for _, other in pairs])
     assert expected["f1"].unique().numel() > 900
     for result in in_two_processes("gathered_bert_scores", str(tiny_encoder), pairs, idf, repeats):

@@ -11,6 +11,7 @@ from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultitaskWrapper, Running
 
 from textmover.metrics import OrderedScores, RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.modules.encoder.encoder import Encoder
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer, load_metric
@@ -26,6 +27,9 @@ KINDS = {
     "rome": (RoMeScore, {}),
     "rome-each": (RoMeScore, {"reduction": "none"}),
 }
+
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,7 @@ def out_of_memory(*_, **__):
     ("at_each_step", "fails"),
     [(False, "first update"), (False, "value"), (True, "first update"), (True, "second update"), (True, "value")],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_step, fails):
     """Both ways of torchmetrics: one update and joined states, or an update for all and one for the batch alone."""
     metric = build(kind, dist_sync_on_step=at_each_step)
@@ -95,7 +99,7 @@ def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_st
     same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("refused", [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]])])
 def test_refused_texts_leave_what_was_collected(build, kind, refused):
     metric = build(kind)
@@ -108,7 +112,7 @@ def test_refused_texts_leave_what_was_collected(build, kind, refused):
 
 
 @pytest.mark.parametrize("broken", ["gathering", "value"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, broken):
     """What is gathered goes away again, whatever fails behind it."""
     gathered = out_of_memory if broken == "gathering" else lambda tensor, group: [tensor, tensor]
@@ -125,7 +129,7 @@ def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, brok
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_a_running_value_is_that_of_the_last_batches(build, kind, way):
     running = Running(build(kind), window=2)
     call = running if way == "forward" else running.update
@@ -143,15 +147,11 @@ def test_a_running_value_is_that_of_the_last_batches(build, kind, way):
 
 WRAPPERS = {
     "collection": (lambda one: MetricCollection({"a": one}), lambda found: found, KINDS),
-    "tracker": (lambda one: MetricTracker(one), lambda found: found, KINDS),
     "multitask": (lambda one: MultitaskWrapper({"a": one}), lambda found: found["a"], KINDS),
     "minmax": (lambda one: MinMaxMetric(one), lambda found: found["raw"], ["mean"]),
     "classwise": (lambda one: ClasswiseWrapper(one), lambda found: torch.stack([*found.values()]), ["each"]),
     "sum": (lambda one: (one + one.clone()) / 2, lambda found: found, ["mean", "each"]),
     "scaled": (lambda one: 1 - (1 - one), lambda found: found, ["mean", "each"]),
-    "copy": (copy.deepcopy, lambda found: found, KINDS),
-    "clone": (lambda one: one.clone(), lambda found: found, KINDS),
-    "pickle": (lambda one: pickle.loads(pickle.dumps(one)), lambda found: found, KINDS),
 }
 
 
@@ -161,12 +161,61 @@ WRAPPERS = {
 def test_wrappers_give_the_value(build, wrapper, kind):
     wrap, value, _ = WRAPPERS[wrapper]
     wrapped = wrap(build(kind))
-    if wrapper == "tracker":
-        wrapped.increment()
     for rows in (slice(0, 2), slice(2, 5)):
         batch = (PREDS[rows], TARGET[rows])
         wrapped.update(*([{"a": one} for one in batch] if wrapper == "multitask" else batch))
     same(value(wrapped.compute()), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@each_kind
+def test_a_tracker_keeps_one_value_per_epoch(build, kind):
+    tracker = MetricTracker(build(kind))
+    epochs = [[0, 1], [2, 3]]
+    for rows in epochs:
+        tracker.increment()
+        of(tracker, *rows)
+    first, second = (numbers(of(build(kind), *rows)) for rows in epochs)
+    found = numbers(tracker.compute_all())
+    assert sorted(found.tolist()) == pytest.approx(sorted([*first.tolist(), *second.tolist()]), abs=1e-6)
+    if kind == "mean":
+        assert tracker.best_metric() == found.max().item()
+
+
+DOUBLES = {
+    "deepcopy": copy.deepcopy,
+    "clone": lambda one: one.clone(),
+    "pickle": lambda one: pickle.loads(pickle.dumps(one)),
+}
+
+
+@pytest.mark.parametrize("double", DOUBLES)
+@each_kind
+def test_doubles_go_on_with_the_same_states(build, kind, double):
+    metric = build(kind)
+    metric.update(PREDS[:2], TARGET[:2])
+    other = DOUBLES[double](metric)
+    assert (other.scorer is metric.scorer) == (double != "pickle")
+    same(of(other, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
+    same(metric.compute(), of(build(kind), 0, 1))
+
+
+@each_kind
+def test_reset_starts_anew(build, kind):
+    metric = build(kind)
+    first = of(metric, 0, 1)
+    metric.reset()
+    assert [getattr(metric, name) for name in metric._columns] == [[]] * len(metric._columns)
+    same(of(metric, 0, 1), first)
+
+
+@each_kind
+def test_computing_reads_no_text_and_loads_nothing(build, kind, monkeypatch):
+    metric = build(kind)
+    metric.update(PREDS, TARGET)
+    monkeypatch.setattr(Encoder, "forward", None)
+    monkeypatch.setattr(type(metric.scorer.metric), "tokenize", None)
+    monkeypatch.setattr(Scorer, "from_pretrained", None)
+    assert numbers(metric.compute()).isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -183,25 +232,26 @@ def test_wrappers_that_take_other_values_refuse(build, wrap, kind, error):
 
 
 @pytest.mark.parametrize("option", ["sync_on_compute", "compute_with_cache", "compute_on_cpu", "dist_sync_on_step"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_options_of_torchmetrics_change_no_value(build, kind, option):
     metric = build(kind, **{option: option in ("compute_on_cpu", "dist_sync_on_step")})
     same(metric(PREDS[:2], TARGET[:2]), of(build(kind), 0, 1))
     same(of(metric, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_saved_states_go_on_elsewhere(build, kind):
     metric, other = build(kind), build(kind)
+    metric.update(PREDS[:3], TARGET[:3])
+    assert metric.state_dict() == {}
     for one in (metric, other):
         one.persistent(True)
-    metric.update(PREDS[:3], TARGET[:3])
     other.load_state_dict(metric.state_dict())
     same(of(other, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
 
 
 @pytest.mark.parametrize("given", [lambda one: one, lambda one: one.metric_state], ids=["metric", "states"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_merged_metrics_have_the_value_of_all(build, kind, given):
     one, other = build(kind), build(kind)
     one.update(PREDS[2:], TARGET[2:], positions=[2, 3, 4])
@@ -225,7 +275,7 @@ def test_metrics_that_score_differently_are_not_merged(build, tiny_encoder):
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 @pytest.mark.parametrize("first", [lambda one: None, lambda one: one.update([], [])], ids=["no update", "of nothing"])
 def test_there_is_no_mean_of_nothing(build, kind, first):
     metric = build(kind)
@@ -261,7 +311,7 @@ class Validating(LightningModule):
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, precision):
     expected = of(build(kind), 0, 1, 2, 3, 4)
     scorers[KINDS[kind][0]].clear_cache()
@@ -274,7 +324,7 @@ def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, prec
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
     """An update names the segment; with idf too, whose values are only known in the end."""
     metric = KINDS[kind][0]
