@@ -185,12 +185,17 @@ def network_attempts(pytestconfig: pytest.Config) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def one_thread() -> Iterator[None]:
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets the number of torch's threads, which is as before in the end."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def one_thread(threads: Callable[[int], None]) -> None:
     """One batch at a time, as on a GPU; on a busy computer threads that wait for each other take most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    threads(1)
 
 
 @pytest.fixture(scope="session")

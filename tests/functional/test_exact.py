@@ -89,19 +89,14 @@ def test_a_solver_that_gave_up_says_so(costs, monkeypatch):
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
-def test_threads_change_nothing(costs):
-    given = costs(100, 8, 9, ragged=True)
-    before = torch.get_num_threads()
-    try:
-        found = []
-        for count in (1, 4):
-            torch.set_num_threads(count)
-            leaves = [tensor.clone().requires_grad_() for tensor in given[:3]]
-            result = exact_transport(*leaves)
-            result.transport.sum().backward()
-            found.append([*result, *(leaf.grad for leaf in leaves)])
-    finally:
-        torch.set_num_threads(before)
+def test_threads_change_nothing(costs, threads):
+    given, found = costs(100, 8, 9, ragged=True), []
+    for count in (1, 4):
+        threads(count)
+        leaves = [tensor.clone().requires_grad_() for tensor in given[:3]]
+        result = exact_transport(*leaves)
+        result.transport.sum().backward()
+        found.append([*result, *(leaf.grad for leaf in leaves)])
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 

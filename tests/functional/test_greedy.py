@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from textmover.functional import f_score, greedy_matching
+from textmover.functional import greedy_matching
 
 CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 
@@ -59,15 +59,3 @@ def test_the_plan_carries_the_recall(problem):
     torch.testing.assert_close(found.plan.sum(dim=2), given.a, rtol=0, atol=1e-15)
     torch.testing.assert_close((found.plan * given.similarity).sum(dim=(1, 2)), found.recall, rtol=0, atol=1e-15)
     assert greedy_matching(*given).plan is None
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
-def test_alpha_weighs_f_and_nothing_else(problem, alpha):
-    given = problem(ragged=True)
-    given = given._replace(similarity=(1 + given.similarity) / 2)
-    found, plain = greedy_matching(*given, alpha=alpha), greedy_matching(*given)
-    assert torch.equal(found.recall, plain.recall)
-    assert torch.equal(found.precision, plain.precision)
-    assert torch.equal(found.f, f_score(plain.precision, plain.recall, alpha))
-    if alpha in (0.0, 1.0):
-        torch.testing.assert_close(found.f, plain.recall if alpha else plain.precision, rtol=0, atol=1e-15)

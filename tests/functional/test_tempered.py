@@ -25,6 +25,10 @@ def relaxed(problem, temperature, **options):
     return trwmd(*problem, temperature, **options)
 
 
+def greedy(problem, temperature, **options):
+    return greedy_matching(*problem, **options)
+
+
 METRICS = {
     f"{name}, {value}": partial(function, value=value, **options)
     for name, function, options in (
@@ -232,7 +236,7 @@ def test_only_a_tolerance_lets_the_result_speak_of_convergence(problem):
     assert not solved(given, 0.01, tolerance=1e-12, max_iterations=2).converged.any()
 
 
-@each_metric
+@pytest.mark.parametrize("metric", [*METRICS.values(), greedy], ids=[*METRICS, "greedy"])
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
 def test_alpha_weighs_f_and_nothing_else(problem, metric, alpha):
     given = problem(ragged=True)

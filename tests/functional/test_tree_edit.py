@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from torchmetrics.functional.text import edit_distance
 
 from textmover.functional.tree_edit import ordered_tree, tree_edit_distance, tree_edit_distances, tree_edit_mapping
@@ -203,13 +202,6 @@ def test_combs_on_either_side_take_the_short_way(left):
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 def test_a_batch_is_a_loop_of_singles_in_any_number_of_threads(threads):
