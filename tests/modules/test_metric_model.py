@@ -408,13 +408,10 @@ def test_a_self_similarity_of_0_gives_0_and_is_marked(tiny_metric, matching):
     tea = metric.tokenize(["tea"])
     with torch.no_grad():
         metric.centering.statistic.add(metric.token_vectors(tea), tea.special == 0)
-        found = metric(
-            metric.tokenize(["tea", "tea", "the dog", "the dog"]), metric.tokenize(["tea", "a", "tea", "the dog"])
-        )
+    found = Scorer(metric).score(["tea", "tea", "the dog", "the dog"], ["tea", "a", "tea", "the dog"])
     assert found.flags["undefined"].tolist() == [True, True, True, False]
-    assert found.flags["empty"].tolist() == [False] * 4
-    assert found.score[:3].tolist() == [0, 0, 0]
-    assert found.score[3].item() == pytest.approx(1, abs=1e-6)
+    assert found.counts == {"undefined": 3}
+    assert found.scores.tolist() == [0, 0, 0, pytest.approx(1, abs=1e-6)]
 
 
 def test_weights_that_are_no_numbers_are_not_passed_off_as_0(tiny_metric):

@@ -8,7 +8,6 @@ import threading
 import time
 
 import pytest
-import torch
 
 import child_jobs
 from textmover.scoring import Scorer
@@ -20,11 +19,8 @@ LIMIT = 60
 
 
 @pytest.fixture(autouse=True)
-def two_threads():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(threads)
+def two_threads(threads):
+    threads(2)
 
 
 def texts(word):

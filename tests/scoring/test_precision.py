@@ -34,13 +34,6 @@ def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, na
     )
 
 
-def test_exact_stays_float32_on_any_processor(tiny_metric, processor):
-    processor(True)
-    metric = tiny_metric()
-    assert apply_precision(metric, "exact") is metric
-    assert dtypes(metric) == {torch.float32}
-
-
 def test_fast_runs_the_encoder_alone_in_bfloat16(tiny_encoder, processor):
     processor(True)
     options = {"encoder": str(tiny_encoder), "device": "cpu", "temperature": 0.1}
@@ -73,15 +66,6 @@ def test_auto_needs_fitted_statistics(tiny_metric, processor):
     processor(True)
     with pytest.raises(InputError, match="fit them first, or name a precision"):
         apply_precision(tiny_metric(centering="corpus"), "auto")
-
-
-def test_auto_waits_for_the_fit_where_a_statistic_is_missing(tiny_encoder, processor, monkeypatch):
-    processor(True)
-    monkeypatch.setattr(precision, "AUTO_BOUND", 2.0)
-    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), device="cpu", precision="auto")
-    assert scorer.fit(TEXTS[0]).metric.precision == "bf16"
-    assert str(scorer.signature).endswith("|precision:bf16")
-    assert len(scorer.score(*TEXTS)) == 2
 
 
 def test_auto_settles_once_a_call_has_fitted_the_statistics(tiny_encoder, processor, monkeypatch):

@@ -5,10 +5,9 @@ import contextlib
 import numpy as np
 import pytest
 import torch
-from pytorch_lightning import LightningModule, Trainer
 
 from textmover.explaining.words import align_words
-from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.metrics import TextMoverBERTScore, TextMoverScore
 from textmover.modules.analysis import analyse_layers, with_all_layers
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint
@@ -210,43 +209,6 @@ def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding
 
 
 # --- other programs ---------------------------------------------------------------------------------------------------
-
-
-class Validating(LightningModule):
-    """Scores in its validation, beside a metric that is loaded."""
-
-    def __init__(self, metrics, scorer):
-        super().__init__()
-        self.metrics, self.scorer, self.found = torch.nn.ModuleDict(metrics), scorer, []
-
-    def validation_step(self, batch):
-        for metric in self.metrics.values():
-            metric.update(HYPOTHESES, REFERENCES)
-        self.found = self.scorer.score(HYPOTHESES, REFERENCES).scores
-
-    def val_dataloader(self):
-        return [0]
-
-    def configure_optimizers(self):
-        return None
-
-
-@pytest.mark.parametrize("precision", ["bf16-mixed", pytest.param("bf16-true", marks=pytest.mark.slow)])
-def test_a_trainer_in_half_precision_scores_in_whole(tiny_encoder, precision):
-    scorers = {name: made(name, tiny_encoder) for name in ("twmd", "rome")}
-    expected = {name: scored(one)[0] for name, one in scorers.items()}
-    metrics = {
-        "twmd": TextMoverScore(scorers["twmd"], reduction="none"),
-        "rome": RoMeScore(scorers["rome"], reduction="none"),
-    }
-    for one in scorers.values():
-        one.clear_cache()
-    module = Validating(metrics, Scorer(scorers["twmd"].metric))
-    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-    Trainer(precision=precision, accelerator="cpu", **quiet).validate(module, verbose=False)
-    same([metrics["twmd"].compute(), metrics["rome"].compute()["score"]], expected.values())
-    same([module.found], [expected["twmd"]])
-    same(scored(module.scorer)[:1], [expected["twmd"]])  # nor is anything else kept
 
 
 @pytest.mark.parametrize(

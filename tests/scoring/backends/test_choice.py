@@ -67,6 +67,7 @@ def chosen(metric) -> tuple[str, str]:
         (("torch", "onnxruntime"), "exact", {}, ("torch", "exact")),
         (("torch", "onnxruntime"), "exact", {"processor": "AVX-512"}, ("torch", "exact")),
         (("torch",), "exact", {}, ("torch", "exact")),
+        (("torch",), "exact", {"bfloat16": True}, ("torch", "exact")),
         (EVERYTHING, "fast", {"bfloat16": True}, ("openvino", "bf16")),
         (("torch", "onnxruntime"), "fast", {"bfloat16": True}, ("torch", "bf16")),
         (EVERYTHING, "fast", {}, ("openvino", "exact")),

@@ -13,6 +13,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from textmover import Scorer
@@ -476,22 +477,20 @@ class Collecting(torch.nn.Linear):
         return super().forward(inputs)
 
 
-@pytest.mark.parametrize("folder", ["states", None])
-@pytest.mark.parametrize(
-    "follow",
-    [
-        lambda layer, given: torch.export.export(layer, (given,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)),
-        lambda layer, given: make_fx(layer, pre_dispatch=True)(given),
-        lambda layer, given: make_fx(layer, tracing_mode="symbolic", _allow_non_fake_inputs=True)(given),
-    ],
-    ids=["export", "pre-dispatch", "symbolic"],
-)
+FOLLOW = {
+    "export": lambda layer, given: torch.export.export(layer, (given,), dynamic_shapes=({0: Dim("n", min=2)},)),
+    "pre-dispatch": lambda layer, given: make_fx(layer, pre_dispatch=True)(given),
+    "symbolic": lambda layer, given: make_fx(layer, tracing_mode="symbolic", _allow_non_fake_inputs=True)(given),
+}
+
+
+@pytest.mark.parametrize(("follow", "folder"), [*((one, "states") for one in FOLLOW), ("export", None)])
 def test_a_memory_that_goes_while_torch_follows_a_graph_is_written_and_leaves_no_trace(load, tmp_path, follow, folder):
     graphs, given = [], torch.ones(4, 3)
     for held in ({}, {"scorer": load("twmd", memory=EncoderMemory(folder=folder and tmp_path / folder))}):
         if held:
             held["scorer"].score(HYPOTHESES, REFERENCES)
-        graphs.append(follow(Collecting(held.clear), given).graph)
+        graphs.append(FOLLOW[follow](Collecting(held.clear), given).graph)
     one, other = ([(node.op, str(node.target)) for node in graph.nodes] for graph in graphs)
     assert one == other
     assert len(list(tmp_path.rglob("*.safetensors"))) == bool(folder)

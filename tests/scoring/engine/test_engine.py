@@ -193,16 +193,6 @@ def test_progress_is_told_within_a_window(tiny_metric, fields):
         del done[:]
 
 
-def test_several_references_take_the_best_of_each_value(tiny_metric):
-    engine = Engine(tiny_metric())
-    references = [["go", "go home", "tea"], ["go home"], ["tea", "tea"], ["a", "b"]]
-    joint = engine.score(HYPOTHESES[:4], references)
-    for row, (hypothesis, texts) in enumerate(zip(HYPOTHESES, references, strict=False)):
-        singles = engine.score([hypothesis] * len(texts), [[text] for text in texts])
-        for name in VALUES:
-            assert joint.values[name][row] == pytest.approx(singles.values[name].max(), abs=1e-6)
-
-
 def test_windows_are_bounded_by_segments_and_by_memory(tiny_metric, monkeypatch):
     engine = Engine(tiny_metric())
     hypotheses = ["a", "b", "c", "d", "dog " * 30, "f", "g" * 5]
@@ -229,28 +219,21 @@ def test_texts_of_more_tokens_to_a_character_come_in_smaller_windows(tiny_metric
     assert sizes[1] > 3 * sizes[0]
 
 
-def test_one_worker_and_several_give_the_same_scores(tiny_metric):
-    threads = torch.get_num_threads()
+def test_one_worker_and_several_give_the_same_scores(tiny_metric, threads):
     found = []
-    try:
-        for count in (1, 3):
-            torch.set_num_threads(count)
-            found.append(Engine(tiny_metric(), batch_tokens=20).score(HYPOTHESES, REFERENCES))
-            assert torch.get_num_threads() == count
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 3):
+        threads(count)
+        found.append(Engine(tiny_metric(), batch_tokens=20).score(HYPOTHESES, REFERENCES))
+        assert torch.get_num_threads() == count
     assert difference(*found) <= 1e-6
 
 
-def test_calls_that_wait_for_one_another_get_one_worker_with_all_threads(tiny_metric):
-    metric, threads = tiny_metric(), torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        assert Engine(metric)._workers == 2
-        metric.encoder.run_with(CompiledRunner(metric.encoder.graph()))
-        assert Engine(metric)._workers == 1
-    finally:
-        torch.set_num_threads(threads)
+def test_calls_that_wait_for_one_another_get_one_worker_with_all_threads(tiny_metric, threads):
+    metric = tiny_metric()
+    threads(2)
+    assert Engine(metric)._workers == 2
+    metric.encoder.run_with(CompiledRunner(metric.encoder.graph()))
+    assert Engine(metric)._workers == 1
 
 
 # --- memory of the device ---------------------------------------------------------------------------------------------
@@ -376,27 +359,6 @@ def test_scores_are_the_same_bytes_with_and_without_a_cache(tiny_metric):
     assert len(plain._cache) == 0
 
 
-def test_the_cache_stays_within_its_bound(tiny_metric, monkeypatch):
-    metric = tiny_metric()
-    texts = [f"{word} dog" for word in ("big", "small", "red", "blue", "old", "new")]
-    size = metric.text_features(metric.tokenize(texts[:1])).pack(np.array([4])).nbytes
-    engine = Engine(metric, cache_bytes=3 * size)
-    for text in texts:
-        engine.score([text], [[text]])
-        assert engine._cache.nbytes <= 3 * size
-    read = counted(metric, monkeypatch)
-    engine.score(texts[3:], [[text] for text in texts[3:]])
-    assert read == []
-    engine.score([texts[0]], [[texts[0]]])
-    assert read == [1]
-
-
-def test_a_text_larger_than_the_cache_is_scored_and_not_kept(tiny_metric):
-    engine = Engine(tiny_metric(), cache_bytes=10)
-    assert engine.score(["tea"], [["tea"]]).values["score"][0] == pytest.approx(1, abs=1e-6)
-    assert len(engine._cache) == engine._cache.nbytes == 0
-
-
 def test_callers_in_several_threads_wait_for_one_another(tiny_metric):
     engine = Engine(tiny_metric())
     expected = engine.score(HYPOTHESES, REFERENCES).values["score"]
@@ -435,17 +397,6 @@ def test_segments_are_counted_once_and_warned_of_once(tiny_metric, caplog):
     assert any(re.match(said, message) for message in warned)
 
 
-def test_undefined_values_are_counted(tiny_metric):
-    drop = {"hypothesis_special_tokens": "drop", "reference_special_tokens": "drop"}
-    metric = tiny_metric(matching="sbert", centering="corpus", layer=0, **drop)
-    tea = metric.tokenize(["tea"])
-    with torch.no_grad():
-        metric.centering.statistic.add(metric.token_vectors(tea), tea.special == 0)
-    found = Engine(metric).score(["tea", "water", "tea"], [["tea"], ["water"], ["water"]])
-    assert dict(found.counts) == {"undefined": 2}
-    assert found.values["score"].tolist() == [0, pytest.approx(1, abs=1e-6), 0]
-
-
 def test_cut_texts_are_counted_where_texts_are_read_together(tiny_metric):
     metric = tiny_metric(max_length=8, centering="batch")
     found = Engine(metric).score(["tea", HYPOTHESES[0], ""], [["go home"], ["tea"], ["tea"]])
@@ -464,11 +415,6 @@ def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, monkey
         metric.encoder.model.embeddings.word_embeddings.weight[tea] = value
     with pytest.raises(InputError, match=r"Expected finite values from the metric, but its .* of segment 3 is nan"):
         Engine(metric).score(HYPOTHESES, REFERENCES)
-
-
-def test_an_empty_budget_is_refused(tiny_metric):
-    with pytest.raises(InputError, match="`batch_tokens` to be at least 1"):
-        Engine(tiny_metric(), batch_tokens=0)
 
 
 # --- the live model ---------------------------------------------------------------------------------------------------

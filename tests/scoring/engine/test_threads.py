@@ -10,11 +10,8 @@ from textmover.scoring.engine.threads import MOST, spread, worker_count
 
 
 @pytest.fixture(autouse=True)
-def threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    yield
-    torch.set_num_threads(before)
+def four(threads):
+    threads(4)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -74,8 +71,8 @@ def test_whoever_stops_listening_leaves_nothing_behind():
     assert torch.get_num_threads() == 4
 
 
-def test_workers_by_device():
+def test_workers_by_device(threads):
     assert worker_count(torch.device("cpu")) == 4
     assert worker_count(torch.device("cuda")) == 1
-    torch.set_num_threads(64)
+    threads(64)
     assert worker_count(torch.device("cpu")) == MOST
