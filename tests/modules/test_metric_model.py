@@ -325,16 +325,6 @@ def test_special_tokens_are_chosen_for_each_side(tiny_metric):
     assert plan[0, 0].sum() > 0  # the reference's [CLS] is matched
 
 
-@pytest.mark.parametrize(("rule", "combine"), [("best", max), ("mean", lambda *values: sum(values) / len(values))])
-def test_several_references_are_combined_value_by_value(tiny_metric, rule, combine):
-    scorer = Scorer(tiny_metric(multi_reference=rule, normalize=False))
-    singles = [scorer.score(HYPOTHESES, [reference] * 4) for reference in REFERENCES]
-    joint = scorer.score(HYPOTHESES, [REFERENCES] * 4)
-    for name in ("scores", "precision", "recall", "f"):
-        expected = [combine(*values) for values in zip(*(getattr(one, name) for one in singles), strict=True)]
-        assert getattr(joint, name).tolist() == pytest.approx(expected, abs=1e-6)
-
-
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
@@ -473,28 +463,6 @@ def test_batch_centring_takes_the_means_of_both_sides_apart(tiny_metric):
             means.append(units.sum(dim=1) / batch.lengths[:, None])
         found = metric(hypotheses, references).score
     torch.testing.assert_close(found, (means[0] * means[1]).sum(dim=1), rtol=0, atol=1e-6)
-
-
-def test_a_corpus_mean_has_to_be_fitted_before_scoring(tiny_metric):
-    metric = tiny_metric(centering="corpus")
-    assert metric.needs_fit
-    with pytest.raises(InputError, match="fit"):
-        metric.text_features(metric.tokenize(["tea"]))
-    with pytest.raises(InputError, match="fit"):
-        metric(metric.tokenize(["tea"]), metric.tokenize(["tea"]))
-    metric.fit([*HYPOTHESES, *REFERENCES])
-    assert not metric.needs_fit
-    metric(metric.tokenize(["tea"]), metric.tokenize(["tea"]))
-
-
-def test_the_fitted_mean_is_that_of_all_tokens(tiny_metric):
-    metric = tiny_metric(centering="corpus")
-    metric.fit([*HYPOTHESES, *REFERENCES])
-    batch = metric.tokenize([*HYPOTHESES, *REFERENCES])
-    with torch.no_grad():
-        expected = metric.token_vectors(batch)[batch.mask].double().mean(dim=0)
-    torch.testing.assert_close(metric.centering.statistic.mean.double(), expected, rtol=0, atol=1e-6)
-    assert f"corpus@{metric.centering.statistic.fingerprint}" in str(metric.signature)
 
 
 def test_there_is_nothing_to_fit_without_a_corpus_mean(tiny_metric):

@@ -432,21 +432,6 @@ def test_endings_and_compounds_of_stop_words_are_stop_words(vectors, text, stops
     assert marked.bool().int().tolist() == stops
 
 
-@pytest.mark.parametrize("long_texts", ["truncate", "error", "window"])
-def test_longer_texts(vectors, long_texts):
-    tokenizer = WordTokenizer(vectors, 2, long_texts)
-    assert tokenizer.long_texts == long_texts
-    assert tokenizer.max_length == (None if long_texts == "window" else 2)
-    assert tokenizer(["the unknown dog", "cat"]).truncated == (False, False)  # what takes no part does not count
-    if long_texts == "error":
-        with pytest.raises(InputError, match="at most 2 tokens, but the one that starts with 'the dog , cat'"):
-            tokenizer(["the", "the dog , cat"])
-        return
-    batch = tokenizer(["the", "the dog , cat"])
-    assert batch.truncated == (False, long_texts == "truncate")
-    assert batch.lengths.tolist() == [1, 2 if long_texts == "truncate" else 4]
-
-
 def test_there_is_no_limit_unless_given(vectors):
     assert WordTokenizer(vectors).max_length is None
     assert WordTokenizer(vectors)(["dog " * 5000]).lengths.tolist() == [5000]
@@ -487,25 +472,6 @@ def test_vectors_of_a_batch(vectors):
 def test_nothing_to_encode(vectors, texts):
     _, layer = encode(vectors, texts)
     assert layer.shape == (len(texts), 0, 3)
-
-
-def test_words_without_a_vector(tmp_path):
-    path, text = glove(tmp_path / "v"), ["the unheard-of dog"]
-    unknown = len(TABLE)
-    batch, layer = encode(StaticVectors.open(path, "drop"), text)
-    assert batch.input_ids.tolist() == [[0, 1]]
-
-    batch, layer = encode(StaticVectors.open(path, "zero"), text)
-    assert batch.input_ids.tolist() == [[0, unknown, 1]]
-    assert batch.mask.all()
-    assert layer[0, 1].tolist() == [0.0, 0.0, 0.0]
-
-    batch, layer = encode(StaticVectors.open(path, "mean"), text)
-    assert batch.input_ids.tolist() == [[0, unknown, 1]]
-    np.testing.assert_allclose(layer[0, 1], np.mean(list(TABLE.values()), axis=0), rtol=1e-6)
-
-    with pytest.raises(InputError, match=r"a vector in .*v, but 'unheard-of' has none: correct it, or set"):
-        encode(StaticVectors.open(path, "error"), text)
 
 
 def test_an_id_of_another_vocabulary_is_refused(vectors):
