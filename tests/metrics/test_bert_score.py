@@ -7,7 +7,6 @@ from random import Random
 import pytest
 import torch
 from tests.sentences import sentences
-from torchmetrics import MetricCollection
 from torchmetrics.text import BERTScore
 
 from textmover.functional import pairwise_similarity
@@ -128,8 +127,15 @@ def test_several_references_are_those_of_torchmetrics(tiny_encoder, build, idf, 
     assert_same(scored(build(idf=idf), (2, 1), preds, target), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.parametrize("special", ["drop", "targets"])
+@pytest.mark.parametrize(
+    ("idf", "special"),
+    [
+        (False, "drop"),
+        (True, "targets"),
+        pytest.param(True, "drop", marks=pytest.mark.long),
+        pytest.param(False, "targets", marks=pytest.mark.long),
+    ],
+)
 def test_the_embedded_encoder_gives_what_torchmetrics_and_bert_score_give(embedded, idf, special, capfd):
     from bert_score import score
     from transformers import AutoTokenizer
@@ -495,18 +501,6 @@ def test_a_live_module_stays_where_it_is(tiny_metric):
             model.encoder.model.embeddings.word_embeddings.weight.mul_(-0.5)
         metric.reset()
         assert not torch.allclose(scored(metric)["f1"], before["f1"])
-
-
-def test_a_collection_takes_it(build):
-    collection = MetricCollection({"plain": build(), "idf": build(idf=True), "other": build(num_layers=1)})
-    for rows in (slice(0, 2), slice(2, 5)):
-        collection.update(PREDS[rows], TARGET[rows])
-    found = collection.compute()
-    assert_same(found, {
-        f"{key}_{name}": values
-        for key, metric in {"plain": build(), "idf": build(idf=True), "other": build(num_layers=1)}.items()
-        for name, values in scored(metric, (2, 3)).items()
-    })  # fmt: skip
 
 
 # --- two processes ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -181,19 +180,6 @@ def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric):
     assert twin.score.scorer.metric is twin.metric
     assert holder.score.scorer.metric is holder.metric
     assert holder.score.clone().scorer.metric is holder.metric
-
-
-@pytest.mark.long
-def test_500_pairs_with_the_real_encoder_score_the_same_in_two_processes(embedded, in_two_processes):
-    lines = (Path(__file__).parents[2] / "examples/quickstart/ratings.tsv").read_text("utf-8").splitlines()[1:]
-    pairs = [tuple(reversed(line.split("\t")[:2])) for line in lines[::3]][:500]
-    assert len(pairs) == 500
-    name = "sentence-transformers/all-MiniLM-L6-v2"
-    single = TextMoverScore("twmd", reduction="none", encoder=name, device="cpu")
-    single.update([one for one, _ in pairs], [other for _, other in pairs])
-    expected = single.compute()
-    for result in in_two_processes("gathered_scores", name, pairs, False):
-        assert float((result["scores"] - expected).abs().max()) <= 1e-6
 
 
 def test_idf_that_each_update_would_fit_is_refused_until_it_is_given(options, tiny_encoder, tmp_path):

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from textmover.scoring import Scorer
-from textmover.types import InputError
 
 WORDS = """
     a all and at bank big blue book boy by child city cold come day dog door drink evening every eye far fast five
@@ -108,8 +107,6 @@ def test_windows_are_as_long_as_the_limit_says(windowed):
     assert values[1][2] == pytest.approx(values[2][2], abs=1e-6)  # the short one
     assert ["long:window128" in str(one.signature) for one in scorers] == [True, True, False]
     assert "long:window64" in str(scorers[2].signature)
-    with pytest.raises(InputError, match="`max_length` to be at most 128"):
-        windowed(max_length=129)
 
 
 @pytest.mark.parametrize("matching", ["twmd", "bertscore"])
@@ -157,13 +154,3 @@ def test_statistics_are_fitted_on_whole_texts(windowed, tiny_metric):
     cut.fit(texts)
     assert int(cut.statistics["mean"].count) == 2 * 128 + 5
     assert cut.statistics["idf"].counts.sum() < metric.statistics["idf"].counts.sum()
-
-
-@pytest.mark.parametrize(("fields", "words"), [(EXACT[0], 2000), (EXACT[2], 10_000)], ids=["2000", "10000"])
-def test_a_text_of_a_whole_book_chapter(windowed, fields, words):
-    """Memory grows with the square of the length: a block of similarities, and for transport several of its size."""
-    scorer = Scorer(windowed(**fields))
-    found = scorer.score([long_text(words)] * 2, [long_text(words), long_text(words // 2, seed=1)])
-    assert found.scores[0] == pytest.approx(1, abs=1e-5)
-    assert 0 < found.scores[1] < 1 - 1e-4
-    assert found.counts == {}

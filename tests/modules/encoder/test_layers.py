@@ -74,11 +74,6 @@ def test_a_mix_starts_as_the_mean_and_follows_its_weights(hidden_states):
     np.testing.assert_allclose(module(hidden_states).detach(), np.tensordot(weights, layers, 1), rtol=0, atol=1e-15)
 
 
-def test_routing_is_that_of_unit_vectors(hidden_states):
-    layers = torch.tensor(unit(hidden_states))
-    torch.testing.assert_close(Routing(LAYERS)(hidden_states), routing(layers), rtol=0, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     "options", [{"kernel": "epanechnikov"}, {"step": 0.2}, {"tolerance": 0.1}, {"max_iterations": 2}], ids=str
 )

@@ -249,18 +249,6 @@ def test_an_encoder_decoder_gives_the_states_of_its_encoder(tiny_encoder, tmp_pa
 # --- surroundings -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", ["twmd-b", "bertscore-f1-idf"])
-def test_another_default_device_does_not_matter(tiny_encoder, preset):
-    with torch.device("meta"):
-        scorer = Scorer.from_pretrained(preset, encoder=str(tiny_encoder))
-    plain = Scorer.from_pretrained(preset, encoder=str(tiny_encoder))
-    for one in (scorer, plain):
-        if preset == "twmd-b":
-            one.fit(["a cat", "the dog sat"])
-    texts = ["a small cat"], ["the small dog"]
-    assert scorer.score(*texts).scores.tolist() == plain.score(*texts).scores.tolist()
-
-
 def test_a_device_without_numbers_is_refused(tiny_encoder):
     with pytest.raises(InputError, match=r"`device` to be one that this machine has, but got 'meta': .*meta tensors"):
         Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="meta")

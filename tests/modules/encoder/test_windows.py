@@ -127,18 +127,6 @@ def test_long_texts_against_a_plain_loop(tiny_encoder, layers, limit):
                 assert (states[row, length:] == 0).all()
 
 
-@pytest.mark.long
-def test_long_texts_of_the_embedded_encoder_against_a_plain_loop(embedded):
-    tokenizer, encoder = windowed(embedded, 512, (6,))
-    encoder.double()
-    whole = AutoModel.from_pretrained(embedded).eval().double()
-    batch = tokenizer([long_text(1300), "a short one"])
-    with torch.no_grad():
-        (found,) = encoder(batch)
-        expected = slow_states(whole, batch.input_ids[0].tolist(), 1, 1, 512)[6]
-    torch.testing.assert_close(found[0], expected, rtol=0, atol=1e-12)
-
-
 def test_texts_that_fit_are_read_as_without_windows(tiny_encoder, monkeypatch):
     tokenizer, encoder = windowed(tiny_encoder, 128)
     plain = encoder_of(tiny_encoder)
