@@ -15,6 +15,7 @@ from textmover.meta_evaluation import (
     STATISTICS,
     Evaluation,
     Exclusion,
+    MetricAgreement,
     MetricScores,
     Protocol,
     evaluate,
@@ -219,17 +220,12 @@ def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluatio
     lacking = [row for row in rows if row.name not in known]
     if not lacking:
         return evaluation
-    nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high", "gain", "p_value"), math.nan)
-    empty: dict[str, Any] = {"rank": None, "units": 0, "undefined": (), "undefined_segments": 0, "epsilons": {}}
-    by_group = dict.fromkeys(evaluation.metrics[0].by_group, math.nan)
+    groups, nan = dict.fromkeys(evaluation.metrics[0].by_group, math.nan), math.nan
     known |= {
-        row.name: replace(
-            evaluation.metrics[0], name=row.name, signature=row.signature, by_group=by_group, **nothing, **empty
-        )
+        row.name: MetricAgreement(row.name, nan, nan, nan, groups, None, nan, nan, 0, (), 0, {}, row.signature)
         for row in lacking
     }
-    lacking_names = {row.name for row in lacking}
-    places = [place for place, row in enumerate(rows) if row.name not in lacking_names]
+    places = [place for place, row in enumerate(rows) if row not in lacking]
     p_values = np.full((len(rows), len(rows)), np.nan)
     p_values[np.ix_(places, places)] = evaluation.p_values
     excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in lacking))

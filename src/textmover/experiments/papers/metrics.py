@@ -47,7 +47,9 @@ class ExperimentMetrics:
     ``failed``. ``fitted`` names those whose statistics were fitted on the texts of the sets, for want of others.
     """
 
-    def __init__(self, options: argparse.Namespace, experiment: Experiment, names: Collection[str]) -> None:
+    def __init__(
+        self, options: argparse.Namespace, experiment: Experiment, names: Collection[str], sets: Iterable[Judgements]
+    ) -> None:
         self._memory = shared_memory(options, "metrics that share their encoder")
         self.failed: dict[str, str] = {}
         self.fitted: dict[str, None] = {}
@@ -57,9 +59,7 @@ class ExperimentMetrics:
         self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
         self._scorers: dict[Variant, Scorer] = {}
         self._lacking: dict[Variant, list[str]] = {}
-
-    def load(self, sets: Iterable[Judgements]) -> None:
-        """Load every metric in every variant that the groups of the sets ask for."""
+        self._rises: dict[str, bool] = {}
         groups = list(dict.fromkeys(group for one in sets for group in one.groups))
         for name, spec in self._metrics.items():
             for group in groups:
@@ -67,10 +67,6 @@ class ExperimentMetrics:
                     self._load(name, spec, spec.fields_for(group))
         if self._metrics and len(self.failed) == len(self._metrics):
             raise InputError(next(iter(self.failed.values())))
-
-    def steps(self, names: Iterable[str]) -> int:
-        """Number of these metrics to compute."""
-        return sum(name not in self.failed for name in names)
 
     def scores(
         self,
@@ -100,15 +96,12 @@ class ExperimentMetrics:
                     signature = self._signature(found.signature, scorers[name])
                     signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
                     entries.setdefault(name, signature.entries)
-                on_scores([MetricScores(name, one, self._rises(name)) for name, one in values.items()])
+                on_scores([MetricScores(name, one, self._rises[name]) for name, one in values.items()])
         tell_unusual(judgements.name, counts)
-        scored = {
-            name: Scored(
-                MetricScores(name, values[name], self._rises(name), _written(signatures[name])),
-                _encoder_name(entries[name]),
-            )
-            for name in wanted
-        }
+        scored = {}
+        for name in wanted:
+            computed = MetricScores(name, values[name], self._rises[name], _written(signatures[name]))
+            scored[name] = Scored(computed, _encoder_name(entries[name]))
         for one, package in baseline_scores(judgements, [one for one in self._baselines if one in names], on_progress):
             scored[one.name] = Scored(one, package)
             on_scores([other.scores for other in scored.values()])
@@ -117,31 +110,33 @@ class ExperimentMetrics:
     # --- loading ------------------------------------------------------------------------------------------------------
 
     def _load(self, name: str, spec: MetricSpec, fields: Mapping[str, Any]) -> None:
+        """Load a variant, with the user's statistics only where it lacks some."""
         variant = (name, repr(fields))
         if variant in self._scorers:
             return
+        options = argparse.Namespace(**{**vars(self._options), "model": spec.model, "statistics": None})
         try:
-            scorer = self._build(spec.model, fields)
+            scorer = self._build(options, fields)
         except InputError as error:
             self.failed[name] = str(error)
             return
         lacking = unfitted_statistics(scorer.metric)
-        if lacking and (self._options.fit_on or self._options.statistics):
-            options = argparse.Namespace(**{**vars(self._options), "model": spec.model})
+        if lacking and (options.fit_on or self._options.statistics):
+            options.statistics = self._options.statistics
             scorer, lacking = load_scorer(options, self._memory, one_of_several=True, **fields), []
         self._scorers[variant], self._lacking[variant] = scorer, lacking
+        self._rises[name] = scorer.metric.higher_is_better
 
-    def _build(self, model: str, fields: Mapping[str, Any]) -> Scorer:
-        """A scorer without the user's statistics, on the encoder of one that reads texts alike, where there is one."""
-        options = argparse.Namespace(**{**vars(self._options), "model": model, "statistics": None})
-        config: Any = described_config(options, model, fields) if model in PRESETS else None
-        key = () if config is None else vectors_key(config)  # a checkpoint's fields are not known
+    def _build(self, options: argparse.Namespace, fields: Mapping[str, Any]) -> Scorer:
+        """A scorer on the encoder and back-end of one that reads texts alike, where there is one."""
+        # A checkpoint's fields are not known.
+        config: Any = described_config(options, options.model, fields) if options.model in PRESETS else None
+        key = () if config is None else vectors_key(config)
         if key in self._parts:
             parts = self._parts[key]
             metric = MetricModel(config, parts).to(parts.encoder.device).eval()
-            scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
-            if not unfitted_statistics(scorer.metric):
-                return scorer
+            if not unfitted_statistics(metric):
+                return Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
         scorer = build_scorer(options, self._memory, **fields)
         if key and isinstance(scorer.metric, MetricModel):
             self._parts.setdefault(key, scorer.metric.parts)
@@ -169,9 +164,6 @@ class ExperimentMetrics:
             for (variant, *_), groups in parts.items():
                 found.setdefault(tuple(groups), {})[name] = variant
         return list(found.items())
-
-    def _rises(self, name: str) -> bool:
-        return next(one.metric.higher_is_better for (other, _), one in self._scorers.items() if other == name)
 
     def _signature(self, signature: Signature, scorer: Scorer) -> Signature:
         weights = signature.entries.get("weights", "")
@@ -228,8 +220,8 @@ class KeptScores:
         self.paths: dict[str, Path] = {}
         for name in names:
             stem = re.sub(r"[^\w.-]+", "_", name).strip("_.") or "set"
-            candidates = itertools.chain([stem], (f"{stem}.{number}" for number in itertools.count(2)))
-            paths = (folder / f"{one}.tsv" for one in candidates)
+            ends = itertools.chain([""], (f".{number}" for number in itertools.count(2)))
+            paths = (folder / f"{stem}{end}.tsv" for end in ends)
             self.paths[name] = next(path for path in paths if path not in self.paths.values())
         self.written: dict[Path, None] = {}
         self._clock = clock

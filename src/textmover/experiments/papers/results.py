@@ -67,9 +67,10 @@ class Findings:
         self.scored: dict[str, dict[str, Scored]] = {}  # of each set that could be scored
         self.unscored: dict[str, str] = {}  # why a set could not be scored
         wanted = self._answerable(experiment)
-        self.metrics = ExperimentMetrics(options, experiment, {metric for names in wanted.values() for metric in names})
-        self.metrics.load(self.sets[name] for name in wanted)
-        total = sum(len(self.sets[name]) * self.metrics.steps(metrics) for name, metrics in wanted.items())
+        computed = {metric for metrics in wanted.values() for metric in metrics}
+        self.metrics = ExperimentMetrics(options, experiment, computed, [self.sets[name] for name in wanted])
+        steps = {name: sum(one not in self.metrics.failed for one in metrics) for name, metrics in wanted.items()}
+        total = sum(len(self.sets[name]) * count for name, count in steps.items())
         for name, metrics in wanted.items():
             self._score(name, metrics, kept, lambda done: advance("scoring", done, total))
         if self.unscored and not self.scored:
