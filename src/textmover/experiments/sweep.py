@@ -133,19 +133,12 @@ def as_records(results: Sequence[SettingResult]) -> list[dict[str, Any]]:
 def draw_settings(
     varying: Mapping[str, Sequence[Any]], results: Sequence[SettingResult], best: int | None, path: Path, title: str
 ) -> None:
-    """One line over the values of a field, or one for each value of a second field."""
+    """One line over the values of a field, or one for each value of a second; results are in the order of the grid."""
     (name, values), *second = varying.items()
     other, members = second[0] if second else ("", [None])
     lines = []
     for member in members:
-        places = [
-            next(
-                index
-                for index, one in enumerate(results)
-                if one.values[name] == value and (not second or one.values[other] == member)
-            )
-            for value in values
-        ]
+        places = [index for index, one in enumerate(results) if not second or one.values[other] == member]
         ends = ("low", "high") if not second else ()
         label = f"{other} {written(member)}" if second else "mean Pearson with its 95 % interval"
         bounds = {end: [getattr(results[index].interval, end) for index in places] for end in ends}

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.experiments.evaluation import output
-from textmover.experiments.evaluation.agreement import Failure, Judged, Question, chosen_protocol, judge, questions
-from textmover.experiments.evaluation.marked_errors import evaluate_marked
+from textmover.experiments.evaluation.agreement import (
+    Failure,
+    Judged,
+    Question,
+    chosen_protocol,
+    evaluate_marked,
+    judge,
+    questions,
+)
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import read_ready, read_sets, scores_files, set_files, write_scores
 from textmover.files import check_folder
