@@ -72,7 +72,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("evaluate", "--statistic", "textmover.meta_evaluation:STATISTICS"),
         ("evaluate", "--level", "textmover.meta_evaluation:LEVELS"),
         ("robustness", "--baselines", "textmover.scoring.lexical:LEXICAL"),
-        ("robustness", "--format", "textmover.experiments.page:FORMATS"),
+        ("robustness", "--format", "textmover.report.document:PAGE_FORMATS"),
         ("analyse-layers", "--centering", "textmover.modules.analysis:CENTERINGS"),
         ("export", "--backend", "textmover.scoring.backends:EXPORTED"),
     ],

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from textmover.experiments.page import Page, as_text, block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
-from textmover.report.document import latex_text
+from textmover.report.document import Page, block, latex_text, page_text
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.report.figures.panels import Line, Panel
 from textmover.types import Judgements
@@ -60,7 +59,7 @@ def test_pages_of_experiments_and_of_robustness(rendered, name):
     """The file of the figure, the command and the signature are code and an address."""
     file = f"{name}.png".replace("\ud800", "")
     shown = block(name, ("metric", name), [(name, ".5")], (name,), signatures=((name, name),), figure=file)
-    page = as_text(Page(name, name, name, f"textmover robustness -i '{name}'", (name,), (shown,)), "markdown")
+    page = page_text(Page(name, name, name, f"textmover robustness -i '{name}'", (name,), (shown,)), "markdown")
     found = rendered(page)
     own = {"h1", "h2", "p", "pre", "code", "ul", "li", "img", "table", "thead", "tbody", "tr", "th", "td"}
     assert found.tags == own

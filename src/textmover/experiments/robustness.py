@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
@@ -22,7 +21,7 @@ from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.document import interval, number
+from textmover.report.document import Section, block, interval, number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements, plural
 
@@ -189,7 +188,7 @@ SUMMARY = (
 )
 
 
-def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Block]:
+def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Section]:
     """The summary, and a table by kind of everything that there is."""
     counts = {one.kind: one for one in found.metrics[0].kinds}
     few = [name for name in kinds if name in counts and counts[name].texts < FEW]
@@ -263,7 +262,7 @@ def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
         )
 
 
-def _summary(found: Robustness) -> Block:
+def _summary(found: Robustness) -> Section:
     headers = ("metric", "harmful", KEPT, "AUC", INTERVAL, "pairs", INTERVAL, "ρ", "τ", "unit")
     rows = []
     records = []

@@ -17,6 +17,7 @@ import io
 import json
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.text import Text
 
 from textmover.csv_cells import CsvWriter
-from textmover.markdown import markdown_code, markdown_link, markdown_text, one_line
+from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.terminal import print_line, print_table
 
 DIGITS = 3  # digits behind the point of a correlation
@@ -54,6 +55,7 @@ class Section:
     signatures: Sequence[tuple[str, str]] = ()  # by the name of their metric; in LaTeX it may be empty
     figure: str | None = None  # path of a picture, for Markdown
     caption: str = ""  # start of the caption in LaTeX; the title if empty
+    records: Sequence[Mapping[str, Any]] = ()  # the same numbers with all digits, for pages
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -242,6 +244,60 @@ def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
         found[-1].append(column)
         used += BETWEEN + widths[column]
     return found
+
+
+# --- pages of experiments and of robustness tests ---------------------------------------------------------------------
+
+PAGE_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}  # format of a page by its suffix
+TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")  # columns of text
+
+
+def block(
+    title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], remarks: Sequence[str] = (), **more: Any
+) -> Section:
+    """A section whose table has these headers and rows."""
+    texts = sum(header in TEXT_HEADERS for header in headers)
+    return Section(title, Table(headers, rows, texts=texts), remarks, **more)
+
+
+@dataclass(frozen=True)
+class Page:
+    """Results with their source, the file of the experiment, the command that computes them again, and notes."""
+
+    title: str
+    paper: str
+    experiment: str
+    command: str
+    notes: Sequence[str]
+    blocks: Sequence[Section]
+
+
+def page_text(page: Page, kind: str) -> str:
+    """A page as ``markdown``, ``csv`` or ``json``."""
+    if kind == "csv":
+        return csv_text([record for one in page.blocks for record in one.records])
+    if kind == "markdown":
+        parts = [f"# {markdown_text(page.title)}\n", f"Published: {markdown_text(page.paper)}.\n"]
+        parts += [markdown_fence(page.command, "bash"), *([markdown_list(page.notes)] if page.notes else [])]
+        return "\n".join([*parts, *([markdown(page.blocks)] if page.blocks else [])])
+    tables = [pick(one, "title", "figure", "remarks", "records") for one in page.blocks]
+    return json_text({**pick(page, "title", "paper", "experiment", "command", "notes"), "tables": tables})
+
+
+def print_blocks(blocks: Sequence[Section], wide: Collection[str], *, quiet: bool) -> None:
+    """Print tables, the columns in ``wide`` as wide as their cells, with remarks and signatures unless ``quiet``."""
+    for place, one in enumerate(blocks):
+        headers = one.table.headers
+        sys.stdout.write(f"{'' if place == 0 else chr(10)}{one.title}\n")
+        numbers = [header for header in headers if header not in TEXT_HEADERS]
+        narrow = [header for header in headers if header not in wide]
+        print_table(headers, one.table.rows, numbers=numbers, narrow=narrow)
+        if not quiet:
+            sys.stdout.write("".join(f"{line}\n" for line in one.remarks))
+            sys.stdout.write("".join(f"{name}: {signature}\n" for name, signature in one.signatures))
+
+
+# --- LaTeX's signs ----------------------------------------------------------------------------------------------------
 
 
 def _pairs(table: str) -> dict[str, str]:

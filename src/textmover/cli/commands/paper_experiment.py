@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.config import Experiment, Place, converted
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
 from textmover.report import check_matplotlib
+from textmover.report.document import PAGE_FORMATS, Page, page_text, print_blocks
 from textmover.scoring.field_flags import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError
@@ -62,7 +62,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
             tuple(blocks),
         )
         if output is not None:
-            write_output(as_text(page, FORMATS[output.suffix.lower()]), output)
+            write_output(page_text(page, PAGE_FORMATS[output.suffix.lower()]), output)
     if options.format == "table":
         sys.stdout.write(f"{page.title}\nPublished: {page.paper}.\n")
         if not options.quiet:
@@ -70,7 +70,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
         sys.stdout.write("\n" if page.blocks else "")
         print_blocks(page.blocks, ("metric", "encoder"), quiet=options.quiet)
     else:
-        sys.stdout.write(as_text(page, options.format))
+        sys.stdout.write(page_text(page, options.format))
     if gaps:
         raise InputError(_without_value(experiment, gaps, output, kept))
 
@@ -115,9 +115,10 @@ def _page_path(options: argparse.Namespace, experiment: Experiment, files: Mappi
         return None
     inputs = [*files.values(), experiment.origin]
     path = check_output(options.output, inputs)
-    if path.suffix.lower() not in FORMATS:
+    if path.suffix.lower() not in PAGE_FORMATS:
         raise InputError(
-            f"Expected --output of an experiment to end in {', '.join(FORMATS)}, but got {path}: give another name."
+            f"Expected --output of an experiment to end in {', '.join(PAGE_FORMATS)}, but got {path}: give another "
+            "name."
         )
     names = [one.name for one in experiment.figures] + ([experiment.layers.name] if experiment.layers else [])
     for name in names:

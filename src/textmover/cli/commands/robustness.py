@@ -18,7 +18,6 @@ from textmover.cli.options.perturbations import (
 )
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import check_scores_file, write_scores
-from textmover.experiments.page import Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,
     YARDSTICK,
@@ -33,6 +32,7 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
+from textmover.report.document import Page, page_text, print_blocks
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 
@@ -97,11 +97,11 @@ def run(options: argparse.Namespace) -> None:
         tuple(blocks(found, kinds, None if figure is None else figure.name)),
     )
     for path, form in zip(files, ("markdown", "csv"), strict=False):
-        write_output(as_text(page, form), path)
+        write_output(page_text(page, form), path)
     if figure is not None:
         draw_drops(found, kinds, figure)
     if options.format != "table":
-        sys.stdout.write(as_text(page, options.format))
+        sys.stdout.write(page_text(page, options.format))
         return
     if not options.quiet:
         sys.stdout.write("".join(f"{note}\n" for note in page.notes) + "\n")

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from textmover.experiments.page import Block, block
 from textmover.experiments.papers.config import Experiment
 from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates, layer_remarks
 from textmover.experiments.papers.metrics import KeptScores
@@ -18,7 +17,7 @@ from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Fin
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
-from textmover.report.document import DIGITS, interval, number
+from textmover.report.document import DIGITS, Section, block, interval, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.scoring.field_flags import FIELD
 
@@ -40,9 +39,9 @@ def compute(
     output: Path | None,
     kept: KeptScores,
     advance: Advance,
-) -> tuple[list[Block], list[str]]:
+) -> tuple[list[Section], list[str]]:
     """All tables and figures, the figures drawn where there is a page for them, and what has no value."""
-    analysed: list[Block] = []
+    analysed: list[Section] = []
     spec = experiment.layers
     if spec is not None:  # first: it keeps nothing, so that nothing is lost where it fails
         analysed.append(layer_block(spec, files[spec.file], options, output, advance))
@@ -54,7 +53,7 @@ def compute(
     return [*_signed_once(blocks), *analysed], list(findings.gaps)
 
 
-def _signed_once(blocks: Sequence[Block]) -> Iterator[Block]:
+def _signed_once(blocks: Sequence[Section]) -> Iterator[Section]:
     seen: set[tuple[str, str]] = set()
     for one in blocks:
         yield replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
@@ -70,7 +69,7 @@ MOST_INTERVALS = 2
 """With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
 
 
-def table_blocks(spec: TableSpec, findings: Findings) -> list[Block]:
+def table_blocks(spec: TableSpec, findings: Findings) -> list[Section]:
     """A table; one for each statistic where it would have several beside several groups."""
     lines = findings.lines(spec)
     findings.gaps |= {
@@ -91,7 +90,7 @@ def table_blocks(spec: TableSpec, findings: Findings) -> list[Block]:
     return [*blocks[:-1], replace(blocks[-1], remarks=(*spec.notes, *remarks), signatures=signatures)]
 
 
-def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chosen: Sequence[int]) -> Block:
+def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chosen: Sequence[int]) -> Section:
     means = [index for index in chosen if spec.columns[index].group == MEAN]
     bounded = any(not math.isnan(line.cells[index].low) for line in lines for index in means)
     sizes = _sizes(spec, lines)
@@ -165,7 +164,7 @@ def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Map
     }
 
 
-def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Block:
+def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Section:
     """A figure as a table: a row for each line, a column for each value; drawn beside its page if it has a value."""
     lines = list(_lines_of_points(spec, findings))
     findings.gaps |= {
@@ -203,7 +202,9 @@ def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLin
         yield ResultLine(line.name, HERE, line.model, encoder, found[0].signature if found[0] else "", cells)
 
 
-def layer_block(spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance) -> Block:
+def layer_block(
+    spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance
+) -> Section:
     """The analysis of layers as a table, drawn beside its page."""
     analysis, encoder = analyse(spec, file, getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options, advance)
     encoder = encoder.split("@")[0]
