@@ -21,7 +21,7 @@ from textmover.modules.tokens.text_flags import (
     text_flags,
 )
 from textmover.presets import build_metric, preset_config
-from textmover.report.explanation.wording import FLAGS, flag_notes
+from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pairs import READERS, WARNINGS, unusual
 

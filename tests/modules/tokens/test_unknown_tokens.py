@@ -11,7 +11,7 @@ from textmover.metrics import TextMoverBERTScore
 from textmover.modules import MetricModel
 from textmover.modules.tokens.unknown_tokens import apart, surface_number
 from textmover.presets import PRESETS, preset_config
-from textmover.report.explanation.wording import flag_notes
+from textmover.report.explanation.parts import flag_notes
 from textmover.scoring import Scorer
 from textmover.types import TokenBatch
 

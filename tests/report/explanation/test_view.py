@@ -6,8 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from textmover.report.explanation.grid import grid_of, stretches
-from textmover.report.explanation.wording import decomposition
+from textmover.report.explanation.parts import decomposition, grid_of, stretches
 from textmover.report.figures.panels import fonts_for
 from textmover.types import InputError
 

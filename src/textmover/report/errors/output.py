@@ -10,10 +10,9 @@ from typing import Any
 
 from textmover.files import atomic_file
 from textmover.markdown import one_line
-from textmover.report.errors.records import ErrorCount, MarkedLine, shown_pieces, span_record, text_record
-from textmover.report.errors.text import print_marked
+from textmover.report.errors.records import ErrorCount, MarkedLine, print_marked, shown_pieces, span_record, text_record
 from textmover.report.explanation.output import Target, as_unicode
-from textmover.report.explanation.wording import FLAGS
+from textmover.report.explanation.parts import FLAGS
 from textmover.report.templating import render_page
 from textmover.types import SEVERITIES, InputError
 

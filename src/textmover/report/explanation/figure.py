@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from textmover.report.explanation.grid import Grid, Line, grid_of
-from textmover.report.explanation.wording import decomposition, flag_notes
+from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
 from textmover.report.figures.heat_map import shade
 from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure
@@ -52,7 +51,7 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     The colour of a cell is the cosine of its words; the area of the disc on it is what the plan moves between them. Of
     two plans, the left half of a disc is the first one's (recall) and the right half the second one's (precision). Bars
     are what each word adds to the score, the same sum on both sides. Texts of more than
-    :data:`~textmover.report.explanation.grid.MOST_WORDS` words are drawn in stretches.
+    :data:`~textmover.report.explanation.parts.MOST_WORDS` words are drawn in stretches.
 
     In an SVG words are text, which the viewer draws with its own fonts. In the others, words that no font of this
     computer can show are given by their number in the text.

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
 from textmover.markdown import one_line
-from textmover.report.errors.text import print_marked
-from textmover.report.explanation.wording import decomposition, flag_notes, tree_rows
+from textmover.report.errors.records import print_marked
+from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
 from textmover.report.figures.panels import check_matplotlib
 from textmover.report.templating import check_jinja

@@ -12,8 +12,7 @@ import numpy as np
 
 from textmover.markdown import one_line
 from textmover.report.errors.records import shown_pieces
-from textmover.report.explanation.grid import blank_words
-from textmover.report.explanation.wording import flag_notes, signed_terms, tree_rows
+from textmover.report.explanation.parts import blank_words, flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
 from textmover.report.figures.scales import signed
 from textmover.report.templating import render_page

@@ -186,7 +186,7 @@ class Explanation(Shown):
 
     def view(self) -> View:
         """Show the score, what is out of the ordinary, and for each word its best match and what it adds."""
-        from textmover.report.explanation.wording import flag_notes
+        from textmover.report.explanation.parts import flag_notes
 
         best: dict[int, WordPair] = {}
         for one in self.pairs:
