@@ -9,18 +9,21 @@ import pytest
 
 from textmover.report.explanation import figure as explanation_figure
 from textmover.report.figures.colours import INK, PAPER, diverging, metric_colours, sequential
-from textmover.report.figures.lines import BinLine, line_plot, spread, value_range
-from textmover.report.figures.scales import axis_labels, nice_ticks, padded
-from textmover.report.figures.scatter import (
+from textmover.report.figures.plots import (
+    BinLine,
     density_steps,
     distribution_plot,
     hexagon_counts,
+    line_plot,
     most_in_a_hexagon,
     outside_words,
     scatter_plot,
     shown_range,
+    spread,
     step_labels,
+    value_range,
 )
+from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}

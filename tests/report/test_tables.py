@@ -15,7 +15,7 @@ from rich.console import Console
 
 from textmover.meta_evaluation import MetricScores, Protocol
 from textmover.report import file_remarks, format_evaluations, print_evaluations, remarks, set_title
-from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix
+from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix
 from textmover.report.evaluation.wording import headline, mark
 from textmover.types import InputError
 

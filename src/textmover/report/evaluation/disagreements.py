@@ -10,8 +10,8 @@ import numpy as np
 
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
-from textmover.report.evaluation.matrices import compact
-from textmover.report.figures.lines import shortened
+from textmover.report.evaluation.tables import compact
+from textmover.report.figures.plots import shortened
 from textmover.report.figures.scales import Scale, padded
 from textmover.types import InputError, Judgements, plural
 

@@ -26,7 +26,7 @@ from textmover.meta_evaluation.agreement.groups import Selection, draw_labels, s
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.report.document import best_rows
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
-from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix, p_value_text
+from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix, p_value_text
 from textmover.report.evaluation.wording import (
     STATISTIC_NAMES,
     headline,
@@ -36,16 +36,18 @@ from textmover.report.evaluation.wording import (
     set_title,
     shown_groups,
 )
-from textmover.report.figures.lines import BinLine, line_plot, value_range
-from textmover.report.figures.scales import Scale, padded, signed
-from textmover.report.figures.scatter import (
+from textmover.report.figures.plots import (
+    BinLine,
     density_steps,
     distribution_plot,
+    line_plot,
     most_in_a_hexagon,
     outside_words,
     scatter_plot,
     step_labels,
+    value_range,
 )
+from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements, plural
 

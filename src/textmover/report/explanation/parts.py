@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.markdown import one_line
-from textmover.report.figures.lines import shortened
+from textmover.report.figures.plots import shortened
 from textmover.report.figures.scales import MINUS, signed
 from textmover.types import InputError
 

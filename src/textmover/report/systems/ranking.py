@@ -15,7 +15,7 @@ from textmover._version import __version__
 from textmover.markdown import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
 from textmover.report.document import Section, Table, csv_text, json_text, latex, pick
-from textmover.report.evaluation.matrices import Matrix, p_values_between
+from textmover.report.evaluation.tables import Matrix, p_values_between
 from textmover.report.templating import interval_scale, render_page
 from textmover.terminal import print_table
 from textmover.types import plural
