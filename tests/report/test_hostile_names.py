@@ -11,8 +11,7 @@ from textmover.markdown import markdown_code, markdown_fence, markdown_link, mar
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
 from textmover.report.document import Page, block, latex_text, page_text
-from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
-from textmover.report.figures.panels import Line, Panel
+from textmover.report.figures.panels import HeatGroup, Line, Panel, draw_heat_map
 from textmover.types import Judgements
 
 NAMES = {

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from textmover.report.figures.heat_map import HeatGroup, draw_heat_map, shade
+from textmover.report.figures.panels import HeatGroup, draw_heat_map, shade
 
 GROUPS = [
     HeatGroup("changes that harm", ["drop", "swap"], [[0.25, 0.126], [math.nan, -0.3]]),
@@ -32,11 +32,11 @@ def test_every_number_and_name_is_there(tmp_path):
 
 
 def test_no_label_is_cut(inside):
-    from textmover.report.figures.heat_map import _figure
+    from textmover.report.figures.panels import _heat_figure
 
     names = [f"kind of change number {row}" for row in range(17)]
     columns = [f"models/metric-{column}-of-a-long-name" for column in range(8)]
-    inside(_figure([HeatGroup("a", names, [[0.5] * 8] * 17)], columns, "title", "low", "high"), ticks=True)
+    inside(_heat_figure([HeatGroup("a", names, [[0.5] * 8] * 17)], columns, "title", "low", "high"), ticks=True)
 
 
 def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read(contrast):

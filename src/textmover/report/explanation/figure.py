@@ -13,8 +13,7 @@ import numpy as np
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
-from textmover.report.figures.heat_map import shade
-from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure
+from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure, shade
 from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
