@@ -11,8 +11,8 @@ All train the same encoder on the same segments with the same batch size, precis
 * ``textmover twmd, LoRA``: the same, which trains low-rank updates of rank 16 in place of the weights.
 
 Seconds are those of the steps after a warm-up: forward, backward, clipping, optimiser and fetching of the batches;
-set-up, validation and saving are left out. Tokens are those of the texts, padding not counted. Each trainer runs in a
-process of its own, whose peak memory is told.
+set-up, validation and saving are left out. Tokens are those of the texts, padding not counted. Each trainer runs in its
+own process, which reports its peak memory.
 
     python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3] [--batch 16]
         [--encoder sentence-transformers/all-mpnet-base-v2] [--layer 9]
