@@ -484,25 +484,6 @@ def test_a_baseline_is_fitted_saved_and_loaded(build, tmp_path, idf):
         build(rescale_with_baseline=True, baseline_path=path, special_tokens="targets")
 
 
-# --- life of a metric -------------------------------------------------------------------------------------------------
-
-
-def test_a_live_module_stays_where_it_is(tiny_metric):
-    fields = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
-    model = tiny_metric(matching="bertscore", normalize=False, **fields).train()
-    model.encoder.eval()
-    for idf in (False, True):
-        metric = TextMoverBERTScore(model, idf=idf)
-        before = scored(metric)
-        assert model.training
-        assert not model.encoder.training
-        assert list(metric.parameters()) == list(metric.children()) == []
-        with torch.no_grad():
-            model.encoder.model.embeddings.word_embeddings.weight.mul_(-0.5)
-        metric.reset()
-        assert not torch.allclose(scored(metric)["f1"], before["f1"])
-
-
 # --- two processes ----------------------------------------------------------------------------------------------------
 
 

@@ -326,7 +326,7 @@ def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, prec
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 @each_kind
 def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
-    """An update names the segment; with idf too, whose values are only known in the end."""
+    """An update reads the present weights and names the segment; with idf too, whose values come in the end."""
     metric = KINDS[kind][0]
     config = RomeConfig(encoder=str(tiny_encoder), parser="none", features=("semantic",), weights="uniform")
     model = {
@@ -334,8 +334,10 @@ def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
         TextMoverBERTScore: lambda: load_metric("bertscore-f1", encoder=str(tiny_encoder)),
         RoMeScore: lambda: RomeMetric.from_config(config).eval(),
     }[metric]()
-    one = metric(model, **KINDS[kind][1])
+    one = metric(model.train(), **KINDS[kind][1])
     one.update(PREDS[:1], TARGET[:1])
+    assert model.training
+    assert list(one.parameters()) == list(one.children()) == []
     encoder = model.reader.metric.encoder if metric is RoMeScore else model.encoder
     with torch.no_grad():
         encoder.model.embeddings.word_embeddings.weight.fill_(broken)

@@ -49,15 +49,6 @@ def test_digits_of_float64_are_kept():
     assert {one.dtype for one in metric.positions} == {torch.int64}
 
 
-@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-def test_without_an_update_there_is_nothing():
-    assert OrderedScores().compute().shape == (0,)
-
-
-def test_an_update_of_nothing_is_possible():
-    assert of(([], []), ([1.0, 2.0], [0, 1])).compute().tolist() == [1, 2]
-
-
 def test_reset_forgets_values_and_numbering():
     metric = of(([1.0, 2.0], None))
     metric.reset()
@@ -66,33 +57,10 @@ def test_reset_forgets_values_and_numbering():
     assert metric.ordered()[1].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    "double", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()]
-)
-def test_doubles_hold_the_same_and_go_their_own_way(double):
-    metric = of(([1.0, 2.0], None))
-    other = double(metric)
-    other.update(torch.tensor([3.0]))
-    assert other.compute().tolist() == [1, 2, 3]
-    assert metric.compute().tolist() == [1, 2]
-
-
 @pytest.mark.parametrize("positions", [[0], [0, 1, 2], [[0, 1]], []])
 def test_positions_must_be_as_many_as_values(positions):
     with pytest.raises(ValueError, match="one position per segment"):
         of(([1.0, 2.0], positions))
-
-
-def test_forward_gives_its_own_values_and_goes_on_counting():
-    metric = OrderedScores()
-    for start in (0.0, 2.0, 4.0):
-        batch = metric(torch.tensor([start, start + 1]))
-        assert batch.tolist() == [start, start + 1]
-    metric.update(torch.tensor([6.0]))
-    assert metric.compute().tolist() == [0, 1, 2, 3, 4, 5, 6]
-    metric.reset()
-    assert metric(torch.tensor([7.0, 8.0])).tolist() == [7, 8]
-    assert metric.ordered()[1].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -102,13 +70,6 @@ def test_forward_that_synchronises_at_each_step_goes_on_counting(monkeypatch, ra
     for _ in range(3):
         metric(torch.tensor([0.0, 1.0]))
     assert metric.ordered()[1].tolist() == list(range(rank, 12, 2))
-
-
-def test_a_failed_forward_leaves_the_numbering_alone():
-    metric = of(([1.0, 2.0], None))
-    with pytest.raises(InputError):
-        metric(torch.tensor([3.0]), positions=[1, 2])
-    assert metric._numbered == 0
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
@@ -210,14 +171,6 @@ def test_a_move_takes_the_states_along():
     metric = of(([1.0], None))
     metric.to("meta")
     assert {one.device.type for one in (*metric.values, *metric.positions)} == {"meta"}
-
-
-def test_states_are_saved_and_loaded_where_asked_for():
-    metric, other = of(([1.0, 2.0], None)), OrderedScores()
-    metric.persistent(True)
-    other.load_state_dict(metric.state_dict())
-    other.update(torch.tensor([3.0]))
-    assert other.compute().tolist() == [1, 2, 3]
 
 
 def test_gradients_are_not_kept():

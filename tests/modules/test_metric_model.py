@@ -20,6 +20,10 @@ from textmover.types import InputError, TokenBatch
 WRITTEN = json.loads((Path(__file__).parent / "data" / "end_to_end_written.json").read_text(encoding="utf-8"))
 SIDES = ("precision", "recall", "f1")
 
+TRANSPORT = [name for name, one in PRESETS.items() if one.config.kind == "transport"]
+EACH = {PRESETS[name].config.matching: name for name in TRANSPORT}.values()
+"""A preset of each matching; all are tried on static vectors."""
+
 HYPOTHESES = ["the small dog ran to the old house in the evening", "she will buy a book", "tea", "go home"]
 REFERENCES = ["a little dog runs home at night", "she will not sell the book today", "a cold drink of water", "go home"]
 
@@ -233,7 +237,9 @@ def test_a_rescaled_bertscore_is_that_of_bert_score(embedded, embedded_metric, t
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", [name for name, one in PRESETS.items() if one.config.kind == "transport"])
+@pytest.mark.parametrize(
+    "preset", [name if name in EACH else pytest.param(name, marks=pytest.mark.long) for name in TRANSPORT]
+)
 def test_identical_texts_score_the_better_end(embedded_metric, preset):
     metric = embedded_metric(preset)
     texts = list(dict.fromkeys(pair["reference"] for pair in WRITTEN["pairs"]))
@@ -414,7 +420,7 @@ def test_weights_that_are_no_numbers_are_not_passed_off_as_0(tiny_metric):
 
 
 def test_a_solver_that_stops_early_is_marked(tiny_metric):
-    metric = tiny_metric(temperature=0.001, tolerance=1e-300)
+    metric = tiny_metric(temperature=0.001, tolerance=1e-300, max_iterations=10)
     with torch.no_grad():
         found = metric(metric.tokenize(["", HYPOTHESES[0]]), metric.tokenize(["tea", REFERENCES[0]]))
     assert found.flags["not converged"].tolist() == [False, True]

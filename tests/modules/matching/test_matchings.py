@@ -79,20 +79,12 @@ def test_every_name_has_a_class():
             lambda s, r, h: functional.greedy_matching(s, r.weights, h.weights, r.mask, h.mask, alpha=0.2),
         ),
         (
-            MetricConfig(temperature=0.1, iterations=3),
-            lambda s, r, h: functional.twmd(s, r.weights, h.weights, 0.1, iterations=3),
-        ),
-        (
             MetricConfig(temperature=0.1, tolerance=1e-6, value="objective"),
             lambda s, r, h: functional.twmd(s, r.weights, h.weights, 0.1, tolerance=1e-6, value="objective"),
         ),
         (
             MetricConfig(matching="trwmd", temperature=0.2, value="objective"),
             lambda s, r, h: functional.trwmd(s, r.weights, h.weights, r.mask, h.mask, 0.2, value="objective"),
-        ),
-        (
-            MetricConfig(matching="bertscore"),
-            lambda s, r, h: functional.greedy_matching(s, r.weights, h.weights, r.mask, h.mask),
         ),
     ],
 )

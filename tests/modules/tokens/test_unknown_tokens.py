@@ -71,7 +71,7 @@ def test_they_match_their_like_alone(build, preset):
     assert found.counts["empty"] == len(NOTHING_KNOWN)
 
 
-@pytest.mark.parametrize("preset", TRANSPORT)
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1-idf", "wmd", "moverscore-wmd2", "lazy-emd-en", "sbert"])
 def test_scores_do_not_depend_on_batch_mates_and_known_texts_are_the_same_to_the_bit(build, preset):
     metric = build(preset)
     pairs = [*KNOWN, *OTHERS, *NOTHING_KNOWN, *SAME]
