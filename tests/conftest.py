@@ -417,6 +417,25 @@ def tiny_metric(tiny_encoder: Path):
 
 
 @pytest.fixture(scope="session")
+def tiny_preset(tiny_encoder: Path):
+    """Builds a preset on the tiny encoder, which joins two layers at most; its statistics are those of a corpus."""
+    from textmover.modules import MetricModel
+    from textmover.presets import PRESETS, preset_config
+
+    def build(name: str, corpus: list[str], **fields):
+        config = PRESETS[name].config
+        idf = {} if config.weights == "uniform" else {"idf_from": "corpus"}
+        layers = {} if config.aggregation == "single" else {"last_layers": 2}
+        options = {"encoder": str(tiny_encoder), **idf, **layers, **fields}
+        metric = MetricModel.from_config(preset_config(name, **options)).eval()
+        if metric.needs_fit and not metric.fits_on_call:
+            metric.fit(corpus)
+        return metric
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def embedded_metric(embedded: Path):
     """Builds a preset on the embedded encoder, which is read once and shared by all that read the same layer."""
     from textmover.modules import MetricModel

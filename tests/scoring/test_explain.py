@@ -24,14 +24,6 @@ def scorer_of(tiny_metric, **fields) -> Scorer:
     return scorer.fit(CORPUS) if scorer.metric.statistics else scorer
 
 
-def preset_fields(name: str) -> dict[str, object]:
-    """What a preset sets, but for its encoder and the layers that the tiny one does not have."""
-    config = PRESETS[name].config
-    names = vars(config).keys() - {"kind", "encoder", "revision", "layer"}
-    fields = {one: getattr(config, one) for one in names}
-    return {**fields, "last_layers": 2} if config.aggregation == "power-means" else fields
-
-
 def by_hand(found, scorer) -> float:
     """The score from the values of the plans, by the definitions of the family."""
     config, steps = scorer.metric.config, {one.name: one.value for one in found.steps}
@@ -60,8 +52,8 @@ def parts_give_the_score(found, unsaid=False, within=1e-6):
 
 
 @pytest.mark.parametrize("name", TRANSPORT)
-def test_plans_give_the_score_of_every_preset(tiny_metric, name):
-    scorer = scorer_of(tiny_metric, **preset_fields(name))
+def test_plans_give_the_score_of_every_preset(tiny_preset, name):
+    scorer = Scorer(tiny_preset(name, CORPUS))
     found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
     assert found.score == pytest.approx(scorer.score_fitted([HYPOTHESIS], [[REFERENCE]]).scores[0], abs=1e-9)
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)

@@ -7,8 +7,7 @@ import ot
 import pytest
 import torch
 
-from textmover.modules import MetricModel
-from textmover.presets import PRESETS, preset_config
+from textmover.presets import PRESETS
 from textmover.scoring import Scorer
 from textmover.types import InputError
 
@@ -42,22 +41,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def build(tiny_encoder):
-    """Builds a preset on the tiny encoder, with statistics that are the same for all calls."""
-
-    def build(preset, rule="best", **fields):
-        config = PRESETS[preset].config
-        if config.weights != "uniform":
-            fields = {"idf_from": "corpus", **fields}
-        if config.aggregation != "single":
-            fields = {"last_layers": 2, **fields}
-        options = {"encoder": str(tiny_encoder), "multi_reference": rule, **fields}
-        metric = MetricModel.from_config(preset_config(preset, **options)).eval()
-        if metric.needs_fit and not metric.fits_on_call:
-            metric.fit(CORPUS)
-        return Scorer(metric)
-
-    return build
+def build(tiny_preset):
+    return lambda preset, rule="best", **fields: Scorer(tiny_preset(preset, CORPUS, multi_reference=rule, **fields))
 
 
 def named(found) -> dict[str, np.ndarray]:

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from textmover.metrics import TextMoverBERTScore
-from textmover.modules import MetricModel
 from textmover.modules.tokens.unknown_tokens import apart, surface_number
-from textmover.presets import PRESETS, preset_config
+from textmover.presets import PRESETS
 from textmover.report.explanation.parts import flag_notes
 from textmover.scoring import Scorer
 from textmover.types import TokenBatch
@@ -35,19 +34,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def build(tiny_encoder):
-    def build(preset, **fields):
-        config = PRESETS[preset].config
-        if config.weights != "uniform":
-            fields = {"idf_from": "corpus", **fields}
-        if config.aggregation != "single":
-            fields = {"last_layers": 2, **fields}
-        metric = MetricModel.from_config(preset_config(preset, encoder=str(tiny_encoder), **fields)).eval()
-        if metric.needs_fit:
-            metric.fit([text for pair in KNOWN for text in pair])
-        return metric
-
-    return build
+def build(tiny_preset):
+    return lambda preset, **fields: tiny_preset(preset, [text for pair in KNOWN for text in pair], **fields)
 
 
 def scored(metric, pairs):
