@@ -364,20 +364,6 @@ def test_long_texts_are_refused_unless_they_may_be_cut(build, idf, caplog):
     assert abs(windows["precision"][1] - found["precision"][1]) > 1e-4
 
 
-@pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.parametrize(
-    ("preds", "target", "error", "message"),
-    [
-        ({"input_ids": 1}, {"input_ids": 1}, TypeError, "hypotheses to be a text or a list of texts, but got dict"),
-        (["tea"], {"tea": 1}, TypeError, "references to be a text or a list of texts, but got dict"),
-        (["tea", "a \ud800 b"], ["tea", "tea"], InputError, "half a surrogate pair in segment 2: repair"),
-    ],
-)
-def test_what_is_no_text_is_refused(build, idf, preds, target, error, message):
-    with pytest.raises(error, match=message):
-        build(idf=idf).update(preds, target)
-
-
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 

@@ -100,7 +100,10 @@ def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_st
 
 
 @each_kind
-@pytest.mark.parametrize("refused", [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]])])
+@pytest.mark.parametrize(
+    "refused",
+    [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]]), ({"a": 1}, ["x"]), (["a"], {"x": 1}), (["a \ud800"], ["x"])],
+)
 def test_refused_texts_leave_what_was_collected(build, kind, refused):
     metric = build(kind)
     metric(PREDS[:2], TARGET[:2])

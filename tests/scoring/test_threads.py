@@ -1,10 +1,10 @@
 """One scorer in several threads: every call has the values and the signature that it has alone."""
 
-import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.sentences import sentences
 
 from textmover.interfaces.evaluate import EvaluationModule
 from textmover.presets import PRESETS
@@ -13,19 +13,13 @@ from textmover.scoring import Scorer
 from textmover.scoring.metric_set import score_together
 from textmover.types import InputError
 
-WORDS = "a the cat dog street people rain walk sing song red never go home small book river".split()  # noqa: SIM905
 THREADS, CALLS, TIMES = 8, 4, 3
-
-
-def sentences(count, draw):
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) for _ in range(count)]
 
 
 def call(number):
     """Texts of one call, whose idf weights are like those of no other."""
-    draw = random.Random(number)
-    size = draw.randint(2, 6)
-    return sentences(size, draw), [sentences(draw.randint(1, 2), draw) for _ in range(size)]
+    size = 2 + number % 5
+    return sentences(size, number), [sentences(1 + row % 2, 10 * number + row) for row in range(size)]
 
 
 def scored(scorer, hypotheses, references):
@@ -70,9 +64,8 @@ def made(tiny_encoder):
             if name == "rome":
                 fields = {"scorer": "mean", "parser": "none", "features": ("semantic",), "idf_from": "references"}
             scorer = Scorer.from_pretrained(name, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
-            draw = random.Random(0)
             if scorer.metric.needs_fit and not scorer.metric.fits_on_call:
-                scorer.fit(sentences(20, draw))
+                scorer.fit(sentences(20, 0))
             kept[name] = scorer
         return kept[name]
 
@@ -135,7 +128,7 @@ def test_weights_of_a_corpus_take_the_place_of_those_of_the_last_call(tiny_metri
     metric = tiny_metric(matching="bertscore", normalize=False, weights="idf", idf_from="references")
     scorer = Scorer(metric)
     scorer.score(*call(3))
-    metric.fit(sentences(20, random.Random(9)))
+    metric.fit(sentences(20, 9))
     assert scorer.fitted_metric is metric
     assert str(scorer.score(*call(3)).signature) == str(scorer.score(*call(4)).signature)
     with pytest.raises(InputError, match=r"fits idf weights on the texts of each call.*call `Scorer\.fit\(texts\)`"):

@@ -14,25 +14,10 @@ from textmover.modules.errors.evidence import (
 from textmover.modules.errors.head import ErrorHead
 from textmover.types import TokenEmbeddings
 
-PIECES = (
-    *(
-        "<s>",
-        "</s>",
-        "\u2581",
-        "\u2581他",
-        "他在",
-        "他",
-        "在",
-        "北京",
-        "\u2581在北京",
-        "在北京",
-        "在南京",
-        "京",
-        "南京",
-    ),
-    *("工作", "年", "2020", "2020年", "\u2581the", "\u2581dog", "\u2581cat", "\u2581saw", "\u2581in"),
-    *("ผม", "ไป", "ผมไป", "ไม่", "\u2581ผม"),
-)
+PIECES = """
+    <s> </s> \u2581 \u2581他 他在 他 在 北京 \u2581在北京 在北京 在南京 京 南京 工作 年 2020 2020年
+    \u2581the \u2581dog \u2581cat \u2581saw \u2581in ผม ไป ผมไป ไม่ \u2581ผม
+""".split()  # noqa: SIM905 - a list that is read as text
 VOCABULARY = {piece: place for place, piece in enumerate(PIECES)}
 
 

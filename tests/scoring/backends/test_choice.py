@@ -93,29 +93,25 @@ def test_the_fastest_that_is_installed(tiny_metric, pretend, monkeypatch, instal
     assert len(Scorer(metric).score(*TEXTS)) == 2
 
 
-def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, caplog):
-    pretend(("torch", "openvino", "onnxruntime"), bfloat16=True, openvino_fast=2.0, onnxruntime_int8=1e-4)
-    monkeypatch.setitem(precision.ORDERS[""], "fast", ("openvino",))
+@pytest.mark.parametrize(
+    ("backend", "off", "result"),
+    [
+        ("auto", {"openvino_int8": 2.0}, ("openvino", "bf16")),
+        ("auto", {"openvino_int8": 2.0, "openvino_fast": 2.0, "onnxruntime_int8": 1e-4}, ("onnxruntime", "int8")),
+        ("openvino", {"openvino_int8": 2.0, "openvino_fast": 2.0}, ("openvino", "exact")),
+    ],
+)
+def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, caplog, backend, off, result):
+    pretend(int8=True, bfloat16=True, processor="AVX-512", **off)
+    monkeypatch.setitem(precision.ORDERS["AVX-512"], "fast", ("openvino",))
     caplog.set_level(logging.INFO)
-    assert chosen(apply_precision(tiny_metric(), "auto")) == ("onnxruntime", "int8")
-    assert "fast on openvino deviates by" in caplog.text
-    assert "so it is passed over" in caplog.text
-    assert "so it is taken" in caplog.text
-
-
-def test_auto_takes_bfloat16_where_int8_is_not_close(tiny_metric, pretend):
-    pretend(int8=True, bfloat16=True, processor="AVX-512", openvino_int8=2.0)
-    assert chosen(apply_precision(tiny_metric(), "auto")) == ("openvino", "bf16")
-    pretend(int8=True, bfloat16=True, processor="AVX-512", openvino_int8=2.0, openvino_fast=2.0, onnxruntime_int8=1e-4)
-    assert chosen(apply_precision(tiny_metric(), "auto")) in {("onnxruntime", "int8"), ("torch", "bf16")}
-
-
-def test_auto_ends_in_float32(tiny_metric, pretend):
-    pretend(int8=True, bfloat16=True, onnxruntime_int8=2.0, openvino_int8=2.0, openvino_fast=2.0)
     metric = tiny_metric()
-    found = apply_precision(metric, "auto", "openvino")
-    assert found is metric
-    assert chosen(found) == ("openvino", "exact")
+    found = apply_precision(metric, "auto", backend)
+    assert chosen(found) == result
+    assert "int8 on openvino deviates by" in caplog.text
+    assert "so it is passed over" in caplog.text
+    assert ("so it is taken" in caplog.text) == (result[1] != "exact")
+    assert found is metric or result[1] != "exact"
 
 
 def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, caplog):
