@@ -147,11 +147,6 @@ def weighed(scorer):
     return [one.tolist() for one in metric.compute().values()]
 
 
-def saved(scorer, tmp_path):
-    save_checkpoint(scorer.metric, tmp_path / "saved", card="A card.")
-    return scored(Scorer(load_checkpoint(tmp_path / "saved")))
-
-
 DOORS = {
     "explain": explained,
     "mbr": chosen,
@@ -181,7 +176,8 @@ def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, tiny_en
     scorer = made("twmd-b", tiny_encoder, calibrate=True)
     expected = scored(scorer)
     with surrounded():
-        found = saved(scorer, tmp_path)
+        save_checkpoint(scorer.metric, tmp_path / "saved", card="A card.")
+        found = scored(Scorer(load_checkpoint(tmp_path / "saved")))
     same(found, expected)
 
 

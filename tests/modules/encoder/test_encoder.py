@@ -74,7 +74,7 @@ def encoder_from(folder, *layers: int, freeze: int | None = None) -> Encoder:
     return Encoder.load(folder, config, layers, dtype=torch.float32, freeze_layers=freeze).eval()
 
 
-@pytest.mark.parametrize("layers", [(0,), (1,), (2,), (3,), (0, 1, 2), (2, 0), (3, 2, 1)], ids=str)
+@pytest.mark.parametrize("layers", [(0,), (2,), (2, 0), (3, 2, 1)], ids=str)
 @pytest.mark.parametrize("kind", TYPES)
 def test_layers_are_those_of_the_whole_encoder_in_the_order_asked_for(saved, kind, layers):
     folder, batch = saved(kind), token_batch()

@@ -42,14 +42,6 @@ def test_special_tokens_are_told_by_place(tokenizer):
     assert batch.special.dtype == torch.int8
 
 
-def test_an_empty_text_has_special_tokens_only(tokenizer):
-    for text in ("", " \n\t "):
-        batch = tokenizer([text])
-        assert batch.lengths.tolist() == [2]
-        assert (batch.special > 0).all()
-        assert batch.truncated == (False,)
-
-
 def test_no_text_at_all_gives_an_empty_batch(tokenizer):
     batch = tokenizer([])
     assert len(batch) == 0

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from textmover.files import atomic_folder
-from textmover.modules.probes import probe_scores
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
 from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
@@ -193,24 +192,6 @@ def adopt(folder):
             name: {"bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()} for name, one in sorted(files.items())
         },
     )
-
-
-@pytest.mark.parametrize(
-    ("backend", "file"),
-    [
-        pytest.param("openvino", "model.bin", marks=pytest.mark.slow),
-        pytest.param("onnxruntime", "model.onnx.data", marks=pytest.mark.long),
-    ],
-)
-def test_damaged_int8_never_scores(tiny_metric, cache, caplog, backend, file):
-    metric = tiny_metric()
-    attach(metric, backend, "int8")
-    expected = probe_scores(metric)
-    flip(cache(metric, backend, "int8") / file)
-    caplog.clear()
-    apply_precision(metric, "int8", backend)
-    assert f"its file {file} does not hold what was written" in warned(caplog)[0]
-    torch.testing.assert_close(probe_scores(metric), expected)
 
 
 def silence(folder):

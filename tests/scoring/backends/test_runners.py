@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.presets import preset_config
 from textmover.scoring import EncoderMemory, Scorer
 from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
 from textmover.scoring.backends.graph import ArtefactRunner
@@ -82,17 +81,6 @@ def test_what_is_padded_does_not_matter(tiny_metric, exported):
         together = metric.encoder(metric.tokenize(TEXTS[2:5]))[0]
         alone = metric.encoder(metric.tokenize(TEXTS[2:3]))[0]
     torch.testing.assert_close(together[:1, : alone.shape[1]], alone, rtol=0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_several_layers(tiny_encoder, exported):
-    from textmover.modules import MetricModel
-
-    config = preset_config("moverscore-wmd2", encoder=str(tiny_encoder), last_layers=3)
-    metric = MetricModel.from_config(config).eval()
-    batch = metric.tokenize(TEXTS)
-    assert len(states(metric, batch, exported)) == 3
-    assert_agree(metric, batch, exported)
 
 
 def test_long_texts_are_read_in_windows(tiny_metric, exported):

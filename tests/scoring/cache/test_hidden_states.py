@@ -75,25 +75,16 @@ def encoded(scorer: Scorer, monkeypatch) -> list[str]:
 
 
 @pytest.mark.parametrize("order", [list(PRESETS), list(PRESETS)[::-1]])
-def test_scores_are_those_of_each_metric_alone(load, order):
+def test_scores_are_those_of_each_metric_alone_and_each_text_is_read_once(load, order, monkeypatch):
     memory = EncoderMemory()
     together = {name: load(name, memory=memory) for name in order}
+    reads = [encoded(scorer, monkeypatch) for scorer in together.values()]
     assert len({id(one.metric.encoder.model) for one in together.values()}) == 1
     for _ in range(2):
         for name, scorer in together.items():
             found = scorer.score(HYPOTHESES, REFERENCES).scores
             close(found, load(name).score(HYPOTHESES, REFERENCES).scores)
             scorer.clear_cache()
-
-
-def test_each_text_is_read_once_for_all(load, monkeypatch):
-    memory = EncoderMemory()
-    scorers = [load(name, memory=memory) for name in PRESETS]
-    reads = [encoded(scorer, monkeypatch) for scorer in scorers]
-    for scorer in scorers:
-        scorer.score(HYPOTHESES, REFERENCES)
-        scorer.clear_cache()
-        scorer.score(HYPOTHESES, REFERENCES)
     assert sorted(text for read in reads for text in read) == sorted(TEXTS)
 
 

@@ -130,16 +130,6 @@ def test_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset, 
     assert max(worst.values()) <= 1e-6, worst
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 20, 60, 10**6])
-@pytest.mark.parametrize("matching", ["twmd", "bertscore", "wordset-cka"])
-def test_the_token_budget_does_not_move_a_score(tiny_metric, matching, batch_tokens):
-    metric = tiny_metric(matching=matching)
-    usual = Engine(metric).score(HYPOTHESES, REFERENCES)
-    found = Engine(metric, batch_tokens=batch_tokens).score(HYPOTHESES, REFERENCES)
-    assert difference(usual, found) <= 1e-6
-    assert found.counts == {}
-
-
 @pytest.mark.parametrize("size", [0, 1, 2, 5, 12])
 def test_windows_are_joined_in_order(tiny_metric, monkeypatch, size):
     metric = tiny_metric()
