@@ -40,20 +40,6 @@ def tracked_mean(rank: int, batches: list[list[tuple[torch.Tensor, torch.Tensor]
     return {"mean": mean.mean, "count": mean.count}
 
 
-def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repeats: bool) -> dict[str, torch.Tensor]:
-    """Scores of all pairs after each process has scored its share, dealt as distributed samplers do."""
-    from textmover.metrics import TextMoverScore
-
-    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, device="cpu", backend="torch")
-    update_with_share(metric, rank, pairs, repeats)
-    own = len(torch.cat([*metric.positions]))
-    scores = metric.compute()
-    metric.reduction = "mean"
-    metric._computed = None
-    mean = metric.compute()
-    return {"scores": scores, "mean": mean, "own": torch.tensor(own), "kept": torch.cat([*metric.positions])}
-
-
 def gathered_bert_scores(
     rank: int, encoder: str, pairs: list[tuple[str, str]], idf: bool, repeats: bool
 ) -> dict[str, torch.Tensor]:

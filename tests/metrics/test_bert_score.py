@@ -477,7 +477,7 @@ def test_a_baseline_is_fitted_saved_and_loaded(build, tmp_path, idf):
     ("idf", "repeats"),
     [
         pytest.param(True, False, marks=pytest.mark.slow, id="idf, uneven shares"),
-        pytest.param(False, True, marks=pytest.mark.long, id="filled up with repeats"),
+        pytest.param(False, True, marks=pytest.mark.slow, id="filled up with repeats"),
         pytest.param(False, False, marks=pytest.mark.long, id="uneven shares"),
         pytest.param(True, True, marks=pytest.mark.long, id="idf, filled up with repeats"),
     ],

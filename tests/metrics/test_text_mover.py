@@ -1,11 +1,10 @@
-"""The torchmetrics door: one update = many, live weights, several processes."""
+"""The torchmetrics door: scores of the scorer, live models, collections that keep metrics apart."""
 
 import copy
 import pickle
 
 import pytest
 import torch
-from tests.sentences import sentences
 from torchmetrics import MetricCollection
 
 from textmover.metrics import TextMoverScore
@@ -129,32 +128,6 @@ def test_bad_options_are_refused(options, tiny_metric):
         TextMoverScore(tiny_metric(), temperature=1)
     with pytest.raises(TypeError, match="a name, a Scorer or a metric, but got Linear"):
         TextMoverScore(torch.nn.Linear(1, 1))
-
-
-# --- two processes ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "repeats",
-    [
-        pytest.param(False, marks=pytest.mark.slow, id="uneven shares"),
-        pytest.param(True, marks=pytest.mark.long, id="filled up with repeats"),
-    ],
-)
-def test_two_processes_give_the_scores_of_one_in_order(tiny_encoder, in_two_processes, options, repeats):
-    pairs = list(zip(sentences(1001, 0), sentences(1001, 1), strict=True))
-    alone = TextMoverScore("twmd", reduction="none", **options)
-    alone.update([one for one, _ in pairs], [other for _, other in pairs])
-    expected = alone.compute()
-    assert expected.unique().numel() > 900
-
-    results = in_two_processes("gathered_scores", str(tiny_encoder), pairs, repeats)
-    assert [result["own"].item() for result in results] == ([501, 501] if repeats else [501, 500])
-    for result in results:
-        assert result["scores"].dtype == torch.float64
-        assert result["kept"].dtype == torch.int64
-        torch.testing.assert_close(result["scores"], expected, rtol=0, atol=1e-6)
-        torch.testing.assert_close(result["mean"], expected.mean(), rtol=0, atol=1e-6)
 
 
 def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric):

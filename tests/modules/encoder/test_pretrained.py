@@ -221,7 +221,9 @@ def test_the_decoder_takes_no_memory(edited):
         assert torch.equal(one, whole.encoder.get_parameter(name).float())
 
 
-@pytest.mark.parametrize("kind", ["t5", "mt5", "bart", "mbart", "longt5", "led"])
+@pytest.mark.parametrize(
+    "kind", ["t5", "bart", "longt5", "led", *(pytest.param(one, marks=pytest.mark.long) for one in ("mt5", "mbart"))]
+)
 def test_an_encoder_decoder_gives_the_states_of_its_encoder(tiny_encoder, tmp_path, kind):
     config = AutoConfig.for_model(kind, vocab_size=500, **SMALL)
     with torch.random.fork_rng(devices=[]):
