@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -82,7 +82,7 @@ def read_darr(
     if not chosen:
         raise InputError(f"Expected {preferences} to hold a preference, but got none: give a file with lines {SHAPE}.")
     test_sets = list(dict.fromkeys(one.test_set for one in chosen.values()))
-    folder, rows, indices = _Folder(Path(texts)), list[JudgedText](), list[int]()
+    read, rows, indices = cache(read_lines), list[JudgedText](), list[int]()
     places: dict[tuple[str, str, int, str], int] = {}
     for one in chosen.values():
         item = f"{one.test_set} / {one.sentence}" if len(test_sets) > 1 else str(one.sentence)
@@ -90,7 +90,7 @@ def read_darr(
             text = (one.pair, one.test_set, one.sentence, system)
             if text not in places:
                 places[text] = len(rows)
-                rows.append(_translation(folder, one, system, item, f"line {one.line} of {preferences}"))
+                rows.append(_translation(Path(texts), read, one, system, item, f"line {one.line} of {preferences}"))
             indices.append(places[text])
     return assembled(
         name or " ".join(test_sets),
@@ -122,74 +122,49 @@ def _preferences(path: str | Path) -> Iterator[_Preference]:
         yield _Preference(number, pair, test_set, int(sentence), better, worse)
 
 
-def _translation(folder: _Folder, one: _Preference, system: str, item: str, place: str) -> JudgedText:
-    """The translation of one system that a preference is about."""
-    output = folder.output(one.pair, one.test_set, system, place)
-    if one.sentence > len(output.lines):
+def _translation(
+    folder: Path, read: Callable[[Path], list[str]], one: _Preference, system: str, item: str, place: str
+) -> JudgedText:
+    """The translation of one system that a preference is about, from the folder of outputs and references."""
+    path = _output_path(folder, one, system, place)
+    source, target = one.pair.split("-")
+    reference_path = folder / "references" / f"{one.test_set}-{source}{target}-ref.{target}"
+    source_path = folder / "sources" / f"{one.test_set}-{source}{target}-src.{source}"
+    files = [path, reference_path, *([source_path] if source_path.is_file() else [])]
+    lines = {str(file): read(file) for file in files}
+    check_equal_lengths(lines)
+    output = lines[str(path)]
+    if one.sentence > len(output):
         raise InputError(
-            f"Expected sentence {one.sentence} of {place} in {output.path}, but got "
-            f"{plural(len(output.lines), 'line')}: give the outputs that were judged."
+            f"Expected sentence {one.sentence} of {place} in {path}, but got {plural(len(output), 'line')}: give the "
+            "outputs that were judged."
         )
-    index = one.sentence - 1
-    if not output.references[index]:
+    hypothesis, reference, *sources = (several[one.sentence - 1] for several in lines.values())
+    if not reference:
         raise InputError(
-            f"Expected a reference in line {one.sentence} of {output.reference_path}, but got an empty line: add it."
+            f"Expected a reference in line {one.sentence} of {reference_path}, but got an empty line: add it."
         )
     return JudgedText(
         place=place,
-        hypothesis=output.lines[index],
-        references=(output.references[index],),
+        hypothesis=hypothesis,
+        references=(reference,),
         ratings=(),
         group=one.pair,
         item=item,
         system=system.removesuffix(f".{one.pair}"),
-        source=output.sources[index] if output.sources else "",
+        source="".join(sources),
     )
 
 
-class _Output(NamedTuple):
-    """Output of a system for a test set, line by line with references and, if present, sources."""
-
-    path: Path
-    lines: list[str]
-    reference_path: Path
-    references: list[str]
-    sources: list[str]
-
-
-class _Folder:
-    """The folder of outputs, references and sources, each file looked for and read once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._outputs: dict[tuple[str, str, str], _Output] = {}
-        self._lines = cache(read_lines)
-
-    def output(self, pair: str, test_set: str, system: str, place: str) -> _Output:
-        """A system's output; ``place`` says who asks for it."""
-        key = (pair, test_set, system)
-        if key not in self._outputs:
-            self._outputs[key] = self._aligned(pair, test_set, self._output_path(pair, test_set, system, place))
-        return self._outputs[key]
-
-    def _output_path(self, pair: str, test_set: str, system: str, place: str) -> Path:
-        # In WMT19 the systems of zh-en are called by the end of their files, pair included.
-        names = [f"{test_set}.{system}.{pair}"] + [f"{test_set}.{system}"] * system.endswith(f".{pair}")
-        root = self._path / "system-outputs"
-        candidates = [folder / name for folder in (root / test_set / pair, root / pair) for name in names]
-        path = next((one for one in candidates if one.is_file()), None)
-        if path is None:
-            raise InputError(
-                f"Expected the output of {system!r} ({place}) at {candidates[0]}, but there is none: `texts` must be "
-                "the folder that holds system-outputs and references."
-            )
-        return path
-
-    def _aligned(self, pair: str, test_set: str, path: Path) -> _Output:
-        source, target = pair.split("-")
-        reference_path = self._path / "references" / f"{test_set}-{source}{target}-ref.{target}"
-        source_path = self._path / "sources" / f"{test_set}-{source}{target}-src.{source}"
-        files = [path, reference_path, *([source_path] if source_path.is_file() else [])]
-        lines = [self._lines(file) for file in files]
-        check_equal_lengths(dict(zip(map(str, files), lines, strict=True)))
-        return _Output(path, lines[0], reference_path, lines[1], lines[2] if len(lines) > 2 else [])
+def _output_path(folder: Path, one: _Preference, system: str, place: str) -> Path:
+    # In WMT19 the systems of zh-en are called by the end of their files, pair included.
+    names = [f"{one.test_set}.{system}.{one.pair}"] + [f"{one.test_set}.{system}"] * system.endswith(f".{one.pair}")
+    root = folder / "system-outputs"
+    candidates = [parent / name for parent in (root / one.test_set / one.pair, root / one.pair) for name in names]
+    path = next((one for one in candidates if one.is_file()), None)
+    if path is None:
+        raise InputError(
+            f"Expected the output of {system!r} ({place}) at {candidates[0]}, but there is none: `texts` must be "
+            "the folder that holds system-outputs and references."
+        )
+    return path
