@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from textmover.readers.text_tables import Cells, Table
 from textmover.types import InputError
@@ -16,6 +16,8 @@ ROWS_OF = ("to_dicts", "to_pylist", "to_list")
 
 MISSING = ("NAType", "NaTType")
 """Types of pandas for missing values."""
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,22 +91,19 @@ def _cell(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-class _Row(Protocol):
-    @property
-    def groups(self) -> Mapping[str, str]: ...
-
-
-Row = TypeVar("Row", bound=_Row)
-
-
-def rows_where(rows: Sequence[Row], where: Mapping[str, Sequence[str]], path: str) -> list[Row]:
+def rows_where(
+    rows: Sequence[Row],
+    where: Mapping[str, Sequence[str]],
+    path: str,
+    group: Callable[[Any, str], str] = lambda row, key: row.groups[key],
+) -> list[Row]:
     """The rows of a file whose groups have one of the values that are named for each key."""
     for key, values in where.items():
-        present = {row.groups[key] for row in rows}
+        present = {group(row, key) for row in rows}
         missing = [value for value in values if value not in present]
         if missing:
             raise InputError(
                 f"Expected rows of {path} whose {key!r} is {missing[0]!r}, but got none: it holds "
                 f"{', '.join(sorted(present)[:8])}."
             )
-    return [row for row in rows if all(row.groups[key] in values for key, values in where.items())]
+    return [row for row in rows if all(group(row, key) in values for key, values in where.items())]

@@ -11,7 +11,7 @@ import contextlib
 import difflib
 import math
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -67,20 +67,29 @@ def as_number(value: object) -> float:
     return number if not abs(number) > LARGEST else math.copysign(math.inf, number)
 
 
-def check_names(fields: Iterable[tuple[str, str]]) -> None:
-    """Refuse a field whose column has no name."""
-    for field, name in fields:
-        if not name:
-            raise InputError(f"Expected `{field}` to be the name of a column, but got {name!r}: name one.")
+class NamedColumns:
+    """Base of the roles of a table's columns."""
 
+    references: str | tuple[str, ...]
 
-def listed_columns(columns: str | Sequence[str]) -> tuple[str, ...]:
-    """One column or several as a tuple."""
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    def __post_init__(self) -> None:
+        for field, name in self.fields:
+            if not name:
+                raise InputError(f"Expected `{field}` to be the name of a column, but got {name!r}: name one.")
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of field and column name, those of fields that are not read left out."""
+        raise NotImplementedError
+
+    @property
+    def reference_columns(self) -> tuple[str, ...]:
+        """The reference columns, also where there is only one."""
+        return (self.references,) if isinstance(self.references, str) else tuple(self.references)
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(NamedColumns):
     """Roles of the columns of a table.
 
     Attributes:
@@ -107,12 +116,7 @@ class Columns:
     def __post_init__(self) -> None:
         if not self.reference_columns and self.source is None:
             raise InputError("Expected `references` to name at least one column, but got none: name one.")
-        check_names(self.fields)
-
-    @property
-    def reference_columns(self) -> tuple[str, ...]:
-        """The reference columns, also where there is only one."""
-        return listed_columns(self.references)
+        super().__post_init__()
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:

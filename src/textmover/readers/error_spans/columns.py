@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from textmover.readers.judgements.description import check_keys, read_field
-from textmover.readers.segments import check_names, listed_columns
+from textmover.readers.segments import NamedColumns
 from textmover.reading import read_yaml
 from textmover.types import InputError
 
 
 @dataclass(frozen=True)
-class MarkedColumns:
+class MarkedColumns(NamedColumns):
     """Roles of the columns of a table of marked errors.
 
     Errors are read from ``marked`` if it is named, else from ``spans`` if that is, else from ``words`` and ``tags``.
@@ -47,15 +47,6 @@ class MarkedColumns:
     severity: str = "severity"
     segment: tuple[str, ...] = ("system", "doc", "seg_id", "rater")
     groups: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Check the names."""
-        check_names(self.fields)
-
-    @property
-    def reference_columns(self) -> tuple[str, ...]:
-        """The reference columns, also where there is only one."""
-        return listed_columns(self.references)
 
     @property
     def compared(self) -> bool:

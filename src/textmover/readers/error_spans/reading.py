@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from textmover.readers.error_spans.columns import MarkedColumns
 from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
@@ -153,17 +153,6 @@ def _not_a_list(place: str, value: object) -> InputError:
 logger = logging.getLogger(__name__)
 
 
-class _Row(NamedTuple):
-    """A row that is chosen by its groups."""
-
-    cells: TableRow
-    columns: tuple[str, ...]
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        return {column: self.cells.group(column) for column in self.columns}
-
-
 def read_marked(
     path: str | Path | MemoryTable,
     columns: MarkedColumns = MarkedColumns(),  # noqa: B008 - frozen
@@ -203,7 +192,7 @@ def read_marked(
     columns = replace(columns, groups=tuple(dict.fromkeys((*columns.groups, *where))))
     with contextlib.closing(read_rows(path, fields, format=format, split=split)) as rows:
         numbered = [row for _, row in rows]
-    chosen = rows_where([_Row(one, columns.groups) for one in numbered if isinstance(one, TableRow)], where, str(path))
+    chosen = rows_where([one for one in numbered if isinstance(one, TableRow)], where, str(path), TableRow.group)
     found: list[MarkedSegment | InputError] = [one for one in numbered if isinstance(one, InputError)]
     found += [_segment(rows, columns) for rows in _gathered(chosen, columns)]
     read = [one for one in found if isinstance(one, MarkedSegment)] if left_out is not None else list(usable(found))
@@ -214,25 +203,26 @@ def read_marked(
     return read
 
 
-def _gathered(rows: Sequence[_Row], columns: MarkedColumns) -> list[list[_Row]]:
+def _gathered(rows: Sequence[TableRow], columns: MarkedColumns) -> list[list[TableRow]]:
     """Rows about one text by one rater, where each is about an error of it."""
     if columns.marked is None:
         return [[row] for row in rows]
-    found: dict[tuple[str, ...], list[_Row]] = {}
+    found: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows:
-        if row.cells.group(columns.severity).lower() != ATTENTION_TEST:
-            found.setdefault(tuple(map(row.cells.group, columns.segment)), []).append(row)
+        if row.group(columns.severity).lower() != ATTENTION_TEST:
+            found.setdefault(tuple(map(row.group, columns.segment)), []).append(row)
     return list(found.values())
 
 
-def _segment(rows: Sequence[_Row], columns: MarkedColumns) -> MarkedSegment | InputError:
-    row = rows[0].cells
+def _segment(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment | InputError:
+    row = rows[0]
     try:
-        found = _of_marks([one.cells for one in rows], columns) if columns.marked else _of_row(row, columns)
+        found = _of_marks(rows, columns) if columns.marked else _of_row(row, columns)
         compared = row.compared(columns.reference_columns, columns.source) if columns.compared else SourcedReferences()
         references = SourcedReferences(compared, None, compared.places)
         source = found.source if columns.marked else compared.source
-        return replace(found, references=references, source=source, groups=rows[0].groups)
+        groups = {column: row.group(column) for column in columns.groups}
+        return replace(found, references=references, source=source, groups=groups)
     except InputError as error:
         return error
 
