@@ -9,7 +9,7 @@ import difflib
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,17 +60,16 @@ def named_sets() -> Mapping[str, NamedSet]:
 
 
 def _named_set(name: str, entry: dict[str, Any]) -> NamedSet:
-    parts, shared = entry.pop("parts"), {key: entry.pop(key, default) for key, default in PART_DEFAULTS.items()}
-    return NamedSet(name=name, parts={key: _part({**shared, **one}) for key, one in parts.items()}, **entry)
+    parts, shared = entry.pop("parts"), {key: entry.pop(key) for key in SHARED if key in entry}
+    return NamedSet(name=name, parts={key: _part(**{**shared, **one}) for key, one in parts.items()}, **entry)
 
 
-PART_DEFAULTS: Mapping[str, Any] = {"source": "", "each": [{}], "options": {}}
+SHARED = ("source", "each", "options")
 """Keys that may stand once for all parts of a set."""
 
 
-def _part(entry: dict[str, Any]) -> Part:
-    values = entry.pop("each")
-    return Part(each=tuple(itertools.chain.from_iterable(map(_product, values))), **entry)
+def _part(*, each: Sequence[Mapping[str, Any]] = ({},), **entry: Any) -> Part:
+    return Part(each=tuple(itertools.chain.from_iterable(map(_product, each))), **entry)
 
 
 def _product(values: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -26,6 +26,13 @@ from textmover.readers.named.layouts import LayoutError, Row, converted, paths_o
 from textmover.terminal import progress_bars
 from textmover.types import InputError, plural
 
+logger = logging.getLogger(__name__)
+
+Tell = Callable[[str], object]
+
+DOWNLOADS = ".downloads"
+"""Folder of published files, by host and path of their addresses, in that of the sets; they go when it is complete."""
+
 MIRROR = "TEXTMOVER_DATA_MIRROR"
 """Environment variable: address of a mirror, which has the files of each host in a folder of its name."""
 
@@ -46,7 +53,7 @@ def address_of(published: str) -> str:
     return endpoint + published.removeprefix(HUB) if published.startswith(f"{HUB}/") else published
 
 
-def download(published: str, path: Path, sha256: str | None, by_hand: str, tell: Callable[[str], object]) -> None:
+def download(published: str, path: Path, sha256: str | None, by_hand: str, tell: Tell) -> None:
     """Fetch a file; what an earlier attempt left is kept and continued.
 
     Args:
@@ -100,7 +107,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str, tell:
     part.replace(path)
 
 
-def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
+def _complete(address: str, part: Path, tell: Tell) -> bool:
     """Append what is missing; returns whether the file is complete."""
     note = part.with_name(f"{part.name}.version")  # of the file that the part is of
     have = part.stat().st_size if part.exists() else 0
@@ -115,19 +122,20 @@ def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
             goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT
             if not goes_on and version and not version.startswith("W/"):
                 note.write_text(version, encoding="utf-8")
-            length = answer.headers.get("Content-Length")
-            if length is not None and int(length) >= LARGE:
+            stated = answer.headers.get("Content-Length")
+            length = int(stated or 0)
+            if length >= LARGE:
                 already = f" after {have / 1e6:,.0f} MB that are here" if goes_on else ""
-                tell(f"  {part.stem}: {int(length) / 1e6:,.0f} MB{already}")
-            shown = length is not None and int(length) >= LARGE and os.environ.get(NO_BARS) != "1"
+                tell(f"  {part.stem}: {length / 1e6:,.0f} MB{already}")
+            shown = length >= LARGE and os.environ.get(NO_BARS) != "1"
             with part.open("ab" if goes_on else "wb") as out, progress_bars(shown=shown) as advance:
                 start = out.tell()
-                total = math.ceil((start + int(length or 0)) / LARGE)
+                total = math.ceil((start + length) / LARGE)
                 advance(bar := f"{part.stem}, MB", start // LARGE, total)
                 while block := answer.read(LARGE):
                     out.write(block)
                     advance(bar, 1, total)
-                whole = length is None or out.tell() - start == int(length)
+                whole = stated is None or out.tell() - start == length
     except HTTPError as error:
         if error.code != TOO_FAR or not have:
             raise
@@ -135,20 +143,6 @@ def _complete(address: str, part: Path, tell: Callable[[str], object]) -> bool:
     if whole:
         note.unlink(missing_ok=True)
     return whole
-
-
-def local_name(published: str) -> str:
-    """Place of a downloaded file in the folder of downloads: host and path of its address."""
-    split = urlsplit(published)
-    return f"{split.netloc}{split.path}"
-
-
-logger = logging.getLogger(__name__)
-
-DOWNLOADS = ".downloads"
-"""Folder of published files, in that of the sets; they go when their set is complete."""
-
-Tell = Callable[[str], object]
 
 
 def get_sets(names: Iterable[str], folder: Path | None, tell: Tell) -> None:
@@ -214,7 +208,8 @@ def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
     by_hand = f"put {part.file} into {folder} yourself (its columns are in docs/training-data.md)"
 
     def published(path: str) -> Path:
-        return folder / DOWNLOADS / local_name(one.address + path)
+        address = urlsplit(one.address + path)
+        return folder / DOWNLOADS / f"{address.netloc}{address.path}"
 
     paths = paths_of(part, one.layout)
     tell(f"  {part.file} is made of {len(paths)} published file{'' if len(paths) == 1 else 's'}")

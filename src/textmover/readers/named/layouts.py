@@ -31,23 +31,16 @@ class LayoutError(InputError):
     """Published files that do not look as they did when the table of sets was written."""
 
 
-def _fill(pattern: str, values: Mapping[str, str]) -> str:
-    return pattern.format(**values)
-
-
 def paths_of(part: Part, layout: str) -> list[str]:
     """Every file to download for a part, without the members of archives."""
-    texts = _texts(part.options) if layout == "side-by-side" else part.options.get("files", [part.source])
-    needed = list(texts)
-    paths = [_fill(pattern.partition("!")[0], values) for values in part.each for pattern in needed]
+    needed = _texts(part.options) if layout == "side-by-side" else part.options.get("files", [part.source])
+    paths = [pattern.partition("!")[0].format_map(values) for values in part.each for pattern in needed]
     return list(dict.fromkeys(paths))
 
 
-def _texts(options: Mapping[str, Any]) -> Iterator[str]:
-    for value in options["columns"].values():
-        for one in value if isinstance(value, list) else [value]:
-            if not one.startswith("="):
-                yield one
+def _texts(options: Mapping[str, Any]) -> list[str]:
+    columns = (value if isinstance(value, list) else [value] for value in options["columns"].values())
+    return [one for several in columns for one in several if not one.startswith("=")]
 
 
 def _open(published: Published, name: str) -> IO[bytes]:
@@ -103,13 +96,13 @@ def _table(published: Published, part: Part) -> Iterator[Row]:
     options = part.options
     where, skip, numbers = options.get("where", {}), options.get("skip", {}), options.get("numbers", ())
     for values in part.each:
-        name = _fill(part.source, values)
-        columns = {key: _fill(column, values) for key, column in options["columns"].items()}
+        name = part.source.format_map(values)
+        columns = {key: column.format_map(values) for key, column in options["columns"].items()}
         for record in _records(published, name, options):
             lacking = {one for one in (*columns.values(), *where) if not one.startswith("=")} - {*record}
             if lacking:
                 raise LayoutError(f"Expected {name} to have a column {min(lacking)}, but it has {', '.join(record)}")
-            if any(not re.fullmatch(_fill(pattern, values), record[key]) for key, pattern in where.items()):
+            if any(not re.fullmatch(pattern.format_map(values), record[key]) for key, pattern in where.items()):
                 continue
             if any(record[columns[key]] in unwanted for key, unwanted in skip.items()):
                 continue
@@ -120,7 +113,7 @@ def _table(published: Published, part: Part) -> Iterator[Row]:
 def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
     """Plain files whose lines belong together; a list of files makes a list in each row."""
     for values in part.each:
-        files = [_fill(one, values) for one in _texts(part.options)]
+        files = [one.format_map(values) for one in _texts(part.options)]
         found = {name: _lines(published, name) for name in files}
         if len(counts := {len(lines) for lines in found.values()}) > 1:
             told = ", ".join(f"{len(lines)} in {name}" for name, lines in found.items())
@@ -129,11 +122,11 @@ def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
             row: Row = {}
             for key, value in part.options["columns"].items():
                 if isinstance(value, list):
-                    row[key] = [found[_fill(one, values)][place].strip() for one in value]
+                    row[key] = [found[one.format_map(values)][place].strip() for one in value]
                 elif value.startswith("="):
-                    row[key] = place + 1 if value == "=#" else _fill(value[1:], values)
+                    row[key] = place + 1 if value == "=#" else value[1:].format_map(values)
                 else:
-                    row[key] = found[_fill(value, values)][place].strip()
+                    row[key] = found[value.format_map(values)][place].strip()
             if all(row[key] for key in part.options.get("required", ())):
                 yield row | {key: float(row[key]) for key in part.options.get("numbers", ())}
 
@@ -142,7 +135,7 @@ def _plain(published: Published, part: Part) -> Iterator[Row]:
     """Lines, or what a regular expression takes of each."""
     taken = re.compile(part.options.get("match", "(.*)"))
     for values in part.each:
-        for line in _lines(published, _fill(part.source, values)):
+        for line in _lines(published, part.source.format_map(values)):
             if (match := taken.fullmatch(line)) is not None:
                 yield {"text": match[1]}
 
@@ -152,34 +145,29 @@ def _quality_estimation(published: Published, part: Part) -> Iterator[Row]:
     ratings, edits = part.options["files"]
     for values in part.each:
         pair, name = values["lp"].replace("-", ""), values["part"]
-        table = f"{_fill(ratings, values)}!{values['lp']}-{name}/{name}.{pair}.df.short.tsv"
-        member = f"{_fill(edits, values)}!{values['lp']}-{name}/{name}"
+        table = f"{ratings.format_map(values)}!{values['lp']}-{name}/{name}.{pair}.df.short.tsv"
+        member = f"{edits.format_map(values)}!{values['lp']}-{name}/{name}"
         rated = list(_records(published, table, {}))
         beside = [_lines(published, f"{member}.{kind}") for kind in ("mt", "pe", "hter", "tags")]
         if {len(one) for one in beside} != {len(rated)}:
             raise LayoutError(f"Expected {len(rated)} lines in each file of {member}, but got {[*map(len, beside)]}")
         for record, hypothesis, reference, hter, tags in zip(rated, *beside, strict=True):
             try:
-                judged = {"z_mean": record["z_mean"], "da_mean": record["mean"]}
-                texts = {"source": record["original"], "hypothesis": record["translation"]}
+                row = {
+                    "part": name,
+                    "lp": values["lp"],
+                    "source": record["original"],
+                    "hypothesis": record["translation"],
+                    "reference": detokenised(reference, values["lp"].partition("-")[2]),
+                    "z_mean": record["z_mean"],
+                    "da_mean": record["mean"],
+                }
             except KeyError as error:
                 raise LayoutError(
                     f"Expected {table} to have the column {error}, but it has {', '.join(record)}"
                 ) from error
-            tokens = {
-                "hypothesis_tokens": hypothesis.strip(),
-                "reference_tokens": reference.strip(),
-                "tags": tags.strip(),
-            }
-            yield {
-                "part": name,
-                "lp": values["lp"],
-                **texts,
-                "reference": detokenised(reference, values["lp"].partition("-")[2]),
-                **judged,
-                "hter": hter.strip(),
-                **tokens,
-            }
+            tokens = {"hypothesis_tokens": hypothesis, "reference_tokens": reference, "tags": tags}
+            yield row | {key: text.strip() for key, text in {"hter": hter, **tokens}.items()}
 
 
 CLOSING = re.compile(r"[,.?!:;\\%}\])…]+|\.\.\.")
@@ -221,7 +209,7 @@ def _systems_of_2017(published: Published, part: Part) -> Iterator[Row]:
         first = match[2].split("+")[0]
         rated.setdefault((match[1], renamed.get(first, first)), []).append((match[2], int(match[3]), match[4]))
     for values in part.each:
-        names = [_fill(text, values) for text in texts]
+        names = [text.format_map(values) for text in texts]
         source, reference, hypothesis = (_lines(published, name) for name in names)
         for systems, number, score in rated.get((values["lp"], values["system"]), []):
             if not 0 < number <= min(map(len, (source, reference, hypothesis))):
@@ -249,11 +237,13 @@ def _data_to_text(published: Published, part: Part) -> Iterator[Row]:
     for record in _records(published, systems, {"format": "csv"}):
         named.setdefault(record.get("dataset", ""), []).append(record)
     for values in part.each:
-        path, beside = _fill(texts, values), named.get(values["dataset"], [])
+        path, beside = texts.format_map(values), named.get(values["dataset"], [])
         with _open(published, path) as stream:
             try:
                 items = list(_PlainPickle(stream).load().values())
-                rows = [(item["src"], item["sys_summ"], item["ref_summs"], item["scores"]) for item in items]
+                rows = [
+                    {"mr": one["src"], "hypothesis": one["sys_summ"], "references": one["ref_summs"]} for one in items
+                ]
                 rated = [[float(item["scores"][key]) for key in ASPECTS] for item in items]
                 known = [[float(record[key]) for key in ASPECTS] for record in beside]
             except (pickle.UnpicklingError, EOFError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -264,12 +254,10 @@ def _data_to_text(published: Published, part: Part) -> Iterator[Row]:
             raise LayoutError(
                 f"Expected {path} and {systems} to hold the same ratings in the same order, but they differ"
             )
-        for number, ((meaning, hypothesis, references, _), record, scores) in enumerate(
-            zip(rows, beside, rated, strict=True)
-        ):
-            about = {"dataset": values["dataset"], "id": str(number), "system": record["system"], "mr": meaning}
-            unique = list(dict.fromkeys(references))
-            yield {**about, "hypothesis": hypothesis, "references": unique, **dict(zip(ASPECTS, scores, strict=True))}
+        for number, (row, record, scores) in enumerate(zip(rows, beside, rated, strict=True)):
+            row["references"] = list(dict.fromkeys(row["references"]))
+            about = {"dataset": values["dataset"], "id": str(number), "system": record["system"]}
+            yield {**about, **row, **dict(zip(ASPECTS, scores, strict=True))}
 
 
 READERS: Mapping[str, Callable[[Published, Part], Iterator[Row]]] = {
