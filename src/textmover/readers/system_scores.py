@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, read_lines, read_rows
 from textmover.readers.streams import check_distinct
 from textmover.readers.tables import is_table
-from textmover.readers.text_tables import named
+from textmover.readers.text_tables import named, without_blank_end
 from textmover.types import InputError, plural
 
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
@@ -71,9 +71,7 @@ def digest_signature(paths: Sequence[str], scores: SystemScores) -> str:
 def _read(path: str, columns: Sequence[str] | None, format: str | None, split: str) -> SystemScores:
     """The scores of a file; a plain one is named after itself."""
     if format is None and not is_table(path):
-        lines = read_lines(path)
-        while lines and not lines[-1].strip():
-            lines.pop()
+        lines = list(without_blank_end(read_lines(path), lambda line: not line.strip()))
         if not lines:
             raise InputError(f"Expected {path} to hold a score a line, but it holds none: give another file.")
         headed = "\t" in lines[0] or (len(lines) > 1 and not _is_number(lines[0]) and _is_number(lines[1]))
@@ -99,12 +97,7 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
 
 
 def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> SystemScores:
-    unknown = [name for name in columns or () if name not in table.columns]
-    if unknown:
-        raise InputError(
-            f"Expected a column {unknown[0]!r} in {path}, but got {named(table.columns)}: set `columns` to the names "
-            "of the right ones."
-        )
+    _check_known("column", columns, table.columns, path)
     lines = tuple(row.number for row in table.rows)
     names = tuple(columns or ([SCORE] if SCORE in table.columns else [one for one in table.columns if one != FLAGS]))
     cells = table.rows[0].cells.get(names[0])
@@ -142,12 +135,7 @@ def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores 
         lists = {SCORE: cells[SCORES]}
     else:
         return None
-    unknown = [name for name in columns or () if name not in lists]
-    if unknown:
-        raise InputError(
-            f"Expected a system {unknown[0]!r} in {row.name}, but got {named(list(lists))}: set `columns` to the names "
-            "of the right ones."
-        )
+    _check_known("system", columns, lists, row.name)
     scores = {}
     for name in columns or lists:
         values = lists[name]
@@ -161,6 +149,15 @@ def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores 
         raise InputError(f"Expected scores in {row.name}, but it holds none: give another file.")
     signature = cells.get("signature")
     return SystemScores(scores, tuple(range(1, count + 1)), signature if isinstance(signature, str) else "")
+
+
+def _check_known(what: str, names: Sequence[str] | None, known: Collection[str], place: str) -> None:
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise InputError(
+            f"Expected a {what} {unknown[0]!r} in {place}, but got {named(known)}: set `columns` to the names of the "
+            "right ones."
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -220,8 +217,8 @@ def read_system_table(
     texts = metric is None
     if not texts and item is None:
         raise InputError("Expected `item` together with `metric`, since no references are read: name its column.")
-    wanted = [("system", system), ("item", item), *(("groups", one) for one in groups), ("human", human)]
-    wanted += [("metric", metric)]
+    groups_named = (("groups", one) for one in groups)
+    wanted = [("system", system), ("item", item), *groups_named, ("human", human), ("metric", metric)]
     if texts:
         wanted += [("hypothesis", hypothesis), *(("references", one) for one in references), ("source", source)]
     fields = [(what, name) for what, name in wanted if name is not None]
@@ -233,14 +230,15 @@ def read_system_table(
     group = [GROUP_SEPARATOR.join(row.group(one) for one in groups) for row, _ in named]
     kept, lone = _kept(group, [name for _, name in named], path)
     _check_once(named, items, group, item)
+    outputs = [named[place][0] for place in kept]
     return SystemTable(
         systems=[named[place][1] for place in kept],
         items=[items[place] for place in kept],
         groups=[group[place] for place in kept] if groups else None,
-        hypotheses=[named[place][0].text(hypothesis) for place in kept] if texts else [],
-        references=[read[id(named[place][0])] for place in kept] if texts else [],
-        scores=None if metric is None else np.array([named[place][0].score(metric) for place in kept]),
-        human=None if human is None else np.array([named[place][0].score(human) for place in kept]),
+        hypotheses=[row.text(hypothesis) for row in outputs] if texts else [],
+        references=[read[id(row)] for row in outputs] if texts else [],
+        scores=None if metric is None else np.array([row.score(metric) for row in outputs]),
+        human=None if human is None else np.array([row.score(human) for row in outputs]),
         lone=lone,
     )
 

@@ -8,7 +8,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from textmover.csv_cells import unguarded
 from textmover.readers.lines import LONGEST_LINE, LineError, empty
@@ -17,6 +17,7 @@ from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Cells = Mapping[str, object]
 Record = tuple[int, "list[str] | InputError"]
 
@@ -52,20 +53,13 @@ _CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
 _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
 
 
-class _Taken(NamedTuple):
-    """A line of a CSV file and, if it is not UTF-8, why it cannot be used."""
-
-    text: str
-    problem: LineError | None
-
-
 class _CsvLines:
     """The lines of a CSV file for its parser, which may go back to the second line of the record that it reads."""
 
     def __init__(self, lines: Iterable[str | LineError]) -> None:
         self._lines = iter(lines)
-        self._next: deque[_Taken] = deque()
-        self._record: list[_Taken] = []
+        self._next: deque[tuple[str, LineError | None]] = deque()  # with why a line cannot be used that is not UTF-8
+        self._record: list[tuple[str, LineError | None]] = []
         self._before = self._size = 0
 
     def __iter__(self) -> _CsvLines:
@@ -77,12 +71,13 @@ class _CsvLines:
             text, problem = (line.text, line) if isinstance(line, LineError) else (line, None)
             # A carriage return alone ends a record too, as in files of old Macs; the parser wants to see one at a time.
             pieces = io.StringIO(text, newline="") if "\r" in text.removesuffix("\r\n") else (text,)
-            self._next.extend(_Taken(piece, problem) for piece in pieces)
+            self._next.extend((piece, problem) for piece in pieces)
         self._record.append(self._next.popleft())
-        self._size += len(self._record[-1].text)
+        text, _ = self._record[-1]
+        self._size += len(text)
         if len(self._record) > 1 and self._size > LONGEST_RECORD:
             raise csv.Error(f"a record of several lines with more than {LONGEST_RECORD:,} characters")
-        return self._record[-1].text
+        return text
 
     def start_record(self) -> int:
         """Begin a record; returns the number of its first line."""
@@ -98,7 +93,7 @@ class _CsvLines:
     @property
     def problem(self) -> LineError | None:
         """Why the record cannot be used, if one of its lines is not UTF-8."""
-        return next((line.problem for line in self._record if line.problem is not None), None)
+        return next((problem for _, problem in self._record if problem is not None), None)
 
 
 def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
@@ -144,7 +139,7 @@ def _tsv_records(name: str, lines: Iterable[str | LineError]) -> Iterator[Record
 
 def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Table:
     """A header and records of as many fields; blank lines at the end do not count."""
-    kept = _without_blank_end(records, lambda record: record[1] in ([], [""]))
+    kept = without_blank_end(records, lambda record: record[1] in ([], [""]))
     _, header = next(kept, (0, empty(name)))
     if isinstance(header, InputError):
         raise header
@@ -169,9 +164,9 @@ def _delimited_rows(
             yield number, dict(zip(header, fields, strict=True))
 
 
-def _without_blank_end(records: Iterable[Record], is_blank: Callable[[Record], bool]) -> Iterator[Record]:
-    """The records without the blank ones behind the last that is not."""
-    blank: list[Record] = []
+def without_blank_end(records: Iterable[T], is_blank: Callable[[T], bool]) -> Iterator[T]:
+    """The records or lines without the blank ones behind the last that is not."""
+    blank: list[T] = []
     for record in records:
         if is_blank(record):
             blank.append(record)
@@ -183,14 +178,10 @@ def _without_blank_end(records: Iterable[Record], is_blank: Callable[[Record], b
 
 def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
     """One JSON object a line; a key may be absent from some of them."""
-    records: Iterator[Record] = (
-        (number, line if isinstance(line, LineError) else [line]) for number, line in enumerate(lines, start=1)
-    )
-    kept = _without_blank_end(
-        records, lambda record: not isinstance(record[1], InputError) and not record[1][0].strip()
-    )
+    kept = without_blank_end(lines, lambda line: not isinstance(line, LineError) and not line.strip())
     rows = (
-        (number, line if isinstance(line, InputError) else _json_object(name, number, line[0])) for number, line in kept
+        (number, line if isinstance(line, LineError) else _json_object(name, number, line))
+        for number, line in enumerate(kept, start=1)
     )
     return Table(name, "line", None, rows)
 

@@ -14,7 +14,7 @@ from textmover.readers.judgements.rows import CellTable, read_cells
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
-from textmover.readers.text_tables import named
+from textmover.readers.text_tables import named, without_blank_end
 from textmover.types import InputError, Judgements, plural
 
 ROLES = ("group", "item", "system")
@@ -94,9 +94,7 @@ def read_scores(
 
 def _plain_scores(path: str | Path, judgements: Judgements) -> np.ndarray:
     """The numbers of a plain file; blank lines at the end do not count."""
-    lines = read_lines(path)
-    while lines and not lines[-1].strip():
-        lines.pop()
+    lines = list(without_blank_end(read_lines(path), lambda line: not line.strip()))
     _check_count(path, len(lines), judgements)
     return np.array([_score(line, f"line {place} of {path}") for place, line in enumerate(lines, start=1)])
 

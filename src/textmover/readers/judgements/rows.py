@@ -126,10 +126,14 @@ def read_cells(
                 if isinstance(cells, InputError):
                     raise cells
                 seen.update(dict.fromkeys(cells))
-                rows.append(_row(TableRow(table.name, table.unit, line, cells), wanted))
+                row = TableRow(table.name, table.unit, line, cells)
+                resolved = cells if wanted is None else {column: _value(row, column) for column in wanted}
+                rows.append(row._replace(cells=resolved))
             if table.columns is None and len(rows) > before:
                 _check(table.name, tuple(seen), wanted, optional)
-            present.update(dict.fromkeys(seen if wanted is None else (c for c in wanted if _stands_in(c, seen))))
+            present.update(
+                dict.fromkeys(seen if wanted is None else (c for c in wanted if _found(c, seen) is not None))
+            )
     if not rows:
         raise InputError(f"Expected {path} to hold at least one row, but got none: give a file with rows.")
     return CellTable(rows, tuple(present))
@@ -172,31 +176,17 @@ def _head(column: str) -> str:
     return column.split(".")[0]
 
 
-def _stands_in(column: str, columns: Collection[str]) -> bool:
-    return column in columns or _head(column) in columns
+def _found(column: str, columns: Collection[str]) -> str | None:
+    """The column itself, or the one in which its path begins."""
+    return next((one for one in (column, _head(column)) if one in columns), None)
 
 
 def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None, optional: Collection[str]) -> None:
     """Make sure that the columns that a file must have stand in it once."""
-    if wanted is None:
-        check_columns(table, columns, [("columns", column) for column in columns])
-        return
-    needed = {column: key for column, key in wanted.items() if column not in optional or _stands_in(column, columns)}
-    check_columns(
-        table,
-        columns,
-        # A path is in the file if its first part is, unless a column has the whole of it as its name.
-        [
-            (key, column if column in columns or not _stands_in(column, columns) else _head(column))
-            for column, key in needed.items()
-        ],
-    )
-
-
-def _row(row: TableRow, wanted: Mapping[str, str] | None) -> TableRow:
-    if wanted is None:
-        return row
-    return row._replace(cells={column: _value(row, column) for column in wanted})
+    asked = dict.fromkeys(columns, "columns") if wanted is None else wanted
+    there = {column: _found(column, columns) for column in asked}
+    needed = (column for column in asked if there[column] is not None or column not in optional)
+    check_columns(table, columns, [(asked[column], there[column] or column) for column in needed])
 
 
 def _value(row: TableRow, column: str) -> object:
