@@ -6,10 +6,10 @@ import contextlib
 import itertools
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from textmover.readers.lines import Followed, Position, check_once, iter_lines, shown, side_by_side, usable
+from textmover.readers.lines import Followed, check_once, iter_lines, shown, side_by_side, usable
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, SourcedReferences
@@ -70,7 +70,6 @@ class CandidateFiles(Followed):
     paths: tuple[str, ...]  # a single file, in which the candidates of a segment stand in consecutive lines
     number: int | None = None  # candidates to a segment, of a single file
     source: str | None = None  # file of the texts that they translate, one a segment
-    _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.paths:
@@ -140,7 +139,6 @@ class CandidateTable(Followed):
     name: str | None = None  # column of what the segments are called; ``None`` leaves them without a name
     format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
-    _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     @property
     def _fields(self) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
@@ -77,10 +78,11 @@ class Position:
         self._tell = tell
 
 
+@dataclass(frozen=True)
 class Followed:
     """An input with a position."""
 
-    _position: Position
+    _position: Position = field(default_factory=Position, init=False, repr=False, compare=False)
 
     @property
     def share(self) -> float | None:

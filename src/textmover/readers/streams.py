@@ -6,10 +6,10 @@ import contextlib
 import logging
 import os
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from textmover.readers.lines import Followed, LineError, Position, check_once, shown, side_by_side
+from textmover.readers.lines import Followed, LineError, check_once, shown, side_by_side
 from textmover.readers.segments import TableRow, check_columns, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
@@ -66,7 +66,6 @@ class TextFiles(_Reading):
     on_error: OnError = "stop"  # what a line does that is not UTF-8
     missing_references: MissingReferences | None = None  # what a row without a reference does
     source: str | None = None  # file of what the hypotheses translate
-    _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.hypotheses or not (self.references or self.source):
@@ -115,7 +114,6 @@ class TableFile(_Reading):
     missing_references: MissingReferences | None = None  # what a row without a reference does
     keep: tuple[str, ...] = ()  # further columns, whose cells each row holds as text
     source: str | None = None  # column of what the hypotheses translate
-    _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_distinct(self.hypotheses)
@@ -173,7 +171,6 @@ class GivenTexts(_Reading):
     on_error: OnError = "stop"
     missing_references: MissingReferences | None = None
     paths: tuple[str, ...] = ()
-    _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.texts) < 2 and (self.source is None or not self.texts):

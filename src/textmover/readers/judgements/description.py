@@ -142,20 +142,11 @@ class SetDescription:
     @property
     def columns(self) -> dict[str, str]:
         """Every column that is read, and the first field that names it."""
-        single = {"item": self.item, "system": self.system, "source": self.source}
-        named_by: dict[str, Collection[str]] = {
-            "hypothesis": [self.hypothesis],
-            "references": self.references,
-            "ratings": self.ratings.values(),
-            "groups": self.groups,
-            **{key: [column] for key, column in single.items() if column is not None},
-            "scores": self.scores.values(),
-            "where": self.where,
-            "leave_out": self.leave_out,
-        }
         found: dict[str, str] = {}
-        for key, columns in named_by.items():
-            for column in columns:
+        for key in ROLES:
+            value = getattr(self, key)
+            several = value.values() if key in ("ratings", "scores") else value or ()
+            for column in [value] if isinstance(value, str) else several:
                 found.setdefault(column, key)
         return found
 
@@ -181,6 +172,9 @@ class SetDescription:
     def _error(self, key: str, expected: str, got: str, way_out: str) -> InputError:
         return InputError(f"Expected `{key}` of {self.origin} to {expected}, but got {got}: {way_out}.")
 
+
+ROLES = ("hypothesis", "references", "ratings", "groups", "item", "system", "source", "scores", "where", "leave_out")
+"""Fields that name columns."""
 
 CHOICES: Mapping[str, tuple[str, str]] = {
     "missing_ratings": ("error", "keep"),
@@ -250,14 +244,17 @@ def _parsed(found: object, origin: str) -> SetDescription:
             "`hypothesis: output`."
         )
     check_keys(found, KEYS, origin)
-    base = _base(found.pop("based_on", None), origin)
+    base, known = found.pop("based_on", None), _built_in_files()
+    if base is not None and (not isinstance(base, str) or base not in known):
+        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(known)}, but got {base!r}: choose one.")
     fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in found.items()}
     if base is None:
         return SetDescription(**fields, origin=origin)
+    based_on = load_description(base)
     if "optional" not in fields:  # those of the base, as far as they are still columns
-        kept = dataclasses.replace(base, optional=(), **fields, origin=origin).columns
-        fields["optional"] = tuple(column for column in base.optional if column in kept)
-    return dataclasses.replace(base, **fields, origin=origin)
+        kept = dataclasses.replace(based_on, optional=(), **fields, origin=origin).columns
+        fields["optional"] = tuple(column for column in based_on.optional if column in kept)
+    return dataclasses.replace(based_on, **fields, origin=origin)
 
 
 def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> None:
@@ -282,12 +279,3 @@ def read_field(key: str, value: object, place: str, types: Mapping[str, str] = F
     if "tuple" in types[key]:
         return _texts(value, place)
     return None if value is None and types[key].endswith("None") else _text(value, place)
-
-
-def _base(name: object, origin: str) -> SetDescription | None:
-    known = _built_in_files()
-    if name is None:
-        return None
-    if not isinstance(name, str) or name not in known:
-        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(known)}, but got {name!r}: choose one.")
-    return load_description(name)
