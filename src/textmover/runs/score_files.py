@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from textmover.files import atomic_file, check_output, name_output
+from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.types import InputError
 
@@ -58,8 +59,6 @@ class Target:
     @property
     def complete(self) -> bool:
         """Return whether an earlier run seems to have finished the result."""
-        from textmover.runs.shards.folder import is_parts, is_sealed
-
         if self.path is None or not self.in_parts:
             return False
         if self.folder:
@@ -87,8 +86,6 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             )
         if any(Path(one).is_dir() and path.resolve() == Path(one).resolve() for one in inputs):
             raise InputError(f"Expected `--output` to be a new folder, but got the input {path}: give another name.")
-        from textmover.runs.shards.folder import SUMMARY
-
         name_output(path / SUMMARY, path)
         return Target(Layout("parquet", systems, keep), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
@@ -108,8 +105,6 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
 
 def _is_folder(output: str) -> bool:
     """Return whether an output is a folder for shards: it says so at its end, is empty, or has been one before."""
-    from textmover.runs.shards.folder import is_free, is_parts
-
     path = Path(output)
     return output.endswith(("/", "\\")) or is_parts(path) or is_free(path)
 

@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,15 @@ from textmover.readers.streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_files import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
-from textmover.runs.shards.folder import check_folder, locked
-from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
+from textmover.runs.shards.folder import (
+    check_folder,
+    check_rows,
+    check_same,
+    digest_file,
+    locked,
+    read_receipt,
+    receipt_path,
+)
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, rows_per_shard, texts_of
 from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_row
 from textmover.scoring.engine.threads import read_ahead
@@ -32,9 +38,6 @@ from textmover.scoring.metric_set import joined_scores
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, take_by_language
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,17 @@ from pyarrow import parquet
 from textmover.modules.devices import machine_of
 from textmover.readers.streams import Row, TextFiles
 from textmover.runs.score_summary import Tally, summarize
-from textmover.runs.shards.folder import LOCK, check_folder, is_sealed, locked
-from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
+from textmover.runs.shards.folder import (
+    LOCK,
+    check_folder,
+    check_rows,
+    check_same,
+    digest_file,
+    is_sealed,
+    locked,
+    read_receipt,
+    receipt_path,
+)
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.runs.shards.shards import Parts, Shard, ShardScores, describe, read_shards, rows_per_shard, texts_of
 from textmover.types import InputError, Signature

@@ -11,7 +11,7 @@ from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
 from textmover.runs.console import heeding_termination
 from textmover.runs.score_files import Target, choose_target
-from textmover.runs.shards.manifest import receipt_path
+from textmover.runs.shards.folder import receipt_path
 from textmover.scoring.scorer_options import take_default
 from textmover.types import plural
 
