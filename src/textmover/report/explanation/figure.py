@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 import warnings
@@ -10,16 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle, Wedge
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
-from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure, shade
+from textmover.report.figures.panels import figure_path, fonts_for, save_figure, shade
 from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from textmover.report.explanation.values import Explanation
 
 SMALLEST, LARGEST = 0.165, 0.4  # sides of a cell, in inches
@@ -28,8 +33,19 @@ BARS = 0.95  # length of the longest bar, in inches
 NUMBERS = 0.62  # room for the numbers at the ends of bars, in inches
 NUMBERED = 30  # most words whose bars carry their number
 LEAST = 0.004  # part of the largest mass below which nothing is drawn
+SCREEN, SHARP = 80, 2  # dots to an inch on a screen, and how many a notebook's picture has for each of them
 QUIET, UNMATCHED = "#4f5359", "#833404"
 BAR, FALLING = "#4c89cc", "#d58042"
+
+
+class ShownFigure(Figure):
+    """A figure of matplotlib that notebooks show as the last value of a cell, without pyplot."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        with io.BytesIO() as stream:
+            self.savefig(stream, format="png", dpi=SCREEN * SHARP)
+            width, height = self.get_size_inches() * SCREEN
+            return stream.getvalue(), {"width": round(width), "height": round(height)}
 
 
 class _Layout(NamedTuple):
@@ -55,10 +71,7 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     In an SVG words are text, which the viewer draws with its own fonts. In the others, words that no font of this
     computer can show are given by their number in the text.
     """
-    check_matplotlib()
     path = None if path is None else figure_path(path)
-    from matplotlib import rc_context
-
     shown = [(one, grid_of(one, plan)) for one in (found, found.source) if one is not None]
     fonts = fonts_for([one.label for _, grid in shown for one in (*grid.rows, *grid.columns)])
     lacking = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
@@ -72,10 +85,6 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
 
 def _figure(shown: Sequence[tuple[Explanation, Grid]], lacking: frozenset[str]) -> Figure:
     """The figure of an explanation, or one below the other of those that a score combines."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    from textmover.report.figures.notebook_figure import ShownFigure
-
     figure = ShownFigure()
     FigureCanvasAgg(figure)
     drawn = []
@@ -163,8 +172,6 @@ def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
 
 
 def _draw_cells(axes: Axes, grid: Grid) -> None:
-    from matplotlib.colors import to_rgb
-
     rows, columns = len(grid.rows), len(grid.columns)
     axes.set_xlim(0, max(1, columns))
     axes.set_ylim(max(1, rows), 0)
@@ -188,9 +195,6 @@ def _halves(grid: Grid) -> tuple[tuple[int, int], ...]:
 
 
 def _draw_plans(axes: Axes, grid: Grid) -> None:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Wedge
-
     largest = max((float(one.max()) for one in grid.plans.values() if one.size), default=0.0)
     if largest <= 0:
         return
@@ -242,8 +246,6 @@ def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
 
 
 def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[str]) -> None:
-    from matplotlib.patches import Rectangle, Wedge
-
     width, height = layout.size[0], layout.below - BARS - layout.numbers
     axes = _axes(figure, layout, 0, 0, width, height)
     axes.set_xlim(0, width)

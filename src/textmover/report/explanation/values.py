@@ -266,6 +266,9 @@ class Explanation(Shown):
         Returns:
             The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
         """
+        from textmover.report.figures.panels import check_matplotlib
+
+        check_matplotlib()
         from textmover.report.explanation.figure import explanation_figure
 
         return explanation_figure(self, path, plan=plan)
