@@ -34,9 +34,3 @@ def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
     """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, if there are any."""
     named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
     return {name: values.tolist() for name, values in named.items() if values is not None}
-
-
-def means_of(scores: SegmentScores) -> dict[str, float]:
-    """The mean score, and the means of :func:`columns_of`."""
-    columns = {"score": scores.scores.tolist(), **columns_of(scores)}
-    return {name: sum(values) / len(values) for name, values in columns.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from textmover.interfaces.scorers import Model, as_scorer, means_of
+from textmover.interfaces.scorers import Model, as_scorer, columns_of
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ class ComputeMetrics:
             raise InputError("Expected predictions to score, but got none.")
         reads = getattr(self.scorer.metric, "combination", None) is not None
         sources = self.sources if self.sources is not None else inputs if reads and inputs else None
-        means = means_of(self.scorer.score(predictions, labels, sources))
-        return {self.name if name == "score" else f"{self.name}_{name}": value for name, value in means.items()}
+        found = self.scorer.score(predictions, labels, sources)
+        columns = {self.name: found.scores.tolist()}
+        columns |= {f"{self.name}_{name}": values for name, values in columns_of(found).items()}
+        return {name: sum(values) / len(values) for name, values in columns.items()}
 
     @property
     def scorer(self) -> Scorer:

@@ -147,15 +147,6 @@ def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return own, {name: value for name, value in kwargs.items() if name not in own}
 
 
-def refuse_fit_on_call(metric: SegmentMetric) -> None:
-    """Refuse a metric whose scores would hang on how texts are cut into updates."""
-    if metric.fits_on_call:
-        raise InputError(
-            "Expected idf weights that all updates share, but this metric fits them on the texts of each call. Give a "
-            "scorer fitted with `Scorer.fit(texts)` as `model`, or a file of `textmover fit-idf` as `statistics`."
-        )
-
-
 def _means(value: Tensor | Mapping[str, Any]) -> Tensor | dict[str, Tensor]:
     if isinstance(value, Mapping):
         return {name: tensor.mean() for name, tensor in _tensors(value).items()}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
+from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric, check_choice
 
@@ -69,7 +69,12 @@ class SegmentValues(ScorerMetric):
             InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
                 of each update.
         """
-        refuse_fit_on_call(self.scorer.metric)
+        if self.scorer.metric.fits_on_call:  # scores would hang on how texts are cut into updates
+            raise InputError(
+                "Expected idf weights that all updates share, but this metric fits them on the texts of each call. "
+                "Give a scorer fitted with `Scorer.fit(texts)` as `model`, or a file of `textmover fit-idf` as "
+                "`statistics`."
+            )
         found = self.scorer.score(preds, target, sources)
         values = {"score": found.scores, **found.components}
         columns = {_state(name): torch.from_numpy(values[name]) for name in self.names}

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,18 +20,6 @@ from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pairs import check_finite
 from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
-
-
-def pair_values(
-    scorer: Scorer, metric: SegmentMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-) -> dict[str, np.ndarray]:
-    """Values of each hypothesis with each of its references, for callers that combine them in a way of their own.
-
-    Texts are read as if the scorer scored: each distinct one once, in its batches, from its cache and into it.
-    """
-    with scorer._engine.matching_by(metric) as engine, scorer._progress_bar(len(hypotheses)) as advance:
-        found = engine.score(hypotheses, references, advance, by_pair=True)
-    return found.values
 
 
 class TokenMatches(NamedTuple):
@@ -65,9 +52,11 @@ class TokenMatches(NamedTuple):
 def match_tokens(
     scorer: Scorer, model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> TokenMatches:
-    """Match each hypothesis with each of its references."""
+    """Match each hypothesis with each of its references; texts are read in the scorer's batches and by its cache."""
     matcher = _Matcher(model)
-    places = pair_values(scorer, cast("SegmentMetric", matcher), hypotheses, references)["score"]
+    engine = scorer._engine.matching_by(cast("SegmentMetric", matcher))
+    with engine as reading, scorer._progress_bar(len(hypotheses)) as advance:
+        places = reading.score(hypotheses, references, advance, by_pair=True).values["score"]
     sizes = torch.tensor([len(group) for group in references], dtype=torch.long)
     found = matcher.matches().select(torch.from_numpy(places).long())
     owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes).repeat_interleave(2)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
@@ -93,23 +94,13 @@ def spread(places: Sequence[float], step: float, low: float, high: float) -> lis
         >>> spread([5, 5, 20], 4, 0, 100), spread([0, 0], 4, 0, 100)
         ([3.0, 7.0, 20.0], [0.0, 4.0])
     """
-    order = sorted(range(len(places)), key=lambda index: places[index])
-    blocks: list[tuple[float, list[int]]] = []  # centre of labels that touch, and these
-    for index in order:
-        centre, members = float(places[index]), [index]
-        while True:
-            half = step * (len(members) - 1) / 2
-            centre = max(low + half, min(high - half, centre))
-            if not blocks or blocks[-1][0] + step * (len(blocks[-1][1]) - 1) / 2 + step <= centre - half + 1e-9:
-                break
-            members = blocks.pop()[1] + members
-            centre = sum(places[one] for one in members) / len(members)
-        blocks.append((centre, members))
-    found = [0.0] * len(places)
-    for centre, members in blocks:
-        for rank, index in enumerate(members):
-            found[index] = centre + step * (rank - (len(members) - 1) / 2)
-    return found
+    if not len(places):
+        return []
+    order, steps = np.argsort(places, kind="stable"), step * np.arange(len(places))
+    apart = isotonic_regression(np.asarray(places, dtype=np.float64)[order] - steps).x
+    found = np.empty(len(places))
+    found[order] = np.maximum(low, np.minimum(high - steps[-1], apart)) + steps
+    return found.tolist()
 
 
 def shortened(text: str, most: int) -> str:
