@@ -246,6 +246,12 @@ def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
     return found
 
 
+def print_named_rows(table: Table) -> None:
+    """Print a table of which only the first column is broken into lines on a narrow terminal."""
+    others = table.headers[1:]
+    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=others, narrow=others)
+
+
 # --- pages of experiments and of robustness tests ---------------------------------------------------------------------
 
 PAGE_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}  # format of a page by its suffix

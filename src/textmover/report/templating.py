@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import html
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from textmover._version import __version__
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
 from textmover.report.figures.colours import INK, diverging, metric_colours, sequential
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
@@ -45,6 +47,7 @@ def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), sc
         "colours": Markup(picture("colours.css.j2", metrics=metric_colours(metrics), palettes=PALETTES).rstrip()),
         "style": Markup(template_text("style.css", *styles)),
         "script": Markup(template_text(*filter(None, [script]))),
+        "versions": f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
     }
     text = _environment().get_template(template).render(**own, **values) + "\n"
     return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
@@ -67,12 +70,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["drawn"] = Markup  # pictures of ours, whose texts are escaped where they are made
-    environment.filters["attribute"] = lambda text: Markup(html.escape(text))
-    environment.filters["coordinate"] = coordinate
-    environment.filters["signed"] = signed
-    environment.filters["grouped"] = "{:,}".format
-    environment.filters["plural"] = plural
+    environment.filters |= {
+        "drawn": Markup,  # pictures of ours, whose texts are escaped where they are made
+        "attribute": lambda text: Markup(html.escape(text)),
+        "coordinate": coordinate,
+        "signed": signed,
+        "grouped": "{:,}".format,
+        "plural": plural,
+    }
     return environment
 
 

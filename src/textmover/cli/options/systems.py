@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.options.columns import first_given, refuse_table_options, source_of
-from textmover.files import check_output, output_format, write_output
+from textmover.files import write_output
 from textmover.readers.column_flags import flags_named, references_of
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.readers.system_scores import digest_signature, read_system_scores
-from textmover.report.templating import check_jinja
+from textmover.report.explanation.output import Target, choose_target
 from textmover.runs.score_inputs import score_pairs
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.scorer_options import load_scorer, take_by_language
@@ -38,17 +38,11 @@ class ScoredSystems(NamedTuple):
     higher_is_better: bool  # false for distances
 
 
-def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> tuple[str, Path | None]:
+def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
     """Format and file of the output, checked before the work; text is only printed."""
-    form, output = options.format or "text", None
-    if options.output is not None:
-        if form == "text" and options.format:
-            raise InputError("Expected `--format text` without --output, but got both: leave one out.")
-        output = check_output(options.output, _inputs(options))
-        form = output_format(output, options.format, suffixes)
-    if form == "html":
-        check_jinja()
-    return form, output
+    if options.output is not None and options.format == "text":
+        raise InputError("Expected `--format text` without --output, but got both: leave one out.")
+    return choose_target(options, _inputs(options), suffixes, ())
 
 
 def _inputs(options: argparse.Namespace) -> list[str]:

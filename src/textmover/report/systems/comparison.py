@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import platform
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -16,12 +15,11 @@ from textmover._version import __version__
 from textmover.markdown import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.streams import Row
-from textmover.report.document import Section, Table, json_text, latex, pick
+from textmover.report.document import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.disagreements import fold_limit, shown_text
 from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.scales import Scale, padded
 from textmover.report.templating import interval_scale, picture, render_page
-from textmover.terminal import print_table
 from textmover.types import plural
 
 FEW = 30  # segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat
@@ -60,10 +58,8 @@ class Comparison(NamedTuple):
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     """Print tables and the segments on which the systems differ most; the signature on standard error."""
     found = comparison.found
-    table = _system_table(found)
     pairs, left = _told_pairs(found)
-    numbers = table.headers[1:]
-    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
+    print_named_rows(_system_table(found))
     sys.stdout.write("\n")
     for said in (*(pair_sentence(pair, found) for pair in pairs), *left, *comparison.remarks):
         sys.stdout.write(f"{one_line(said)}\n")
@@ -271,7 +267,6 @@ def as_html(comparison: Comparison) -> str:
         cut=partial(shown_text, limit=fold),
         verdict=partial(verdict, found=found),
         p_value=p_value,
-        versions=f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
     )
 
 

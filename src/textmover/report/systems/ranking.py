@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ import numpy as np
 from textmover._version import __version__
 from textmover.markdown import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.document import Section, Table, csv_text, json_text, latex, pick
+from textmover.report.document import Section, Table, csv_text, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.tables import Matrix, p_values_between
 from textmover.report.templating import interval_scale, render_page
-from textmover.terminal import print_table
 from textmover.types import plural
 
 AGREEMENT = {
@@ -88,8 +86,7 @@ def print_ranking(ranking: Ranking, *, signature: bool) -> None:
 def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None:
     if table is not None:
         sys.stdout.write(f"{one_line(title)}\n" if title else "")
-        numbers = table.headers[1:]
-        print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
+        print_named_rows(table)
     for remark in remarks:
         sys.stdout.write(f"{one_line(remark)}\n")
 
@@ -265,15 +262,9 @@ def as_html(ranking: Ranking) -> str:
             }
             for place, table in enumerate(ranking.tables)
         ],
-        people=bool(ranking.people),
+        ranking=ranking,
         means=_mean_table(ranking),
         mean_remarks=_mean_remarks(ranking),
-        signatures={
-            "scores": ranking.signature,
-            "test": ranking.tests,
-            "command": ranking.command,
-            "made with": f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
-        },
     )
 
 
