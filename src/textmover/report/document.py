@@ -21,6 +21,7 @@ import sys
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -305,28 +306,9 @@ def print_blocks(blocks: Sequence[Section], wide: Collection[str], *, quiet: boo
 
 # --- LaTeX's signs ----------------------------------------------------------------------------------------------------
 
-
-def _pairs(table: str) -> dict[str, str]:
-    words = table.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-SIGNS = _pairs(r"""
-    & \&  % \%  $ \$  # \#  _ \_  { \{  } \}  \ \textbackslash{}  ~ \textasciitilde{}  ^ \textasciicircum{}
-    < \textless{}  > \textgreater{}  | \textbar{}  [ {[}  ] {]}  ↑ $\uparrow$  ↓ $\downarrow$  ← $\leftarrow$
-    → $\rightarrow$  ≤ $\leq$  ≥ $\geq$  ≠ $\neq$  ≈ $\approx$  ± $\pm$  × $\times$  · $\cdot$  ∞ $\infty$
-    ° $^{\circ}$  ² $^2$  ³ $^3$  ½ $\frac{1}{2}$  µ $\mu$  § \S{}  … \ldots{}  ß \ss{}  æ \ae{}  Æ \AE{}  œ \oe{}
-    Œ \OE{}  ø \o{}  Ø \O{}  ł \l{}  Ł \L{}  ı \i{}
-""") | {
-    "\N{MINUS SIGN}": "$-$",
-    "\N{NON-BREAKING HYPHEN}": "-",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{LEFT SINGLE QUOTATION MARK}": "`",
-    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
-    "\N{LEFT DOUBLE QUOTATION MARK}": "``",
-    "\N{RIGHT DOUBLE QUOTATION MARK}": "''",
-}  # fmt: skip
+SIGNS: dict[str, str] = dict(
+    line.split("\t") for line in Path(__file__).with_name("latex_signs.tsv").read_text(encoding="utf-8").splitlines()
+)
 """Signs that LaTeX would act upon or does not know; a bare ``[`` after a row would be an option of its line break."""
 
 SAME_AS_LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))
