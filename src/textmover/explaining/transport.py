@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.explaining.shares import own_values, transport_shares
-from textmover.explaining.words import Span, counterparts, unrelated_closeness, words_of_tokens
+from textmover.explaining.words import Span, counterparts, unrelated_closeness, words_of_texts
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, unit_vectors
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
@@ -80,7 +80,7 @@ def _features(metric: MetricModel, batch: TokenBatch) -> TokenEmbeddings:
 def _read(
     metric: MetricModel, text: str, role: Role, batch: TokenBatch, features: TokenEmbeddings, side: Side
 ) -> _Read:
-    words = words_of_tokens(metric, batch, text)
+    words = words_of_texts(metric, batch, [text])[0]
     tokens = torch.zeros(len(words.words), features.mask.shape[1], dtype=torch.float64)
     tokens[words.of_token, torch.arange(len(words.of_token))] = 1.0
     names, spans = list(words.words), list(words.spans)
@@ -117,16 +117,11 @@ def _pooled(
 
 def _largest(values: Tensor, rows: Tensor, columns: Tensor) -> np.ndarray:
     """The largest value between the units of two words, 0 where there is none, ``[M, N]``."""
-    values = values.cpu()
-    by_row = values.new_full((len(rows), values.shape[1]), -torch.inf)
-    index = rows.argmax(dim=0)[:, None].expand(-1, values.shape[1])[: len(values)]
-    if by_row.numel():
-        by_row = by_row.scatter_reduce(0, index, values[: len(index)], "amax")
-    found = values.new_full((len(rows), len(columns)), -torch.inf)
-    across = columns.argmax(dim=0)[None].expand(len(rows), -1) if len(columns) else None
-    if across is not None and found.numel():
-        found = found.scatter_reduce(1, across, by_row[:, : across.shape[1]], "amax")
-    return torch.where(found.isinf(), 0.0, found).numpy()
+    found = np.full((len(rows), len(columns)), -np.inf)
+    if found.size:
+        down, across = (one.argmax(dim=0).numpy() for one in (rows[:, : len(values)], columns[:, : values.shape[1]]))
+        np.maximum.at(found, np.ix_(down, across), values[: len(down), : len(across)].cpu().numpy())
+    return np.where(np.isinf(found), 0.0, found)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

@@ -35,11 +35,6 @@ class TokenWords(NamedTuple):
     of_token: np.ndarray
 
 
-def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenWords:
-    """Words of the tokens of a text, which is a batch by itself; see :func:`words_of_texts`."""
-    return words_of_texts(metric, batch, [text])[0]
-
-
 def words_of_texts(metric: MetricModel, batch: TokenBatch, texts: Sequence[str]) -> list[TokenWords]:
     """Words of the tokens of texts: joined letters and digits; any other token is one, as each of Chinese or Thai."""
     lengths = batch.lengths.tolist()

@@ -23,20 +23,13 @@ from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddin
 
 
 class TokenMatches(NamedTuple):
-    """Best partners of the tokens of ``P`` pairs of ``S`` segments, with ``T`` tokens in all and without padding.
+    """Best partners of the tokens of ``P`` pairs of ``S`` segments, with ``T`` tokens in all and without padding."""
 
-    Attributes:
-        similarities: Similarity of each weighted token to its best partner, float32 ``[T]``; pair after pair, the
-            tokens of the reference before those of the hypothesis.
-        tokens: Their ids, int32 ``[T]``; -1 for those that the vocabulary lacks.
-        lengths: How many of them are of the reference and of the hypothesis of each pair in turn, int64 ``[2 P]``.
-        references: Number of references, and so of pairs, of each segment, int64 ``[S]``.
-    """
-
+    # of each weighted token to its best partner, float32 ``[T]``: pair after pair, the reference before the hypothesis
     similarities: Tensor
-    tokens: Tensor
-    lengths: Tensor
-    references: Tensor
+    tokens: Tensor  # ids of these tokens, int32 ``[T]``; -1 for those that the vocabulary lacks
+    lengths: Tensor  # how many of them are of the reference and of the hypothesis of each pair in turn, int64 ``[2 P]``
+    references: Tensor  # number of references, and so of pairs, of each segment, int64 ``[S]``
 
     def select(self, segments: Tensor) -> TokenMatches:
         """The segments at the given rows, in their order."""

@@ -46,20 +46,11 @@ _YEAR = r"(?P<year>[12]\d{3})"
 
 Rewriting = Callable[[re.Match[str]], str]
 
-
-def _day_last(date: re.Match[str]) -> str:
-    year = date["year"]
-    return f"{date['month']} {date['day']}" + (f", {year}" if year else "")
-
-
-def _day_first(date: re.Match[str]) -> str:
-    year = date["year"]
-    return f"{date['day']} {date['month']}" + (f" {year}" if year else "")
-
-
 NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
-    (re.compile(rf"\b{_DAY} (?P<month>{_MONTH})\b(?: {_YEAR}\b)?"), _day_last),
-    (re.compile(rf"\b(?P<month>{_MONTH}) {_DAY}\b(?:, {_YEAR}\b)?"), _day_first),
+    (re.compile(rf"\b{_DAY} (?P<month>{_MONTH})\b(?: {_YEAR}\b)?"),
+     lambda found: ", ".join(filter(None, (f"{found['month']} {found['day']}", found["year"])))),
+    (re.compile(rf"\b(?P<month>{_MONTH}) {_DAY}\b(?:, {_YEAR}\b)?"),
+     lambda found: " ".join(filter(None, found.group("day", "month", "year")))),
     (re.compile(r"(?<=\d) ?%"), lambda _: " percent"),
     (re.compile(r"(?<=\d) per ?cent\b"), lambda _: "%"),
     (re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),

@@ -55,21 +55,13 @@ def text_record(one: MarkedLine) -> dict[str, Any]:
 
 @dataclass
 class ErrorCount:
-    """Number of texts and errors.
-
-    Attributes:
-        texts: Number of texts.
-        clean: Texts without an error.
-        severities: Errors by severity.
-        flags: Texts that were out of the ordinary, by kind.
-        signature: What the errors depend on.
-    """
+    """Number of texts and errors."""
 
     texts: int = 0
-    clean: int = 0
-    severities: Counter[str] = field(default_factory=Counter)
-    flags: Counter[str] = field(default_factory=Counter)
-    signature: str = ""
+    clean: int = 0  # texts without an error
+    severities: Counter[str] = field(default_factory=Counter)  # errors by severity
+    flags: Counter[str] = field(default_factory=Counter)  # texts that were out of the ordinary, by kind
+    signature: str = ""  # what the errors depend on
 
     def add(self, one: MarkedLine) -> None:
         """Count the errors of a text."""
