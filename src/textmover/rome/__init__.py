@@ -8,11 +8,17 @@ from textmover.rome.config import SEMANTICS, RomeConfig, SemanticConfig, Syntact
 if TYPE_CHECKING:
     from textmover.rome.features.acceptability import AcceptabilityModel
     from textmover.rome.features.semantic import SemanticResult, semantic_similarity, word_weights
-    from textmover.rome.features.syntactic import SyntacticSimilarity, WordEdit, syntactic_edits, syntactic_similarity
+    from textmover.rome.features.syntactic import (
+        SyntacticSimilarity,
+        WordEdit,
+        WordTree,
+        dependency_trees,
+        syntactic_edits,
+        syntactic_similarity,
+    )
     from textmover.rome.features.words import WordIdf
     from textmover.rome.metric import RomeMetric
-    from textmover.rome.parsers.names import load_parser
-    from textmover.rome.parsers.trees import WordTree, dependency_trees
+    from textmover.rome.parsers import load_parser
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
     from textmover.rome.scorer.scorers import read_official
 

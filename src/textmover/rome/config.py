@@ -82,7 +82,7 @@ class SyntacticOptions:
             takes a cosine across ``theta``; with a ramp, an error ``e`` of a cosine moves the cost by ``e / ramp``.
         relations: Whether words that match also need the same dependency relation; what follows a colon, as in
             ``nsubj:pass``, is not looked at.
-        punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.parsers.trees.tree_words`).
+        punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.features.syntactic.tree_words`).
         most_nodes: Words, at least 1, up to which texts are compared as a whole; longer ones in stretches.
 
     Raises:

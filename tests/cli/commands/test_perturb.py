@@ -50,7 +50,7 @@ def parser(monkeypatch):
         asked.append(name)
         return lambda texts: [parsed(text) for text in texts]
 
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers", types.SimpleNamespace(load_parser=load_parser))
     return asked
 
 

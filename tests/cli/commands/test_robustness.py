@@ -133,7 +133,7 @@ def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encod
     parser = types.SimpleNamespace(
         load_parser=lambda name: lambda several: [trees.get(one, nothing) for one in several]
     )
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", parser)
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers", parser)
     monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", {
         "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
     })  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.rome.parsers.trees import dependency_trees, tree_words
+from textmover.rome.features.syntactic import dependency_trees, tree_words
 from textmover.types import InputError, ParsedText
 
 

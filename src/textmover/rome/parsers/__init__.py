@@ -1,1 +1,0 @@
-"""Dependency parsers, and the trees made of their parses."""
