@@ -9,10 +9,9 @@ from itertools import product
 import pytest
 
 from textmover.annotation import ErrorMark, Scale, export_ratings, open_project, parse_criteria
-from textmover.app.annotation_session import Desk
+from textmover.app.annotation_session import Desk, Suggestions
 from textmover.app.html import notice, shown, text_block
 from textmover.app.interface import agreement_view, export_view
-from textmover.app.marking import Suggestions
 from textmover.scoring import Scorer
 from textmover.types import ErrorSpan, InputError
 

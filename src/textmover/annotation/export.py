@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,10 +98,12 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     rated = [number for number in range(len(project.items)) if counts[number]]
     referenced = [number for number in rated if project.items[number].references]
     kept = referenced or rated
-    table = inside(project.folder, project.place / TABLE)
-    columns = _write(table, project, kept, means, counts)
-    single = _write_single(project)
-    recipe, reason = _recipe(project, table, columns) if referenced else (None, "the texts have no references")
+    criteria = [one.column for one in project.criteria]
+    texts = TextColumns([project.items[number] for number in kept], {*RESERVED, *criteria})
+    header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
+    table = _written(project, TABLE, header, _mean_rows(project, texts, kept, means, counts))
+    single = _written(project, SINGLE, ["id", "annotator", *criteria, "comment", "time"], _single_rows(project))
+    recipe, reason = _recipe(project, table, texts.references) if referenced else (None, "the texts have no references")
     command = "" if recipe is None else f"textmover train --config {shlex.quote(str(recipe))}"
     taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
     return Exported(
@@ -127,39 +129,37 @@ def _complete(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64], N
     return found[0][0], values, begun
 
 
-def _write(
-    table: Path, project: Project, kept: Sequence[int], means: NDArray[np.float64], counts: NDArray[np.int64]
-) -> list[str]:
-    """Write the table; returns its columns of references."""
-    criteria = [one.column for one in project.criteria]
-    texts = TextColumns([project.items[number] for number in kept], {*RESERVED, *criteria})
-    header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
-    with atomic_file(table) as stream:
-        writer = CsvWriter(stream)
-        writer.writerow(header)
-        for number in kept:
-            item = project.items[number]
-            numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
-            references, others = texts.cells(item)
-            writer.writerow([item.key, item.hypothesis, *references, *numbers, *others])
-    return texts.references
-
-
-def _write_single(project: Project) -> Path:
-    """Write what each annotator said, a row for each of them and each text of which they said something."""
-    path = inside(project.folder, project.place / SINGLE)
+def _written(project: Project, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    path = inside(project.folder, project.place / name)
     with atomic_file(path) as stream:
-        writer = CsvWriter(stream)
-        writer.writerow(["id", "annotator", *(one.column for one in project.criteria), "comment", "time"])
-        for name in project.annotators():
-            said = project.said(name)
-            for item in project.items:
-                one = said.get(item.key)
-                if one is not None:
-                    given = [one.ratings.get(criterion.name) for criterion in project.criteria]
-                    numbers = ["" if value is None else _number(value) for value in given]
-                    writer.writerow([item.key, name, *numbers, one.comment, one.time])
+        CsvWriter(stream).writerows([header, *rows])
     return path
+
+
+def _mean_rows(
+    project: Project,
+    texts: TextColumns,
+    kept: Sequence[int],
+    means: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> Iterator[list[str]]:
+    for number in kept:
+        item = project.items[number]
+        numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
+        references, others = texts.cells(item)
+        yield [item.key, item.hypothesis, *references, *numbers, *others]
+
+
+def _single_rows(project: Project) -> Iterator[list[str]]:
+    """What each annotator said, a row for each of them and each text of which they said something."""
+    for name in project.annotators():
+        said = project.said(name)
+        for item in project.items:
+            if item.key in said:
+                one = said[item.key]
+                given = [one.ratings.get(criterion.name) for criterion in project.criteria]
+                numbers = ["" if value is None else _number(value) for value in given]
+                yield [item.key, name, *numbers, one.comment, one.time]
 
 
 class TextColumns:
@@ -258,24 +258,19 @@ def export_errors(project: Project) -> ExportedErrors:
     done = [one for one in said if one[2].done]
     if not done:
         raise InputError("Expected at least one text whose errors are marked and done, but got none: mark some first.")
-    table = inside(project.folder, project.place / ERROR_TABLE)
-    recipe, reason = _error_recipe(project, table, _write_errors(table, done))
+    texts = TextColumns([item for item, _, _ in done], set(TAKEN))
+    header = [*TAKEN[:3], *texts.references, *TAKEN[3:], *texts.others.values()]
+    table = _written(project, ERROR_TABLE, header, (_error_row(texts, *one) for one in done))
+    recipe, reason = _error_recipe(project, table, texts.references)
     errors = [mark for _, _, marks in done for mark in marks.errors]
     accepted = sum(one.suggested is not None for one in errors)
     return ExportedErrors(table, len(done), len(errors), accepted, len(said) - len(done), recipe, reason)
 
 
-def _write_errors(table: Path, done: Sequence[tuple[Item, str, Marks]]) -> list[str]:
-    """Write the table; returns its columns of references."""
-    texts = TextColumns([item for item, _, _ in done], set(TAKEN))
-    with atomic_file(table) as stream:
-        writer = CsvWriter(stream)
-        writer.writerow([*TAKEN[:3], *texts.references, *TAKEN[3:], *texts.others.values()])
-        for item, name, marks in done:
-            references, others = texts.cells(item)
-            spans = json.dumps(as_entry(marks)["errors"])
-            writer.writerow([item.key, name, item.hypothesis, *references, spans, len(marks.rejected), *others])
-    return texts.references
+def _error_row(texts: TextColumns, item: Item, name: str, marks: Marks) -> list[Any]:
+    references, others = texts.cells(item)
+    spans = json.dumps(as_entry(marks)["errors"])
+    return [item.key, name, item.hypothesis, *references, spans, len(marks.rejected), *others]
 
 
 def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:

@@ -36,9 +36,9 @@ SENT = """(file, who, key, seen, order, given, value) =>
 """Sends a rating with its place in all that is sent, since two that are sent at once may arrive in either order; and as
 text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
 
-MARKED = """(file, who, key, seen, order, given) => {
+MARKED = """(file, who, key, given, order, seen) => {
   const marks = window.textmoverMarks();
-  return [file, who, key, seen, window.textmoverOrder(key, "marks", marks), marks];
+  return [file, who, key, marks, window.textmoverOrder(key, "marks", marks), seen];
 }"""
 """Sends the marks of a text, likewise."""
 
@@ -147,7 +147,8 @@ class AnnotateTab:
             save = self._safely(partial(_rated, self.desk, number))
             sent = SENT.replace("IDLE", idle).replace("NUMBER", str(number))
             component.input(save, [*told, component], everything, js=sent, **QUICK)
-        self.mark.click(self._safely(partial(_marked, self.desk)), told, everything, js=MARKED, **QUICK)
+        marked = [*place, self.given, self.order, self.seen]
+        self.mark.click(self._safely(self.desk.mark), marked, everything, js=MARKED, **QUICK)
         save, told = self._safely(self.desk.comment), [*place, self.comment, self.seen]
         gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
 
@@ -210,10 +211,6 @@ def _rated(
     except (TypeError, ValueError):
         value = given  # the desk says what it wants
     return desk.rate(file, who, key, number, value, order, seen)
-
-
-def _marked(desk: Desk, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any) -> Shown | None:
-    return desk.mark(file, who, key, given, order, seen)
 
 
 def _keys(desk: Desk) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from textmover.annotation import (
     Criterion,
     Item,
     ItemColumns,
+    Marks,
     Progress,
     Project,
     Rated,
@@ -23,11 +25,14 @@ from textmover.annotation import (
     open_project,
     parse_marks,
 )
+from textmover.annotation.marks import as_entry, span_entry, words_and_gaps
 from textmover.annotation.project import Questions, known_questions
 from textmover.app.html import notice, shown, text_block
-from textmover.app.marking import Suggestions, marking_block
 from textmover.reading import load_json
-from textmover.types import ErrorSpan, InputError, plural
+from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, plural
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
 
 MOST_SENT = 10_000
 """Ratings of which it is remembered when they were sent."""
@@ -163,16 +168,12 @@ class Desk:
         seen: object = "",
     ) -> Shown | None:
         """Save a rating, and show the same item with what is saved of it."""
-        newer = self._newer(str(order), str(key), criterion)
-        if newer < 0:
-            return None
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             number, one = project.scale.check(value), project.criteria[criterion]
             return project.rate(who, str(key), one.name, number, seen=str(seen)), f"{one.name} {number:g}"
 
-        found = self._saved(name, annotator, key, save)
-        return found if newer else replace(found, refused=False)  # by now the annotator may have typed something else
+        return self._saved(name, annotator, key, save, order, criterion)
 
     def _newer(self, order: str, key: str, criterion: int) -> int:
         """Return 1 for something newer than the last arrival, 0 for the same again, and -1 for something older."""
@@ -186,7 +187,7 @@ class Desk:
                 del self._sent[next(iter(self._sent))]
         return (int(sent) > last) - (int(sent) < last)
 
-    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> Shown:
+    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> Shown | None:
         """Save a comment, and show the same item with what is saved of it."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
@@ -198,9 +199,6 @@ class Desk:
         self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
     ) -> Shown | None:
         """Save the errors of a text, as JSON, and show the same item with what is saved of it."""
-        newer = self._newer(str(order), str(key), -1)
-        if newer < 0:
-            return None
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             found = parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
@@ -212,8 +210,7 @@ class Desk:
                 )
             return project.mark(who, str(key), found, seen=str(seen)), plural(len(found.errors), "error")
 
-        found = self._saved(name, annotator, key, save)
-        return found if newer else replace(found, refused=False)
+        return self._saved(name, annotator, key, save, order)
 
     def _suggested(self, item: Item) -> tuple[tuple[ErrorSpan, ...], str]:
         """Suggestions for an item, or why there are none."""
@@ -228,15 +225,21 @@ class Desk:
         annotator: object,
         key: object,
         save: Callable[[Project, str], tuple[Rated, str]],
+        order: object = "",
+        criterion: int = -1,
         tried: str = "",
-    ) -> Shown:
+    ) -> Shown | None:
+        newer = self._newer(str(order), str(key), criterion)
+        if newer < 0:
+            return None
         project, who = self.project(name), clean_name(annotator)
         number = self._place(project, key)
         try:
             rated, what = save(project, who)
         except InputError as error:
             shown_now = self._show(project, who, number, notice(f"Not saved. {error}"))
-            return replace(shown_now, comment=tried or shown_now.comment, refused=True)  # what was typed is not lost
+            # What was typed is not lost; where this came before, the annotator may have typed something else by now.
+            return replace(shown_now, comment=tried or shown_now.comment, refused=newer > 0)
         left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
@@ -316,4 +319,63 @@ def _card(item: Item, number: int, items: int, about: str, judged: str) -> str:
     return (
         f'<article class="tm-card" {about}>'
         f'<p class="tm-number">Text {number + 1} of {items}</p>{"".join(blocks)}</article>'
+    )
+
+
+class Suggestions:
+    """Errors that a metric marks in texts, each text once; none without a metric."""
+
+    def __init__(self, model: str | None = None, device: str | None = None) -> None:
+        self.model, self._device = model or "", device
+        self._scorer: Scorer | None = None
+        self._found: dict[str, tuple[ErrorSpan, ...]] = {}
+
+    def load(self) -> None:
+        """Load the metric now."""
+        from textmover.scoring.scorer import Scorer
+
+        if self.model:
+            self._scorer = Scorer.from_pretrained(self.model, device=self._device)
+
+    def of(self, item: Item) -> tuple[ErrorSpan, ...]:
+        """Return the errors of a text by place; refuse one that the metric has nothing to compare with."""
+        if self._scorer is None or not item.hypothesis.strip():
+            return ()
+        if item.fingerprint not in self._found:
+            given = SourcedReferences(item.references, item.sources.get("source"))
+            self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+        return self._found[item.fingerprint]
+
+
+def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSpan], problem: str = "") -> str:
+    """The text of an item with its marks and suggestions, below them the tools, and why there are no suggestions.
+
+    Places are those of Python, since browsers count some characters twice.
+    """
+    text = item.hypothesis
+    suggested = [span_entry(one, label=f"{one.severity} {one.confidence:.2f}") for one in suggestions]
+    given = {**as_entry(marks or Marks()), "suggested": suggested}
+    parts = []
+    for number, (start, end) in enumerate(words_and_gaps(text)):
+        kind, tag = ("tm-w", "span") if number % 2 else ("tm-g", "i")
+        parts.append(f'<{tag} class="{kind}" data-from="{start}" data-to="{end}">{shown(text[start:end])}</{tag}>')
+    tools = "".join(f'<button type="button" data-severity="{one}">{one}</button>' for one in SEVERITIES)
+    edits = (
+        ("decide", "accept", "Accept"), ("decide", "reject", "Reject"),
+        ("move", "before-more", "+ word before"), ("move", "before-less", "− first word"),
+        ("move", "after-less", "− last word"), ("move", "after-more", "+ word after"),
+        ("move", "earlier", "One word earlier"), ("move", "later", "One word later"),
+        ("grade", "delete", "Delete"),
+    )  # fmt: skip
+    rows = {"decide": "", "grade": tools, "move": ""}
+    for row, act, label in edits:
+        rows[row] += f'<button type="button" data-act="{act}">{label}</button>'
+    listed = "".join(f'<div class="tm-{row}">{buttons}</div>' for row, buttons in rows.items())
+    return (
+        f'<section class="tm-text tm-judged"><h3>Mark the errors</h3>'
+        f'<p class="tm-words tm-marked" dir="auto" tabindex="0" role="application" aria-label="Text, word by word" '
+        f'data-marks="{shown(json.dumps(given))}">{"".join(parts)}</p>'
+        f'<p class="tm-hint" role="status"></p><div class="tm-tools">{listed}</div>'
+        f'<button type="button" class="tm-done" data-act="done">No errors</button></section>'
+        + (notice(f"No suggestions. {problem}", "plain") if problem else "")
     )

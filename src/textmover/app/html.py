@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import html
-import re
+
+from textmover.types.text_words import SURROGATE
 
 TEMPLATE_MARKS = {ord(one): f"&#{ord(one)};" for one in "{}$`"}
 """Characters of a text that the page's templates would fill in."""
 
 CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {0x7F: 0x2421, 13: None}
 """Control characters as the pictures that Unicode has of them."""
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def shown(text: object) -> str:

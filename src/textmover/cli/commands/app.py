@@ -57,8 +57,7 @@ def run(options: argparse.Namespace) -> None:
 def _desk(options: argparse.Namespace) -> Desk:
     """Open the annotation session, after the texts have been checked."""
     from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
-    from textmover.app.annotation_session import Desk
-    from textmover.app.marking import Suggestions
+    from textmover.app.annotation_session import Desk, Suggestions
 
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
