@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from textmover import Scorer
 from textmover.data.error_spans import made_errors, with_references
 from textmover.meta_evaluation import judge_errors
-from textmover.meta_evaluation.error_spans.agreement import judged_probabilities
-from textmover.meta_evaluation.error_spans.calibration import cells_of, reliability
+from textmover.meta_evaluation.error_spans.agreement import cells_of, judged_probabilities, reliability
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments

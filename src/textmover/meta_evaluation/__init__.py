@@ -33,8 +33,13 @@ from textmover.meta_evaluation.agreement.systems import (
     system_agreement,
     system_means,
 )
-from textmover.meta_evaluation.error_spans.agreement import KindAgreement, SpanAgreement, compare_errors, judge_errors
-from textmover.meta_evaluation.error_spans.calibration import Reliability
+from textmover.meta_evaluation.error_spans.agreement import (
+    KindAgreement,
+    Reliability,
+    SpanAgreement,
+    compare_errors,
+    judge_errors,
+)
 from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, project, span_f1
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people

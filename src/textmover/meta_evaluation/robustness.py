@@ -25,7 +25,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions
+from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, known_mean
 from textmover.types import InputError, Shown, View, plural
 
 LEVEL = 0.95
@@ -301,5 +301,4 @@ def _mean(several: Iterable[_Drawn]) -> _Drawn:
     drawn = np.vstack([one.draws for one in known])
     if np.isnan(drawn).all(axis=1).any():  # the other means would be of other kinds than the estimate
         drawn[:] = np.nan
-    sums, counts = np.nansum(drawn, axis=0), (~np.isnan(drawn)).sum(axis=0).astype(np.float64)
-    return _Drawn(math.fsum(one.estimate for one in known) / len(known), divided(sums, counts))
+    return _Drawn(math.fsum(one.estimate for one in known) / len(known), known_mean(drawn, axis=0))

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.meta_evaluation.error_spans.agreement import judged_probabilities
-from textmover.meta_evaluation.error_spans.calibration import BINS, Cells, check_bins, reliability
+from textmover.meta_evaluation.error_spans.agreement import BINS, Cells, check_bins, judged_probabilities, reliability
 from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pairs, figures, segment_sums
 from textmover.metrics.ordered import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment

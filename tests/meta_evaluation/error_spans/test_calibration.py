@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from textmover.meta_evaluation.error_spans.calibration import calibration_error, cells_of, reliability
+from textmover.meta_evaluation.error_spans.agreement import calibration_error, cells_of, reliability
 
 
 def drawn(seed: int, ties: bool):

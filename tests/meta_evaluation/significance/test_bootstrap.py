@@ -15,8 +15,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     bootstrap_sums,
 )
 from textmover.meta_evaluation.statistics import scores as score_lists
-from textmover.meta_evaluation.statistics.correlation import averaged_correlation
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, averaged_correlation
 from textmover.types import InputError
 
 

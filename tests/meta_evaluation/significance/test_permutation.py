@@ -9,7 +9,7 @@ from scipy import stats
 
 from textmover.meta_evaluation import averaged_correlation, permutation_p_values, permutation_test
 from textmover.meta_evaluation.significance.permutation import exchanged_sums, p_value_matrix, swap_signs
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.types import InputError
 
 

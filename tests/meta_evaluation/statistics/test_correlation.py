@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation.statistics.correlation import (
+    CORRELATIONS,
     Correlation,
     averaged_correlation,
     correlation,
@@ -15,7 +16,6 @@ from textmover.meta_evaluation.statistics.correlation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.types import InputError
 
 NAN = math.nan

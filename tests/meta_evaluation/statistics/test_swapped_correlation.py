@@ -8,7 +8,7 @@ import pytest
 
 from textmover.meta_evaluation.statistics import scores as score_lists
 from textmover.meta_evaluation.statistics import swapped_correlation as swapping
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 
 

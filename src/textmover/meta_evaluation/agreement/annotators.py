@@ -201,11 +201,6 @@ def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
     return _one_less(observed, expected)
 
 
-def agree(first: ArrayLike, second: ArrayLike) -> float:
-    """Share of the items that both rated and gave the same rating; NaN where there is none."""
-    return _same(np.stack([np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)]))
-
-
 def pairwise_agreement(ratings: ArrayLike, statistic: Callable[[Array], float]) -> Array:
     """A statistic of every two annotators, ``[annotators, annotators]``, NaN on the diagonal."""
     known = _checked(ratings)

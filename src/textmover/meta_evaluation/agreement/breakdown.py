@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
-from textmover.meta_evaluation.statistics.kernel import check_statistic, unit_correlations
+from textmover.meta_evaluation.statistics.correlation import check_statistic, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
 from textmover.types import InputError, View, plural
 from textmover.types.shown import shown_tuple

@@ -13,7 +13,7 @@ from textmover.meta_evaluation.agreement.preferences import darr_outcomes
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
-from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts
+from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, Counts
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
     divided,
@@ -180,16 +180,17 @@ class SystemAgreement(Agreement):
         super().__init__(group)
         assert group.systems is not None
         self.statistic = protocol.statistic
-        self.least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
+        least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
         self.systems = group_positions(group.systems, len(group))
-        self.human_means = self._means(group.human)
-        if len(self.systems) < self.least:
-            self.reason = f"fewer than {self.least} systems"
+        self.human_means = levelled_means(group.human, self.systems.values())
+        if len(self.systems) < least:
+            self.reason = f"fewer than {least} systems"
             return
         if self.statistic != "accuracy" and self.human_means.min() == self.human_means.max():
             self.reason = "the mean ratings of its systems are all equal"
             return
-        self.values = STATISTICS[self.statistic](self._means(group.scores), self.human_means)
+        means = levelled_means(group.scores, self.systems.values())
+        self.values = STATISTICS[self.statistic](means, self.human_means)
         self.units = np.full(len(self.values), len(self.systems))
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
             self.reasons[metric] = "its mean scores of the systems are all equal"
@@ -223,10 +224,6 @@ class SystemAgreement(Agreement):
             first, second = (levelled(one, size) for one in (half + shift, half - shift))
             differences.append(statistic(first, self.human_means) - statistic(second, self.human_means))
         return np.stack(differences)
-
-    def _means(self, scores: Vector) -> Vector:
-        """Mean of each system, ``[..., systems]``."""
-        return levelled_means(scores, self.systems.values())
 
     def _drawn_means(self, scores: Vector, weights: Vector) -> Vector:
         """Mean of each system in each draw, ``[draws, systems]``; NaN throughout a draw that lacks a system."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions
+from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions, label_numbers
 from textmover.types import InputError, plural
 
 
@@ -81,10 +81,7 @@ def grouped_darr_tau(
     vector = finite_scores(scores, "metric scores")
     pairs = preference_pairs(preferences, len(vector))
     positions = group_positions(groups, len(vector))
-    number = np.empty(len(vector), dtype=np.int64)
-    for index, members in enumerate(positions.values()):
-        number[members] = index
-    sides = number[pairs]
+    sides = label_numbers(groups)[pairs]
     torn = np.flatnonzero(sides[:, 0] != sides[:, 1])
     if len(torn):
         raise InputError(

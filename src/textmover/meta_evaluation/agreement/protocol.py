@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.types import InputError, Judgements
 
 LEVELS = {

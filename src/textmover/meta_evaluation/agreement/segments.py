@@ -17,7 +17,7 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_correlations, draw_values
-from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts, unit_correlations
+from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, Counts, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Positions, Vector, chunks, divided, group_positions, known_mean
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.permutation import swap_signs
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS, accuracy, check_statistic
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, check_statistic
 from textmover.meta_evaluation.statistics.scores import (
     ROUNDING,
     Positions,
     Vector,
     group_positions,
+    label_numbers,
     levelled,
     paired_scores,
 )
@@ -176,7 +177,7 @@ def soft_accuracies(
 ) -> tuple[Vector, int, tuple[tuple[str, str], ...]]:
     """Soft accuracy of each metric ``[K]``, number of pairs of systems, and the pairs that share no item."""
     names, cells = item_table(items, systems, len(human))
-    signs = random_signs(permutations, cells.shape[1], seed)
+    signs = swap_signs(permutations, cells.shape[1], np.random.default_rng(seed))[1:].astype(np.float64)
     wanted = pairwise_p_values(human, cells, signs)
     known = ~np.isnan(wanted)
     undefined = tuple(pair for pair, shared in zip(itertools.combinations(names, 2), known, strict=True) if not shared)
@@ -189,9 +190,7 @@ def soft_accuracies(
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Names of the systems, and the row of each one's segment for each item, ``[systems, items]``; -1 without one."""
     system_rows, item_rows = group_positions(systems, n), group_positions(items, n)
-    item_of = np.empty(n, dtype=np.int64)
-    for number, members in enumerate(item_rows.values()):
-        item_of[members] = number
+    item_of = label_numbers(items)
     cells = np.full((len(system_rows), len(item_rows)), -1, dtype=np.int64)
     for number, (name, members) in enumerate(system_rows.items()):
         if len(np.unique(item_of[members])) < len(members):
@@ -228,8 +227,3 @@ def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -
     room = ROUNDING * np.abs(differences).sum(axis=1)
     exceeding = signs @ differences.T >= differences.sum(axis=1) - room
     return np.where(shared.any(axis=1), exceeding.mean(axis=0), np.nan)
-
-
-def random_signs(permutations: int, items: int, seed: int) -> Vector:
-    """Signs that exchange two systems at random, 1 or -1 as float64 ``[permutations, items]``."""
-    return swap_signs(permutations, items, np.random.default_rng(seed))[1:].astype(np.float64)

@@ -16,13 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS, Counts, check_statistic
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, Counts, check_statistic
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
     chunks,
     finite_scores,
     group_positions,
     known_mean,
+    label_numbers,
     several_scores,
 )
 from textmover.types import InputError, plural
@@ -260,8 +261,7 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
         return np.arange(n)
     if len(clusters) != n:
         raise InputError(f"Expected {plural(n, 'cluster')}, one per segment, but got {len(clusters)}.")
-    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
-    return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.int64)
+    return label_numbers(clusters)
 
 
 def check_draws(samples: int) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.kernel import check_statistic
+from textmover.meta_evaluation.statistics.correlation import check_statistic, correlation
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
     check_segments,

@@ -1,26 +1,211 @@
 """Agreement of a metric with people on segments: Pearson, Spearman and Kendall, overall and averaged over groups.
 
-Everything is float64. A correlation that is not defined (fewer than three segments, or scores that are all equal) is
-NaN, without a warning, and is counted wherever groups are averaged.
+Everything is float64. A correlation that is not defined (fewer than three segments, or scores that are all equal: they
+are compared, since a variance is not exact) is NaN, without a warning, and is counted wherever groups are averaged.
+
+Each of :data:`CORRELATIONS` takes ``x`` and ``y``, ``[..., m]`` of shapes that broadcast, and gives one value per row.
+With ``counts`` ``[draws, m]`` it takes ``x`` and ``y`` ``[m]`` and gives one value per draw of a bootstrap, in which
+each score counts as often as it was taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from textmover.meta_evaluation.statistics.kernel import (
-    CORRELATIONS,
-    check_statistic,
-    kendall,
-    pearson,
-    spearman,
-    unit_correlations,
+from textmover.meta_evaluation.statistics.scores import (
+    Positions,
+    Vector,
+    batches,
+    chunks,
+    group_positions,
+    known_mean,
+    paired_scores,
+    scaled,
+    unit_rows,
 )
-from textmover.meta_evaluation.statistics.scores import group_positions, known_mean, paired_scores
+from textmover.types import InputError
+
+Counts = NDArray[np.int64]
+
+MIN_SEGMENTS = 3
+"""Fewest scores that have a correlation."""
+
+LONG_ROW = 64
+"""From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
+
+CANCELLATION = 0.1
+"""Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
+
+
+class Statistic(Protocol):
+    """A function of rows or of draws."""
+
+    def __call__(self, x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
+        """Return one value per row or draw."""
+
+
+def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
+    """Pearson's ``r = Σ c (x - x̄)(y - ȳ) / √(Σ c (x - x̄)² Σ c (y - ȳ)²)`` with ``x̄ = Σ c x / Σ c``."""
+    if x.shape[-1] < MIN_SEGMENTS:
+        return np.full(np.broadcast_shapes(x.shape, y.shape)[:-1] if counts is None else len(counts), np.nan)
+    if counts is None:
+        value = np.einsum("...m,...m->...", unit_rows(x), unit_rows(y))
+        return np.where(_vary(x) & _vary(y), np.clip(value, -1, 1), np.nan)
+    scaled_x, scaled_y = scaled(x), scaled(y)
+    columns = np.stack([np.ones_like(scaled_x), scaled_x, scaled_y, scaled_x**2, scaled_y**2, scaled_x * scaled_y])
+    total, sum_x, sum_y, square_x, square_y, product = (counts.astype(np.float64) @ columns.T).T
+    total = np.maximum(total, 1.0)
+    variance_x, variance_y = square_x - sum_x**2 / total, square_y - sum_y**2 / total
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = (product - sum_x * sum_y / total) / np.sqrt(variance_x) / np.sqrt(variance_y)
+    # Scores are centred, so that a draw's mean is near 0; where it is not, differences of sums lose digits.
+    unsure = (variance_x <= CANCELLATION * square_x) | (variance_y <= CANCELLATION * square_y)
+    unsure |= total < MIN_SEGMENTS
+    if unsure.any():
+        few = counts[unsure]
+        exact = _weighted_pearson(scaled_x, scaled_y, few)
+        value[unsure] = np.where(_vary(x, few) & _vary(y, few), exact, np.nan)
+    return np.clip(value, -1, 1)
+
+
+def spearman(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
+    """Spearman's ρ: Pearson's r of the ranks within a row or a draw, equal scores sharing their mean rank."""
+    if counts is None:
+        return pearson(stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1))
+    return _weighted_pearson(_drawn_ranks(x, counts), _drawn_ranks(y, counts), counts)
+
+
+def kendall(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
+    """Kendall's τ-b, see :func:`tau_b`; copies of one score in a draw are tied with each other."""
+    if counts is None and x.shape[-1] >= LONG_ROW:
+        return _by_scipy(x, y, "b")
+    return np.where(_size(x, counts) >= MIN_SEGMENTS, tau_b(*_pair_sums(x, y, counts)), np.nan)
+
+
+def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
+    """Kendall's (Stuart's) τ-c, see :func:`tau_c`: for scales of unequal length."""
+    if counts is None and x.shape[-1] >= LONG_ROW:
+        return _by_scipy(x, y, "c")
+    size, fewest = _size(x, counts), np.minimum(distinct(x, counts), distinct(y, counts))
+    return np.where(size >= MIN_SEGMENTS, tau_c(_pair_sums(x, y, counts)[0], fewest, size), np.nan)
+
+
+def accuracy(x: Vector, y: Vector) -> Vector:
+    """Share of the pairs within each row that ``x`` and ``y`` order alike: ``mean [sign(Δx) = sign(Δy)]``."""
+    alike = _pair_signs(x) == _pair_signs(y)
+    return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
+
+
+CORRELATIONS: Mapping[str, Statistic] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "kendall": kendall,
+    "kendall-c": kendall_c,
+}
+"""Correlations of segments."""
+
+
+def check_statistic(statistic: str, known: Mapping[str, object] = CORRELATIONS) -> None:
+    """Refuse a statistic that is not among those known."""
+    if statistic not in known:
+        raise InputError(f"Expected the statistic to be {', '.join(known)}, but got {statistic!r}: choose one.")
+
+
+def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statistic: str) -> Vector:
+    """A correlation of scores ``[..., n]`` within each of ``U`` units, ``[..., U]``."""
+    values = np.full((*np.broadcast_shapes(x.shape[:-1], y.shape[:-1]), len(units)), np.nan)
+    for numbers, members in batches(units):
+        values[..., numbers] = CORRELATIONS[statistic](np.take(x, members, axis=-1), np.take(y, members, axis=-1))
+    return values
+
+
+def tau_b(surplus: Vector, untied_x: Vector, untied_y: Vector) -> Vector:
+    """``τ_b = (C - D) / √(U_x U_y)``: surplus of concordant pairs, and pairs that are not tied in each list."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.clip(surplus / np.sqrt(untied_x) / np.sqrt(untied_y), -1, 1)
+
+
+def tau_c(surplus: Vector, fewest: Vector | Counts, size: Vector | float) -> Vector:
+    """``τ_c = 2 (C - D) q / (n² (q - 1))``, ``q`` the smaller number of distinct scores."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.clip(2 * surplus / np.square(size) * fewest / (fewest - 1.0), -1, 1)
+
+
+def distinct(x: Vector, counts: Counts | None = None) -> Counts:
+    """Number of distinct scores in each row or draw."""
+    if counts is None:
+        return 1 + np.asarray((np.diff(np.sort(x, axis=-1), axis=-1) > 0).sum(axis=-1))
+    return np.asarray((_equals(x, counts)[0] > 0).sum(axis=1))
+
+
+def _pair_sums(x: Vector, y: Vector, counts: Counts | None) -> tuple[Vector, Vector, Vector]:
+    """Surplus of concordant pairs, and pairs not tied in ``x`` and ``y``; in draws ``½ cᵀ S c``, exactly."""
+    if counts is None:
+        signs_x, signs_y = _pair_signs(x), _pair_signs(y)
+        return (signs_x * signs_y).sum(axis=-1), np.abs(signs_x).sum(axis=-1), np.abs(signs_y).sum(axis=-1)
+    weights = counts.astype(np.float64)
+    sums = np.zeros((3, len(weights)))
+    for columns in chunks(len(x), len(x)):
+        sign_x, sign_y = np.sign(x[:, None] - x[columns]), np.sign(y[:, None] - y[columns])
+        for row, signs in enumerate((sign_x * sign_y, np.abs(sign_x), np.abs(sign_y))):
+            sums[row] += np.einsum("sj,sj->s", weights @ signs, weights[:, columns]) / 2
+    return sums[0], sums[1], sums[2]
+
+
+def _pair_signs(x: Vector) -> Vector:
+    """Sign of the difference of each pair within each row, ``[..., m (m - 1) / 2]``."""
+    first, second = np.triu_indices(x.shape[-1], 1)
+    return np.sign(x[..., first] - x[..., second])
+
+
+def _by_scipy(x: Vector, y: Vector, variant: Literal["b", "c"]) -> Vector:
+    x, y = np.broadcast_arrays(x, y)
+    pairs = zip(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]), strict=True)
+    values = [stats.kendalltau(one, other, variant=variant, method="asymptotic").statistic for one, other in pairs]
+    return np.array(values, dtype=np.float64).reshape(x.shape[:-1])
+
+
+def _size(x: Vector, counts: Counts | None) -> Vector:
+    return np.asarray(x.shape[-1] if counts is None else counts.sum(axis=1), dtype=np.float64)
+
+
+def _vary(x: Vector, counts: Counts | None = None) -> NDArray[np.bool_]:
+    high, low = (x, x) if counts is None else (np.where(counts > 0, x, end) for end in (-np.inf, np.inf))
+    return high.max(axis=-1) > low.min(axis=-1)
+
+
+def _equals(x: Vector, counts: Counts) -> tuple[Counts, Positions]:
+    """Count of each distinct score in each draw, ``[draws, levels]``, and the level of each score."""
+    _, level = np.unique(x, return_inverse=True)
+    order = np.argsort(level, kind="stable")
+    starts = np.flatnonzero(np.diff(level[order], prepend=-1))  # where the sorted scores change
+    return np.add.reduceat(counts[:, order], starts, axis=1), level
+
+
+def _drawn_ranks(x: Vector, counts: Counts) -> Vector:
+    """Rank of each score within each draw, ``[draws, m]``: the mean rank of all its equals that were drawn."""
+    equals, level = _equals(x, counts)
+    return (equals.cumsum(axis=1) - (equals - 1) / 2)[:, level]
+
+
+def _weighted_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
+    """Pearson's r of every draw, of scores ``[n]`` or ``[draws, n]``, by the deviations from the mean of the draw."""
+    weights = counts.astype(np.float64)
+    total = weights.sum(axis=1, keepdims=True)
+    total[total < MIN_SEGMENTS] = np.nan
+    x = x - (weights * x).sum(axis=1, keepdims=True) / total
+    y = y - (weights * y).sum(axis=1, keepdims=True) / total
+    weighted_x = weights * x
+    covariance = np.einsum("sn,sn->s", weighted_x, y)
+    variance_x = np.einsum("sn,sn->s", weighted_x, x)
+    variance_y = np.einsum("sn,sn->s", weights * y, y)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.clip(covariance / np.sqrt(variance_x) / np.sqrt(variance_y), -1, 1)
 
 
 class Correlation(NamedTuple):

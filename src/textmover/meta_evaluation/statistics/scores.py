@@ -73,6 +73,12 @@ def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions
     return {group: np.asarray(positions, dtype=np.int64) for group, positions in members.items()}
 
 
+def label_numbers(labels: Sequence[str]) -> Positions:
+    """A number for each distinct label, in the order in which they appear, ``[n]``."""
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return np.asarray([numbers[label] for label in labels], dtype=np.int64)
+
+
 def standard_scores(x: ArrayLike) -> Vector:
     """Scores of mean 0 and standard deviation 1; all 0 where the scores are constant. Equal scores stay equal."""
     x = finite_scores(x, "scores")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, distinct, pearson, tau_b, tau_c
+from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, distinct, pearson, tau_b, tau_c
 from textmover.meta_evaluation.statistics.scores import (
     CHUNK_ENTRIES,
     Positions,

@@ -22,8 +22,8 @@ from textmover.meta_evaluation import (
     agreement_by_quantile,
     metric_correlations,
 )
-from textmover.meta_evaluation.agreement.groups import Selection, draw_labels, select_rows
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.evaluation import Selection, draw_labels, select_rows
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.report.document import best_rows
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix, p_value_text

@@ -180,11 +180,11 @@ def syntactic_similarity(
     for trees of the same shape whose words all match, and exactly 0 where no two words match, whatever their number and
     shape. It is the same where reference and hypothesis change places, and whatever else is in the batch.
 
-    Texts of several sentences are joined under one root (:func:`~textmover.rome.features.syntactic.dependency_trees`). Where
-    a text has more than ``most_nodes`` words, both are cut into the same number of stretches, of as equal sizes as can
-    be and of ``most_nodes`` words at most; they are compared in order, and the sums of their distances take the place
-    of TED and its maximum. The range and both ends of it stay as they are; the time grows with the length and not with
-    its square, and words that moved to another stretch count as deleted and inserted.
+    Texts of several sentences are joined under one root (:func:`dependency_trees`). Where a text has more than
+    ``most_nodes`` words, both are cut into the same number of stretches, of as equal sizes as can be and of
+    ``most_nodes`` words at most; they are compared in order, and the sums of their distances take the place of TED and
+    its maximum. The range and both ends of it stay as they are; the time grows with the length and not with its square,
+    and words that moved to another stretch count as deleted and inserted.
 
     Args:
         references: Parses of the references.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.kernel import CORRELATIONS, accuracy, pearson, unit_correlations
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, pearson, unit_correlations
 
 SCIPY = {
     "pearson": stats.pearsonr,
