@@ -151,7 +151,7 @@ def _mean_rows(
 
 
 def _single_rows(project: Project) -> Iterator[list[str]]:
-    """What each annotator said, a row for each of them and each text of which they said something."""
+    """A row for each annotator and each text of which they said something."""
     for name in project.annotators():
         said = project.said(name)
         for item in project.items:
