@@ -101,45 +101,6 @@ def test_no_parser_expands_shortened_options():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Expected COMMAND, but got none (see"),
-        (["scor"], "Expected a command, but got scor: did you mean score?"),
-        (["zzz"], "Expected a command, but got zzz ("),
-        (["mbr"], "Expected one of -i/-t/--input, --data, but got none (see"),
-        (
-            ["score", "-i", "a", "b", "--layr", "3"],
-            "but got --layr: did you mean --layer? (see `textmover score --help`)",
-        ),
-        (["score", "-i", "a", "b", "--modle", "twmd"], "but got --modle: did you mean --model or --mode? (see"),
-        (
-            ["score", "-i", "a", "b", "--precision", "best"],
-            "Expected --precision to be one of exact, fast, int8, auto, but got best (",
-        ),
-        (["data", "gett"], "Expected ACTION to be one of list, get, but got gett: did you mean get? ("),
-        (["score", "-i", "a", "b", "--backend", "openvin"], "onnxruntime, but got openvin: did you mean openvino? ("),
-        (["score", "-i", "a", "b", "--layer", "[1"], "Expected --layer to be a number, true, false or null, but got"),
-        (["score", "-i"], "Expected a value after -i/--input, but got none ("),
-        (["score", "-i", "a", "b", "--only-mean=3"], "Expected --only-mean without a value, but got 3 ("),
-        (["score", "-i", "a", "b", "--data", "c"], "Expected -i/--input or --data, but got both: leave one out ("),
-        (["score", "-i", "a", "b", "--no"], "Expected known options, but got --no: did you mean --no"),
-        (["score", "-i", "a", "b", "--metric", "twmd"], "got --metric: did you mean --model? (see `textmover score"),
-        (["perturb", "--kinds", "drop"], "got --kinds: did you mean --types? (see `textmover perturb"),
-        (["explain", "a", "b", "--mod", "twmd"], "got --mod: did you mean --model or --mode? (see `textmover explain"),
-        (["evaluate", "--dat=x", "--model", "twmd"], "Expected known options, but got --dat: did you mean --data"),
-        (["compare", "--samples", "many"], "Expected --samples to be a whole number, but got many ("),
-        (["check"], "Expected TABLE, but got none ("),
-        (["fit-idf", "--data", "a"], "Expected --output, but got none: give it, as in --output idf.safetensors ("),
-        (["check", "a.csv", "b.csv"], "Expected nothing more, but got b.csv ("),
-    ],
-)
-def test_arguments_that_do_not_exist_are_one_line(refused, arguments, message):
-    said = refused(*arguments)
-    assert message in said
-    assert "--help`" in said or "--help-all`" in said
-
-
-@pytest.mark.parametrize(
     ("given", "passed"),
     [
         (["--config", "x.yaml"], ["fit", "--config", "x.yaml"]),
@@ -337,41 +298,9 @@ LEAST = {"--samples": 20} | dict.fromkeys(("--trials", "--permutations", "--vers
 LEAST |= dict.fromkeys(("--fewest", "--texts", "--limit"), 2) | {"--segments": 0}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--trainer.max_epochs", "1", "--trainer.max_epochs=2"], "Expected --trainer.max_epochs once"),
-        (["--trainer.max_epoch", "1"], "Expected known options, but got --trainer.max_epoch 1"),
-        (["fit", "--export", "a", "--export", "b"], "Expected --export once, but got it twice: remove one"),
-    ],
-)
-def test_train_refuses_an_option_that_comes_twice_or_does_not_exist(refused, arguments, message):
-    assert message in refused("train", *arguments)
-
-
 def test_entries_of_lists_have_options_of_their_own():
     again = ["--trainer.callbacks.verbose", "true"]
     assert given_twice(["--config", "a", "--config", "b", "--trainer.callbacks+=A", *again, *again]) is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["analyse-layers", "--pairs", "1000000000000"], "--pairs to be at most 10,000,000, but got 1000000000000"),
-        (["perturb", "--versions", "10000000"], "--versions to be at most 1,000"),
-        (["evaluate", "--samples", "1" * 30], "--samples to be at most 1,000,000"),
-        (["explain", "--line", "1" * 30], "--line to be at most 1,000,000,000"),
-        (["sweep", "--seed", "-1"], "--seed to be at least 0, but got -1"),
-        (["search", "--seeds", "1", "4294967296"], "--seeds to be at most 4,294,967,295, but got 4294967296"),
-        (["compare", "--tie", "nan"], "--tie to be a finite number, but got nan"),
-        (["rank", "--seed", "-1"], "--seed to be at least 0, but got -1"),
-        (["evaluate", "--pair-rate", "inf"], "--pair-rate to be a finite number, but got inf"),
-    ],
-)
-def test_numbers_beyond_their_bounds_are_refused(capsys, arguments, message):
-    with pytest.raises(SystemExit, match="2"):
-        main_module.main(arguments)
-    assert f"Expected {message}" in capsys.readouterr().err
 
 
 def test_every_bound_is_that_of_an_option():

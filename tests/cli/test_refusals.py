@@ -1,7 +1,7 @@
 """Arguments that each command refuses: one sentence on standard error, exit code 2, and no file written.
 
-Bounds of numbers stand in test_main.py, places that cannot be written in test_full_disk.py, pipes in test_read_once.py,
-missing packages in test_optional_packages.py.
+Places that cannot be written stand in test_full_disk.py, pipes in test_read_once.py, missing packages in
+test_optional_packages.py.
 """
 
 import json
@@ -42,12 +42,31 @@ FILES = {
     "flat.tsv": ["hypothesis\treference\tscore", *(f"text {n}\ta\t2" for n in range(4))],
     "nan.csv": ["a,b", "1,2", "3,nan"],
     "wide.csv": ["a,b", "1,2", "3,4"],
+    "twice.yaml": ["a: 1", "a: 2"],
+    "list.yaml": ["[1]"],
+    "of-list.yaml": ["data: list.yaml"],
+    "of-twice.yaml": ["data: twice.yaml"],
     "long.csv": ["lp,system,seg,metric", *(f"{lp},{s},{n},{n}" for lp in ("x", "y") for s in "AB" for n in range(2))],
 }
 COLUMNS = "--system-column system --item-column seg --metric-column metric"
 
 CASES = {
+    "": """
+        | Expected COMMAND, but got none (see … --help`
+        --verison | Expected a command, but got --verison: did you mean --version?
+        scor | Expected a command, but got scor: did you mean score? … --help`
+        zzz | Expected a command, but got zzz (""",
     "score -i h.txt r.txt": """
+        --layr 3 | but got --layr: did you mean --layer? (see `textmover score --help`)
+        --modle twmd | but got --modle: did you mean --model or --mode? (see
+        --metric twmd | got --metric: did you mean --model? (see `textmover score … --help
+        --no | Expected known options, but got --no: did you mean --no … --help
+        --precision best | Expected --precision to be one of exact, fast, int8, auto, but got best ( … --help
+        --backend openvin | onnxruntime, but got openvin: did you mean openvino? ( … --help
+        --layer [1 | Expected --layer to be a number, true, false or null, but got … --help
+        --layer 4 | got `--layer`: leave it out, or take a preset, such as `--model twmd`
+        --only-mean=3 | Expected --only-mean without a value, but got 3 ( … --help
+        --data c | Expected -i/--input or --data, but got both: leave one out ( … --help
         short.txt | 2 in h.txt, 2 in r.txt, 1 in short.txt
         --reference-column ref | `--reference-column` together with --data
         --references r.txt | Expected hypotheses with `--references`, but got none: add -t FILE
@@ -81,6 +100,14 @@ CASES = {
         --model twmd-b --encoder encoder --statistics gone.safetensors | there is no such file
         --statistics h.txt --fit-on h.txt | but got both: leave one out""",
     "score": """
+         | Expected a hypothesis and a reference, but got no texts: put each into quotation marks, or
+        h.txt r.txt | Expected texts, but got the names of files (h.txt, r.txt): write -i before the names
+        --model twmd h.txt | but got 1 text: put each into quotation marks, or name files with -i
+        -i | Expected a value after -i/--input, but got none ( … --help
+        -r r.txt | Expected hypotheses with `--references`, but got none: add -t FILE.
+        -s r.txt | Expected a hypothesis and a reference, but got no texts
+        --data r.txt | got r.txt: give one, or set `--data-format` to csv, tsv, jsonl or parquet.
+        --cite --signature | Expected --signature or --cite, but got both: leave one out
         -i empty.txt r.txt | Expected empty.txt to hold text, but it is empty
         -i h.txt empty.txt | Expected empty.txt to hold text, but it is empty
         -i gone.txt r.txt | gone.txt, but there is none
@@ -108,7 +135,9 @@ CASES = {
         --hypotheses h.txt r.txt --references gone.txt | gone.txt
         --hypotheses h.txt folder --references r.txt | folder
         --data h.txt --hypothesis-column a | Expected two systems to compare
-        --data h.txt --references r.txt | leave one out""",
+        --data h.txt --references r.txt | leave one out
+        --samples many | Expected --samples to be a whole number, but got many ( … --help
+        --tie nan | Expected --tie to be a finite number, but got nan""",
     "compare --hypotheses h.txt short.txt --references r.txt": """
         --names A | 2 names, one for each system, but got 1
         --names A A | tell the systems apart
@@ -139,6 +168,7 @@ CASES = {
         one.txt two.txt half.txt --hypotheses h.txt r.txt --references r.txt | scores of the 2 systems""",
     "rank": """
          | give --hypotheses, --data or --scores
+        --seed -1 | Expected --seed to be at least 0, but got -1
         --scores long.csv --system-column system | together with --data alone
         --scores wide.csv --score-column a | together with --data and --system-column
         --scores wide.csv --group a | together with --data and --system-column
@@ -161,6 +191,9 @@ CASES = {
     "explain": """
          | a hypothesis and a reference, but got no texts
         a | but got 1 text: put each into quotation marks
+        h.txt r.txt | got the names of files (h.txt, r.txt): write -i before the names
+        a b --mod twmd | got --mod: did you mean --model or --mode? (see `textmover explain … --help
+        --line 111111111111111111111111111111 | Expected --line to be at most 1,000,000,000
         a b -i h.txt r.txt | either two texts or -i
         -i h.txt | h.txt alone
         -i h.txt short.txt | 2 in h.txt, 1 in short.txt
@@ -216,7 +249,7 @@ CASES = {
         --encoder encoder --model twmd --centering batch | reads them together
         --model nope | a preset, but got 'nope'""",
     "mbr": """
-         | Expected one of -i/-t/--input, --data, but got none
+         | Expected one of -i/-t/--input, --data, but got none (see … --help
         -i samples.txt | Expected `--num-candidates` where all candidates are in one file
         -i samples.txt --num-candidates 5 | a multiple of `--num-candidates` (5), but got 12
         -i samples.txt samples.txt --num-candidates 4 | together with a single file
@@ -238,6 +271,10 @@ CASES = {
         --output choices.csv | end in .txt, .jsonl, .tsv, .ndjson, but got choices.csv: rename it, or give""",
     "evaluate": """
          | Expected `--data` to name a file of judged texts
+        --dat=x --model twmd | Expected known options, but got --dat: did you mean --data … --help
+        --samples 111111111111111111111111111111 | Expected --samples to be at most 1,000,000
+        --pair-rate inf | Expected --pair-rate to be a finite number, but got inf
+        --experiment papers/none.yaml --data ratings.tsv | papers/none.yaml, but there is none: correct the path.
         --data gone.tsv | gone.tsv, but there is none
         --data empty.tsv | empty.tsv … is empty
         --data header.tsv | header.tsv … got none
@@ -247,6 +284,7 @@ CASES = {
         --data ratings.tsv flat.tsv --scores flat:m=one.txt | Expected 4 scores in one.txt, one for each text of flat
         --data few.tsv flat.tsv --model never-loaded --against chrff | `--against` to be one of never-loaded for few""",
     "evaluate --data ratings.tsv": """
+        --baselines chrF | but got chrF: did you mean chrf?
         --score-column rating | in ratings.tsv … 'lp', 'hypothesis', 'reference', 'score' … 'rating' … `--score-
         --hypothesis-column hypothesys | 'hypothesys' … did you mean 'hypothesis'?
         --reference-column ref | 'ref' … set `--reference-column`
@@ -275,6 +313,7 @@ CASES = {
         --model twmd --lower-is-better twmd | to name scores of --scores or --metric-column, but got twmd""",
     "sweep": """
          | Expected --data, --field, but got none
+        --seed -1 | Expected --seed to be at least 0, but got -1
         --data empty.tsv --field temperature=0.1 | is empty
         --data header.tsv --field temperature=0.1 | got none
         --data gone.tsv --field temperature=0.1 | there is none
@@ -302,12 +341,46 @@ CASES = {
         --field alpha=0,1 --model trmwd | Did you mean 'trwmd'?
         --field alpha=0,1 --centering corpus | --fit-on FILE
         --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
+    "search": "--seeds 1 4294967296 | Expected --seeds to be at most 4,294,967,295, but got 4294967296",
+    "check": """
+         | Expected TABLE, but got none ( … --help
+        a.csv b.csv | Expected nothing more, but got b.csv ( … --help
+        none.csv | none.csv, but there is none: correct the path
+        r.txt | but got r.txt: give one, or rename the file.""",
     "check ratings.tsv": """
+        --score-column scor | did you mean 'score'? Otherwise set `--score-column`
+        --output ratings.tsv | to be a new file, but got the input ratings.tsv
+        --annotator-column rat | set `--annotator-column` to the name
         --annotator-column score | but `--annotator-column` takes 'score', which leaves """,
+    "train": """
+         | Expected a recipe, as in `textmover train --config FILE`, but got none
+        fit mine.yaml | Expected a recipe after --config, but got mine.yaml without it
+        fit --config | Expected a value after -c/--config, but got none
+        fit --config none.yaml | none.yaml
+        --config empty.txt | Expected empty.txt to be a recipe, a mapping of keys to values, but got none
+        --config twice.yaml | Expected twice.yaml to hold each key once, but got 'a' again in line 2
+        -c twice.yaml | Expected twice.yaml to hold each key once, but got 'a' again in line 2
+        --conf twice.yaml | Expected known options, but got --conf twice.yaml: did you mean --config?
+        fit --config of-list.yaml | list.yaml … the part `data` of a recipe, a mapping
+        fit --config of-twice.yaml | Expected twice.yaml to hold each key once, but got 'a' again
+        --trainer.callbacks "[&a [*a]]" | Expected an option to hold no value that contains itself
+        --trainer.max_epochs 1 --trainer.max_epochs=2 | Expected --trainer.max_epochs once
+        --trainer.max_epoch 1 | Expected known options, but got --trainer.max_epoch 1
+        fit --export a --export b | Expected --export once, but got it twice: remove one""",
+    "data": """
+         | Expected ACTION, but got none
+        gett | Expected ACTION to be one of list, get, but got gett: did you mean get? ( … --help
+        get | Expected `data list` alone or `data get` with names
+        list stsb | Expected `data list` alone or `data get` with names
+        get stbs | did you mean stsb?
+        get rte --folder /dev/null/sets | Expected to be able to write into /dev/null/sets, but got: Not a directory""",
     "sweep --data ratings.tsv --model checkpoint": """
         --field layer=1,2 | Expected a trained metric to keep the layer of its training, but got `--layer`""",
     "perturb": """
          | Expected `--input FILE` with texts
+        h.txt | Expected -i before the names of files, but got h.txt without it
+        --kinds drop | got --kinds: did you mean --types? (see `textmover perturb … --help
+        --versions 10000000 | Expected --versions to be at most 1,000
         -i none.txt | none.txt, but there is none: correct
         -i table.tsv | name it with `--column`
         -i table.tsv --column txt | Expected a column 'txt'""",
@@ -352,6 +425,7 @@ CASES = {
         --reference-column ref --set sfhotel | from --set or from --column""",
     "analyse-layers": """
          | Expected --data, but got none
+        --pairs 1000000000000 | Expected --pairs to be at most 10,000,000, but got 1000000000000
         --data gone.txt | gone.txt
         --data empty.txt | is empty
         --data same.txt --encoder encoder | at least two different texts with words, but got fewer
@@ -394,6 +468,7 @@ CASES = {
     "fit-mean --data h.txt": """
          | Expected --output, but got none
         --output h.txt | got the input""",
+    "fit-idf --data a": "| Expected --output, but got none: give it, as in --output idf.safetensors ( … --help",
     "fit-idf --encoder encoder --output x.safetensors": """
         --data h.txt --weights uniform | `--weights uniform`: leave it out, or give idf""",
     "fit-baseline --encoder encoder --output x.safetensors": """
@@ -419,7 +494,7 @@ FILES_ONLY = (
 )
 """Commands that write one file."""
 
-LINES = [(f"{begin} {line}").strip() for begin, lines in CASES.items() for line in lines.strip("\n ").splitlines()]
+LINES = [f"{begin} {line}" for begin, lines in CASES.items() for line in lines.strip("\n ").splitlines()]
 LINES += [
     f"{begin} --output {name} --format {form} | Expected `--output` to end in . … with --format {form}, but got {name}"
     for begin, pairs in OTHER_FORMATS.items()
@@ -451,7 +526,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(refused, folder, monkeyp
     monkeypatch.setitem(sys.modules, "textmover.rome.parsers", types.SimpleNamespace(load_parser=load_parser))
     monkeypatch.chdir(folder)
     before = sorted(folder.iterdir())
-    arguments, _, sentence = line.partition(" | ")
+    arguments, _, sentence = line.partition("| ")
     said = refused(*shlex.split(arguments))
     assert [part for part in sentence.split(" … ") if part not in said] == [], said
     assert sorted(folder.iterdir()) == before

@@ -486,11 +486,6 @@ def test_other_files(refused, experiment, ratings, text, said):
     assert said in refused("evaluate", "--experiment", experiment(text=text), "--data", ratings)
 
 
-def test_a_file_that_is_not_there(refused, ratings):
-    said = refused("evaluate", "--experiment", "papers/none.yaml", "--data", ratings)
-    assert "papers/none.yaml, but there is none: correct the path." in said
-
-
 def test_a_description_beside_the_experiment_and_its_changes(told, experiment, write):
     write("mine.yaml", ["groups: lp", "ratings: {score: score}"])
     found = told(experiment(("reader: wmt-da", "reader: mine.yaml, options: {lower_is_better: score}")))

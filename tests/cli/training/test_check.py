@@ -61,17 +61,6 @@ def test_short_texts_in_another_language_are_listed(table, capsys, embedded):
     assert " 30  line 152 " in said
 
 
-def test_errors_name_the_options(table, capsys, embedded):
-    assert main(["check", "mine.csv", "--score-column", "ratng"]) == 2
-    assert "did you mean 'rating'? Otherwise set `--score-column`" in capsys.readouterr().err
-    assert main(["check", "mine.csv", "--output", "mine.csv"]) == 2
-    assert "to be a new file, but got the input mine.csv" in capsys.readouterr().err
-    assert main(["check", "mine.csv", "--annotator-column", "rat"]) == 2
-    assert "set `--annotator-column` to the name" in capsys.readouterr().err
-    assert main(["check", "nix.csv"]) == 2
-    assert "nix.csv, but there is none: correct the path" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("text", "listed", "error"),
     [

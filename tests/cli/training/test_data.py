@@ -42,23 +42,7 @@ def test_what_is_there_is_not_fetched(folder, capsys, monkeypatch):
         for name, file in (("stsb", "sts/stsb_en.tsv"), ("cola", "cola/in_domain_train.tsv"))
     ]
     assert capsys.readouterr().out.splitlines() == [*said, f"Recipes find these files where TEXTMOVER_DATA={folder}."]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["get"], "Expected `data list` alone or `data get` with names"),
-        (["list", "stsb"], "Expected `data list` alone or `data get` with names"),
-        (["get", "stbs"], "did you mean stsb?"),
-        (["get", "rte"], "HF_HUB_OFFLINE is set: unset it, or put nli_paraphrase/rte_train.tsv into"),
-        (
-            ["get", "rte", "--folder", "/dev/null/sets"],
-            "Expected to be able to write into /dev/null/sets, but got: Not a directory",
-        ),
-    ],
-)
-def test_what_cannot_be_fetched_is_one_sentence(arguments, message, capsys):
-    assert main(["data", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    assert main(["data", "get", "rte"]) == 2
+    said = capsys.readouterr().err
+    assert "HF_HUB_OFFLINE is set: unset it, or put nli_paraphrase/rte_train.tsv into" in said
+    assert said.count("\n") == 1

@@ -1,6 +1,5 @@
 """``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -138,60 +137,6 @@ def test_a_recipe_runs_two_steps(path, tmp_path, tiny_encoder, ratings, monkeypa
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"model: {a: &a [*a]}", "to hold no value that contains itself, but got one in line 1"),
-        (b"model:\n  a: 1\n  a: 2", "to hold each key once, but got 'a' again in line 3"),
-        ("model: é".encode("utf-16"), "to be UTF-8, but got the byte 0xff in line 1"),
-        (b"", "to be a recipe, a mapping of keys to values, but got none"),
-    ],
-)
-def test_a_recipe_that_cannot_be_read_is_refused_with_its_line(refused, tmp_path, content, message):
-    (tmp_path / "recipe.yaml").write_bytes(content)
-    assert re.search(f"Expected recipe.yaml {message}", refused("train", "--config", "recipe.yaml"))
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("-c", "to hold each key once, but got 'a' again in line 2"),
-        ("--conf", "Expected known options, but got --conf recipe.yaml: did you mean --config?"),
-    ],
-)
-def test_a_recipe_by_another_name_of_the_option_is_refused_too(refused, tmp_path, option, message):
-    (tmp_path / "recipe.yaml").write_text("a: 1\na: 2")
-    assert message in refused("train", option, "recipe.yaml")
-
-
-def test_an_option_that_grows_without_bound_is_refused(refused):
-    said = refused("train", "--trainer.callbacks", "[&a [*a]]")
-    assert "Expected an option to hold no value that contains itself" in said
-
-
-@pytest.mark.parametrize("value", ["nan", "good", "", "inf"])
-def test_a_rating_that_is_no_number(value, ratings, refuse):
-    lines = ratings.read_text().splitlines()
-    lines[7] = lines[7].rsplit("\t", 1)[0] + f"\t{value}"
-    ratings.write_text("\n".join(lines) + "\n")
-    message = refuse()
-    assert "line 8" in message
-    assert "ratings.tsv" in message
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "Expected a recipe, as in `textmover train --config FILE`, but got none"),
-        (["fit", "mine.yaml"], "Expected a recipe after --config, but got mine.yaml without it"),
-        (["fit", "--config"], "Expected a value after -c/--config, but got none"),
-        (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
-    ],
-)
-def test_no_arguments_at_all_and_a_recipe_that_is_not_there(complaint, arguments, words):
-    assert words in complaint(*arguments)
 
 
 def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, refuse):
