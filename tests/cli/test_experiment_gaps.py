@@ -2,12 +2,11 @@
 
 import csv
 import json
-import os
-import signal
 
 import numpy as np
 import pytest
 from scipy.stats import pearsonr
+from tests.cli.shared import ROWS, SIGNALS, send
 
 from textmover import Scorer
 from textmover.experiments.papers import metrics as experiment_kept
@@ -49,13 +48,7 @@ figures:
 
 DESCRIPTION = "ratings: [clear, fluent]"
 
-TEXTS = [
-    ("the cat sat on the street", "a cat sat in the street"),
-    ("a dog", "the dog"),
-    ("many people walk in the rain", "people walk under the rain"),
-    ("she will sing a song", "he can not sing"),
-    ("he eats", "she eats"),
-]
+TEXTS = [row[1:3] for row in (*ROWS[:4], ROWS[8])]
 CLEAR, FLUENT = [0.1, 0.3, 0.5, -0.7, 0.2], [1.0, 2.0, 1.5, 4.0, 3.0]
 SAME = [2.0] * 5
 
@@ -244,11 +237,10 @@ def test_the_scores_of_each_set_are_kept_and_read_back(run, data, command, tiny_
     assert set(read_scores(kept / "Hotels.tsv", judgements).scores) == {"ours", "chrf"}
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@SIGNALS
 def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path, monkeypatch, sent, code):
     def interrupted(*_):
-        assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
-        os.kill(os.getpid(), sent)
+        send(sent)
         yield
 
     monkeypatch.setattr(experiment_scores, "baseline_scores", interrupted)

@@ -1,20 +1,15 @@
 """SIGTERM is heeded as Ctrl-C is where one process scores, and left to whoever sees to several processes."""
 
-import os
 import signal
 import threading
 
 import pytest
+from tests.cli.shared import SIGNALS, send
 
 from textmover.runs import distributed
 from textmover.runs.console import Terminated, heeding_termination
 from textmover.runs.shards import streaming
 from textmover.types import InputError
-
-
-def terminate(sent: signal.Signals = signal.SIGTERM) -> None:
-    assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
-    os.kill(os.getpid(), sent)
 
 
 @pytest.fixture
@@ -27,7 +22,7 @@ def terminated_after(monkeypatch):
         def score_shard(*given):
             asked.append(given)
             if len(asked) == shards + 1:
-                terminate(sent)
+                send(sent)
             return original(*given)
 
         original = streaming.score_shard
@@ -40,9 +35,6 @@ def terminated_after(monkeypatch):
 def command(texts, tiny_encoder):
     options = ("--encoder", tiny_encoder, "--device", "cpu", "--shard-size", 1, "--output", "s.txt")
     return ("score", "-i", *texts, *options)
-
-
-SIGNALS = pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 
 
 @SIGNALS
@@ -82,7 +74,7 @@ def test_whoever_sends_it_again_is_not_kept_waiting():
     def work():
         with heeding_termination():
             try:
-                terminate()
+                send(signal.SIGTERM)
             finally:
                 found.append(signal.getsignal(signal.SIGTERM))
 

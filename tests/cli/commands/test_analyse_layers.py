@@ -1,8 +1,8 @@
 import json
-import struct
 import sys
 
 import pytest
+from tests.cli.shared import is_png
 
 from textmover.modules import MetricConfig
 from textmover.modules.analysis import CENTERINGS, analyse_layers, with_all_layers
@@ -33,12 +33,6 @@ def command(data, tiny_encoder):
 def expected(tiny_encoder):
     parts = with_all_layers(assemble(MetricConfig(encoder=str(tiny_encoder), layer=-1, subwords="first")))
     return analyse_layers(parts, TEXTS, pairs=50, seed=2)
-
-
-def is_png(path):
-    data = path.read_bytes()
-    width, height = struct.unpack(">II", data[16:24])
-    return data[:8] == b"\x89PNG\r\n\x1a\n" and 700 < width < 2000 and 500 < height < 2000
 
 
 # --- what comes out ---------------------------------------------------------------------------------------------------

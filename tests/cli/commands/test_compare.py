@@ -13,9 +13,9 @@ BAD = ["book", "a small dog is big", "he sold it", "rain in the old town"]
 
 
 @pytest.fixture
-def metric(tiny_encoder):
+def metric(metric):
     """Options of a small metric, and few samples."""
-    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch", *FEW]
+    return [*metric, *FEW]
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ from textmover.types import ErrorSpan, MarkedTexts, Signature, TextErrors
 
 
 @pytest.fixture
-def metric(tiny_encoder):
-    """Options of a small metric."""
-    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
-
-
-@pytest.fixture
 def planned(monkeypatch):
     """Words that no reference has are wrong: long ones critically, others somewhat, and less likely."""
 

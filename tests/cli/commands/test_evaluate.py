@@ -3,29 +3,17 @@ import re
 
 import numpy as np
 import pytest
+from tests.cli.shared import ROWS, table_of
 
 from textmover import Scorer
 from textmover.meta_evaluation import MetricScores, correlations, evaluate
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import Judgements
 
-ROWS = [  # language pair, hypothesis, reference, rating
-    ("de-en", "the cat sat on the street", "a cat sat in the street", 0.1),
-    ("de-en", "a dog", "the dog", 0.30000000000000004),
-    ("de-en", "many people walk in the rain", "people walk under the rain", 0.5),
-    ("de-en", "she will sing a song", "he can not sing", -0.7),
-    ("fi-en", "a good friend", "my friend", 0.2),
-    ("fi-en", "two big trees", "three small trees", -1.5),
-    ("fi-en", "it is warm today", "today it is cold", 0.4),
-    ("fi-en", "it is late", "come with me", -0.25),
-    ("xx-en", "he eats", "she eats", 1.0),
-    ("xx-en", "no", "yes", -1.0),
-]
-
 
 @pytest.fixture
 def ratings(write):
-    return write("ratings.tsv", ["lp\thypothesis\treference\tscore", *("\t".join(map(str, row)) for row in ROWS)])
+    return write("ratings.tsv", table_of(ROWS))
 
 
 @pytest.fixture
@@ -169,9 +157,6 @@ def test_the_report_shows_metrics_and_how_they_matched_words(run, ratings, tiny_
     for part in ("twmd", "chrf", "de-en", "textmover evaluate --data", "metric:twmd"):
         assert part in re.sub("<[^>]+>", "", page)
     assert page.count('class="words"') >= 4  # texts whose words are linked
-
-
-# --- the scores file --------------------------------------------------------------------------------------------------
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

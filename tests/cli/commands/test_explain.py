@@ -9,12 +9,6 @@ from textmover.markdown import one_line
 
 
 @pytest.fixture
-def metric(tiny_encoder):
-    """Options of a small metric."""
-    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
-
-
-@pytest.fixture
 def explained(run):
     """What an explanation holds as JSON."""
     return lambda *arguments: json.loads(run("explain", *arguments, "--format", "json").ok().out)

@@ -3,12 +3,12 @@
 import gzip
 import io
 import json
-import os
 import re
 import signal
 import sys
 
 import pytest
+from tests.cli.shared import SIGNALS, send
 
 from textmover.scoring.engine.engine import Engine
 
@@ -17,11 +17,6 @@ GROUPS = [
     ["red rain", "it rained", "the rain", "rain rain"],
     ["people walk", "people walk", "many people", ""],
 ]
-
-
-@pytest.fixture
-def metric(tiny_encoder):
-    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
 
 
 @pytest.fixture
@@ -144,8 +139,7 @@ def interrupt(monkeypatch):
         def stopping(self, *arguments):
             calls.append(1)
             if len(calls) == after + 1:
-                assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
-                os.kill(os.getpid(), sent)
+                send(sent)
             return score_within(self, *arguments)
 
         monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
@@ -154,7 +148,7 @@ def interrupt(monkeypatch):
     return interrupt
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@SIGNALS
 def test_an_interruption_loses_nothing(run, metric, table, tmp_path, interrupt, sent, code):
     whole = run("mbr", "--data", table, *metric).out.splitlines(keepends=True)
     output = tmp_path / "choices.txt"

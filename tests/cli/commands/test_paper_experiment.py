@@ -9,6 +9,8 @@ import shlex
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
+from tests.cli.shared import ROWS as ALL_ROWS
+from tests.cli.shared import table_of
 
 from textmover import Scorer
 from textmover.cli.commands.paper_experiment import load_experiment
@@ -55,25 +57,14 @@ tables:
           - {encoder: "-", values: [1, 2, 1.5]}
 """
 
-ROWS = [  # language pair, hypothesis, reference, rating
-    ("de-en", "the cat sat on the street", "a cat sat in the street", 0.1),
-    ("de-en", "a dog", "the dog", 0.3),
-    ("de-en", "many people walk in the rain", "people walk under the rain", 0.5),
-    ("de-en", "she will sing a song", "he can not sing", -0.7),
-    ("de-en", "he eats", "she eats", 0.2),
-    ("fi-en", "a good friend", "my friend", 0.2),
-    ("fi-en", "two big trees", "three small trees", -1.5),
-    ("fi-en", "it is warm today", "today it is cold", 0.4),
-    ("fi-en", "it is late", "come with me", -0.25),
-    ("fi-en", "no", "yes", -1.0),
-]
+ROWS = [*ALL_ROWS[:4], ("de-en", *ALL_ROWS[8][1:3], 0.2), *ALL_ROWS[4:8], ("fi-en", *ALL_ROWS[9][1:])]
 HUMAN = np.array([row[3] for row in ROWS])
 GROUPS = {"de-en": slice(0, 5), "fi-en": slice(5, 10)}
 
 
 @pytest.fixture
 def ratings(write):
-    return write("ratings.tsv", ["lp\thypothesis\treference\tscore", *("\t".join(map(str, row)) for row in ROWS)])
+    return write("ratings.tsv", table_of(ROWS))
 
 
 @pytest.fixture

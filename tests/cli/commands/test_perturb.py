@@ -1,14 +1,11 @@
 """Perturbing on the command line: what is written, what is listed, and what is refused."""
 
 import json
-import sys
-import types
 
 import pytest
 
 from textmover.cli.commands import perturb as command
 from textmover.perturbations.kinds import ALIASES, KINDS
-from textmover.types import ParsedText
 
 TEXTS = ["We live in a beautiful house near Oslo.", "", "The lake was frozen.", "The dog chased the cat."]
 HEADER = ["original", "perturbed", "type", "degree", "severity", "rating"]
@@ -23,35 +20,6 @@ def rows(out: str) -> list[dict[str, str]]:
     header, *lines = (line.split("\t") for line in out.splitlines())
     assert header == HEADER
     return [dict(zip(header, line, strict=True)) for line in lines]
-
-
-def parsed(text: str) -> ParsedText:
-    """A stand-in's parse: of one sentence as it is, of any other nothing."""
-    if text != TEXTS[3]:
-        return ParsedText((), (), (), (), (), (), ())
-    words = ("The", "dog", "chased", "the", "cat", ".")
-    return ParsedText(
-        words,
-        ("the", "dog", "chase", "the", "cat", "."),
-        ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT"),
-        ("", "Number=Sing", "Tense=Past|VerbForm=Fin", "", "Number=Sing", ""),
-        (1, 2, -1, 4, 2, 2),
-        ("det", "nsubj", "root", "det", "obj", "punct"),
-        ((0, 3), (4, 7), (8, 14), (15, 18), (19, 22), (22, 23)),
-    )
-
-
-@pytest.fixture
-def parser(monkeypatch):
-    """Takes the place of the parsers; returns the names that were asked for."""
-    asked = []
-
-    def load_parser(name: str):
-        asked.append(name)
-        return lambda texts: [parsed(text) for text in texts]
-
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers", types.SimpleNamespace(load_parser=load_parser))
-    return asked
 
 
 def test_a_table_on_standard_output(run, texts):
@@ -113,10 +81,7 @@ def test_a_parser_makes_the_passive_possible(run, texts, parser):
     assert ended.err == "1 version of 4 texts; texts that each type applied to: passive 1, active 0\n"
 
 
-def test_an_encoder_makes_substitution_possible(run, write, tiny_encoder, monkeypatch):
-    monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", {
-        "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
-    })  # fmt: skip
+def test_an_encoder_makes_substitution_possible(run, write, tiny_encoder, any_neighbour):
     path = write("more.txt", ["the big dog ran home", "she will buy the book"])
     ended = run("perturb", "-i", path, "--types", "substitute", "--neighbours", tiny_encoder, "--quiet").silent()
     for row in rows(ended.out):

@@ -40,12 +40,6 @@ def long(write):
     return write("long.csv", table_of(made(("de-en", "zh-en"))))
 
 
-@pytest.fixture
-def metric(tiny_encoder):
-    """Options of a small metric."""
-    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
-
-
 def test_systems_of_a_wide_table_of_scores(run, write):
     by_system = {name: [row[3] for row in made() if row[1] == name] for name in GAINS}
     rows = zip(*by_system.values(), strict=True)

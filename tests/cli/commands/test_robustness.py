@@ -3,7 +3,6 @@
 import csv
 import json
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from textmover.perturbations.perturbations import perturb
 from textmover.readers.judgements import built_in_descriptions
 from textmover.readers.segments import Columns, read_segments
 from textmover.scoring.lexical import lexical_scores
-from textmover.types import ParsedText
 
 TEXTS = [
     "We live in a beautiful house by the river with two small children.",
@@ -118,25 +116,7 @@ def test_a_set_brings_references_and_its_ratings_have_no_part(run, write, tmp_pa
     assert "sfhotel" in built_in_descriptions()
 
 
-def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encoder, monkeypatch):
-    tree = ParsedText(
-        ("The", "dog", "chased", "the", "cat", "."),
-        ("the", "dog", "chase", "the", "cat", "."),
-        ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT"),
-        ("", "Number=Sing", "Tense=Past|VerbForm=Fin", "", "Number=Sing", ""),
-        (1, 2, -1, 4, 2, 2),
-        ("det", "nsubj", "root", "det", "obj", "punct"),
-        ((0, 3), (4, 7), (8, 14), (15, 18), (19, 22), (22, 23)),
-    )
-    nothing = ParsedText((), (), (), (), (), (), ())
-    trees = {"The dog chased the cat.": tree}
-    parser = types.SimpleNamespace(
-        load_parser=lambda name: lambda several: [trees.get(one, nothing) for one in several]
-    )
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers", parser)
-    monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", {
-        "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
-    })  # fmt: skip
+def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encoder, parser, any_neighbour):
     path = write("more.txt", ["The dog chased the cat.", "the big dog ran home"])
     given = ("robustness", "-i", path, "--baselines", "chrf", "--samples", 20, "--format", "json")
     ended = run(*given, "--types", "substitute", "drop", "--neighbours", tiny_encoder).silent()

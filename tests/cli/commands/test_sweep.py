@@ -1,12 +1,10 @@
 import json
 import logging
 import math
-import os
-import signal
-import struct
 import sys
 
 import pytest
+from tests.cli.shared import ROWS, SIGNALS, is_png, send, table_of
 
 from textmover import Scorer
 from textmover.cli.commands import sweep as sweep_module
@@ -14,22 +12,13 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import metric_set as settings_module
 from textmover.scoring import save_checkpoint
 
-ROWS = [  # language pair, hypothesis, reference, rating
-    ("de-en", "the cat sat on the street", "a cat sat in the street", 0.1),
-    ("de-en", "a dog", "the dog", 0.3),
-    ("de-en", "many people walk in the rain", "people walk under the rain", 0.5),
-    ("de-en", "she will sing a song", "he can not sing", -0.7),
-    ("fi-en", "a good friend", "my friend", 0.2),
-    ("fi-en", "two big trees", "three small trees", -1.5),
-    ("fi-en", "it is warm today", "today it is cold", 0.4),
-    ("fi-en", "it is late", "come with me", -0.25),
-]
-CORPUS = [text for row in ROWS for text in row[1:3]]
+RATED = ROWS[:8]
+CORPUS = [text for row in RATED for text in row[1:3]]
 
 
 @pytest.fixture
 def ratings(write):
-    return write("ratings.tsv", ["lp\thypothesis\treference\tscore", *("\t".join(map(str, row)) for row in ROWS)])
+    return write("ratings.tsv", table_of(RATED))
 
 
 @pytest.fixture
@@ -44,12 +33,6 @@ def swept(run, *arguments):
 
 def flag(name, value):
     return [{"output": "--metric-output"}.get(name, f"--{name.replace('_', '-')}"), json.dumps(value).strip('"')]
-
-
-def is_png(path):
-    data = path.read_bytes()
-    width, height = struct.unpack(">II", data[16:24])
-    return data[:8] == b"\x89PNG\r\n\x1a\n" and 700 < width < 2000 and 400 < height < 2000
 
 
 # --- every setting is what it is alone --------------------------------------------------------------------------------
@@ -244,14 +227,13 @@ def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, mon
     assert "Left out of the mean of some settings: fi-en" in ended.out
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@SIGNALS
 def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path, sent, code):
     judge = sweep_module.judge
 
     def interrupted(scorer, segments, values, **drawn):
         if values["temperature"] == 0.3:
-            assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
-            os.kill(os.getpid(), sent)
+            send(sent)
         return judge(scorer, segments, values, **drawn)
 
     monkeypatch.setattr(sweep_module, "judge", interrupted)
