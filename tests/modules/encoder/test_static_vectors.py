@@ -157,26 +157,18 @@ def word2vec_binary() -> bytes:
     return b"40 16\n" + b"".join(b"word%d " % row + one.tobytes() + b"\n" for row, one in enumerate(values))
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_binary_file_is_an_error(tmp_path, packed):
-    path = tmp_path / "vectors.bin"
-    path.write_bytes(gzip.compress(word2vec_binary()) if packed else word2vec_binary())
-    with pytest.raises(InputError, match="but it is binary: save the vectors as text first"):
-        StaticVectors.open(path)
-
-
-def test_an_archive_is_an_error(tmp_path):
-    path = Path(shutil.make_archive(str(tmp_path / "vectors"), "zip", glove(tmp_path / "v").parent, "v"))
-    with pytest.raises(InputError, match="but it is a ZIP archive: unpack it first"):
-        StaticVectors.open(path)
-
-
-def test_a_damaged_gzip_file_is_an_error(tmp_path):
-    path = glove(tmp_path / "v.gz", packed=True)
-    whole = path.read_bytes()
-    for damaged in (whole[:-12], whole[:30] + b"\xff\xff\xff" + whole[33:]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match="to be a file of word vectors that can be read, but got: "):
+def test_binary_files_archives_and_damaged_gzip_files_are_errors(tmp_path):
+    path, packed = tmp_path / "vectors", glove(tmp_path / "v.gz", packed=True).read_bytes()
+    archive = Path(shutil.make_archive(str(tmp_path / "archive"), "zip", tmp_path, "v.gz"))
+    for content, message in (
+        (word2vec_binary(), "but it is binary: save the vectors as text first"),
+        (gzip.compress(word2vec_binary()), "but it is binary: save the vectors as text first"),
+        (archive.read_bytes(), "but it is a ZIP archive: unpack it first"),
+        (packed[:-12], "to be a file of word vectors that can be read, but got: "),
+        (packed[:30] + b"\xff\xff\xff" + packed[33:], "to be a file of word vectors that can be read, but got: "),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
             StaticVectors.open(path)
 
 

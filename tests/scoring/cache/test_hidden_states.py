@@ -289,7 +289,9 @@ def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog)
     other = tmp_path / "v0" / ("ab" * 12) / "0123456789abcdef.safetensors"
     other.parent.mkdir(parents=True)
     other.write_bytes(b"anything")
-    load("twmd", memory=EncoderMemory(folder=tmp_path)).score(["tea"], ["tea"])
+    memory = EncoderMemory(folder=tmp_path)
+    load("twmd", memory=memory).score(["tea"], ["tea"])
+    memory.flush()
     (line,) = said_by_us(caplog)
     assert line == (
         f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when space is needed, "
