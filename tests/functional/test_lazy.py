@@ -7,12 +7,11 @@ from pathlib import Path
 import ot
 import pytest
 import torch
+from tests.functional.transport_rules import INF, TIGHT
 
 from textmover.functional import exact_transport, greedy_matching, lazy_emd, trwmd, unbalanced_sinkhorn
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
-INF = float("inf")
-TIGHT = {"tolerance": 1e-12, "max_iterations": 100_000}
 ROUTES = {
     "both give way": ((0.31, 0.23), 0.03, TIGHT),
     "unrolled": ((0.95, 0.009), 0.1, {"iterations": 3}),

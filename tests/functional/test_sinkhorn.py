@@ -7,19 +7,12 @@ import numpy as np
 import ot
 import pytest
 import torch
+from tests.functional.transport_rules import TIGHT, each_rule
 
 from textmover.functional import _potentials as _scaling
 from textmover.functional import sinkhorn
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
-RULES = {
-    "one iteration": {"iterations": 1},
-    "four iterations": {"iterations": 4},
-    "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000},
-}
-TIGHT = RULES["to a tolerance"]
-
-each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 
 
 def assert_same(found, expected, bound: float = 1e-12) -> None:

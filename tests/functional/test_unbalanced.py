@@ -7,33 +7,14 @@ import ot
 import pytest
 import torch
 from scipy.optimize import minimize
+from tests.functional.transport_rules import INF, RULES, TIGHT, divergence, each_measure, each_pair, each_rule
 
 from textmover.functional import lazy_emd, sinkhorn, trwmd, unbalanced_sinkhorn
-
-INF = float("inf")
-MEASURES = ["entropy", "product"]
-RULES = {
-    "one iteration": {"iterations": 1},
-    "four iterations": {"iterations": 4},
-    "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000},
-}
-TIGHT = RULES["to a tolerance"]
-PENALTIES = [(0.23, 0.31), (INF, 0.3), (0.5, 0.0), (0.0, INF), (INF, INF)]
-
-each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-each_measure = pytest.mark.parametrize("measure", MEASURES)
-each_pair = pytest.mark.parametrize("penalties", PENALTIES, ids=str)
 
 
 def assert_same(found, expected, bound: float = 1e-12, names=("plan", "transport", "objective")) -> None:
     for name in names:
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=bound, msg=name)
-
-
-def divergence(sums: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """KL of two nonnegative vectors of any mass, over the last axis."""
-    relative = torch.special.xlogy(sums, sums / torch.where(weights > 0, weights, 1.0))
-    return (relative - sums + weights).sum(dim=-1)
 
 
 def by_loop(cost, a, b, epsilon, penalties, measure, iterations=20_000):
