@@ -179,6 +179,7 @@ def test_small_budgets_and_shared_states_have_no_rows(tiny_encoder, monkeypatch)
     assert not grouped
 
 
+@pytest.mark.slow  # the families' tests export one
 def test_an_encoder_that_reads_each_text_for_itself_has_no_rows(tiny_metric, monkeypatch, tmp_path):
     monkeypatch.setattr(graph, "row_graph", lambda _: None)  # as it is with relative positions
     metric = tiny_metric()
