@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp, softmax
+from tests.functional.transport_rules import TIGHT
 
 from textmover.functional import f_score, greedy_matching, mean_cosine, normalize_by_self, trwmd, twmd
 from textmover.functional.tempered import LEAST_TEMPERATURE
 
 CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
-TIGHT = {"tolerance": 1e-12, "max_iterations": 100_000}
 
 
 def solved(problem, temperature, **options):
