@@ -285,7 +285,9 @@ def test_other_errors_of_a_device_end_the_run(tiny_metric, monkeypatch, name):
 @pytest.mark.parametrize(
     ("centering", "name"), [("none", "text_features"), ("none", "pair_scores"), ("batch", "pair_scores")]
 )
-def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(tiny_metric, monkeypatch, centering, name):
+def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(
+    tiny_metric, one_thread, monkeypatch, centering, name
+):
     metric = tiny_metric(centering=centering)
     expected = Engine(metric).score(["tea"], [["go home"]])
     real, asked = getattr(metric, name), []
