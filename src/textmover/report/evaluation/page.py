@@ -143,6 +143,7 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
         "page.html.j2",
         metrics=len(names),
         script="script.js",
+        title=head.title,
         head=head,
         evaluations=[(set_title(one, evaluations), plural(one.n, "segment")) for one in evaluations],
         overview=overview,
