@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from textmover.modules.probes import PROBES
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
+from textmover.report.evaluation.disagreements import Alignment, Link
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 from textmover.types.text_words import UNSPACED, goes_on
@@ -194,18 +194,14 @@ def _lonely(
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class WordAlignment:
-    """Matches of the words of a reference with those of a hypothesis, as they stand between white space."""
-
-    hypothesis: tuple[str, ...]  # ``N`` words
-    reference: tuple[str, ...]  # ``M`` words
-    plan: np.ndarray  # weight of each match, by the plan or by greedy matching, ``[M, N]``
-    similarity: np.ndarray  # largest cosine between tokens of two words, ``[M, N]``; 0 where none takes part
+FAINT = 0.15  # share of the weight of either word below which a link is left out
 
 
-def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordAlignment | None:
-    """Match words as a fitted metric matches their tokens; ``None`` if it matches none, or cannot place them."""
+def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: int = 0) -> Alignment | None:
+    """Match words between white space as a fitted metric matches their tokens, with the largest cosine of these.
+
+    The reference is that of a number, from 0. ``None`` if the metric matches no words, or cannot place them.
+    """
     if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None
     found, given_words = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
@@ -229,7 +225,12 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordA
         for other, column in columns:
             moved[row, column] += mass[token, other]
             alike[row, column] = max(alike[row, column], cosine[token, other])
-    return WordAlignment(hypothesis_words, reference_words, moved, np.where(np.isinf(alike), 0.0, alike))
+    heaviest = np.minimum(moved.max(axis=1, keepdims=True, initial=0.0), moved.max(axis=0, keepdims=True, initial=0.0))
+    links = tuple(
+        Link(column, row, float(moved[row, column]), float(min(1.0, alike[row, column])))
+        for row, column in np.argwhere((moved > 0) & (moved >= FAINT * heaviest)).tolist()
+    )
+    return Alignment(hypothesis_words, reference_words, links, number)
 
 
 def _taking_part(numbers: tuple[int | None, ...], side: Side) -> list[tuple[int, int]]:

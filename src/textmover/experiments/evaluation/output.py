@@ -18,9 +18,7 @@ from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.meta_evaluation import Evaluation
 from textmover.report import (
-    Alignment,
     Disagreement,
-    Link,
     ReportHead,
     ReportSection,
     format_evaluations,
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
 PACKAGES = ("torch", "transformers", "numpy", "scipy")
-
-FAINT = 0.15  # share of the weight of either word below which a link is left out
 
 
 def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
@@ -66,6 +62,9 @@ def _aligned(scorer: Scorer | None, shown: Disagreement) -> Disagreement:
     """The segment with the words that the metric matched with those of its best reference, and of its source."""
     if scorer is None:
         return shown
+    from textmover.explaining.words import align_words
+
+    metric = scorer.fitted_metric
     (compared,) = compared_texts(scorer.metric, [shown.references])
     pairs = [SourcedReferences([one], compared.source) for one in compared]
     if len(pairs) > 1:
@@ -73,28 +72,12 @@ def _aligned(scorer: Scorer | None, shown: Disagreement) -> Disagreement:
         pairs = [pairs[int(np.argmax(scores if scorer.metric.higher_is_better else -scores))]]
     for reference in pairs[0] if pairs else ():
         number = shown.references.index(reference)
-        shown = replace(shown, alignment=_alignment(scorer, shown.hypothesis, reference, number))
+        shown = replace(shown, alignment=align_words(metric, shown.hypothesis, reference, number))
     if compared.source is None:
         return shown
     if pairs and "copied" in scorer.score_fitted([shown.hypothesis], pairs, warn=False).counts:
         return shown  # it is judged by its reference alone
-    return replace(shown, source_alignment=_alignment(scorer, shown.hypothesis, compared.source))
-
-
-def _alignment(scorer: Scorer, hypothesis: str, other: str, number: int = 0) -> Alignment | None:
-    from textmover.explaining.words import align_words
-
-    found = align_words(scorer.fitted_metric, hypothesis, other)
-    if found is None:
-        return None
-    heaviest = np.minimum(
-        found.plan.max(axis=1, keepdims=True, initial=0.0), found.plan.max(axis=0, keepdims=True, initial=0.0)
-    )
-    links = tuple(
-        Link(column, row, float(found.plan[row, column]), float(min(1.0, found.similarity[row, column])))
-        for row, column in np.argwhere((found.plan > 0) & (found.plan >= FAINT * heaviest)).tolist()
-    )
-    return Alignment(found.hypothesis, found.reference, links, number)
+    return replace(shown, source_alignment=align_words(metric, shown.hypothesis, compared.source))
 
 
 def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
