@@ -40,11 +40,6 @@ def _iterations(value: str) -> str:
     return f"{value} Sinkhorn iteration{'' if value == '1' else 's'}"
 
 
-def _centering(value: str) -> str:
-    kind = value.partition("@")[0]
-    return "token vectors not centred" if value == "none" else f"token vectors centred by their {kind} mean"
-
-
 def _weights(value: str) -> str:
     """``idf-smooth:sides@prints`` in words."""
     kind, _, fitted = value.partition("@")[0].partition(":")
@@ -100,7 +95,7 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
     },
     "subwords": {"first": "the first piece of each word", "mean": "the mean of each word's pieces"},
     "punctuation": "no punctuation marks",
-    "centering": _centering,
+    "centering": {"none": "token vectors not centred", "": "token vectors centred by their {} mean"},
     "weights": _weights,
     "normalized": {"yes": "normalised by the similarity of each text with itself", "": ""},
     "score": {"f": "", "precision": "precision", "recall": "recall"},
@@ -141,6 +136,7 @@ def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> s
 def _said(key: str, value: str) -> str:
     phrase = PHRASES.get(key, f"{key} {{}}")
     if isinstance(phrase, Mapping):
+        value = value.partition("@")[0]  # without the print of what was fitted
         phrase = phrase[value if value in phrase else ""]
     return phrase.format(value) if isinstance(phrase, str) else phrase(value)
 

@@ -205,7 +205,7 @@ BETWEEN, EDGES = 3, 2  # characters between two columns, and at both ends togeth
 LONGEST_NAME = 40  # width of the first column on a terminal; longer names are broken into lines
 
 
-def print_sections(stream: Console, sections: Sequence[Section]) -> None:
+def print_sections(stream: Console, sections: Sequence[Section], *, signatures: bool = True) -> None:
     """Print sections; tables that are too wide for a terminal go on in further tables with the same first column."""
     for place, one in enumerate(sections):
         if place and sections[place - 1].remarks:
@@ -213,7 +213,8 @@ def print_sections(stream: Console, sections: Sequence[Section]) -> None:
         print_line(stream, Text(one.title, style="bold"))
         _print_in_parts(stream, one.table)
         print_line(stream, "")
-        for line in (*one.remarks, *(f"{name}: {signature}" for name, signature in one.signatures)):
+        named = (f"{name}: {signature}" for name, signature in one.signatures if signatures)
+        for line in (*one.remarks, *named):
             print_line(stream, line)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,7 @@ def format_marked(sets: Sequence[MarkedSet], table_format: str) -> str:
 
 def print_marked(console: Console, sets: Sequence[MarkedSet], *, signatures: bool = True) -> None:
     """Print the tables of each set."""
-    sections = [section for one in sets for section in _sections(one)]
-    print_sections(console, sections if signatures else [replace(one, signatures=()) for one in sections])
+    print_sections(console, [section for one in sets for section in _sections(one)], signatures=signatures)
 
 
 def _sections(one: MarkedSet) -> list[Section]:

@@ -90,7 +90,7 @@ def print_evaluations(
         signatures: Whether the signatures are printed.
     """
     sections = _sections(evaluations, list(further) or [()] * len(evaluations))
-    print_sections(console, sections if signatures else [replace(one, signatures=()) for one in sections])
+    print_sections(console, sections, signatures=signatures)
 
 
 # --- tables for reading -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +28,6 @@ PARTNERS = 4  # most words that one lights up with
 WEAK = 0.05  # least part of the strongest partner's mass that another one has to have
 CELLS = 3_600  # most cells of the map of a pair
 BEGINNING = 60  # characters of a text in the list of lines
-
-PageView = Mapping[str, Any]  # view of a pair for the template: plain values, far fewer than the explanation has
 
 
 def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, remark: str = "") -> str:
@@ -68,8 +66,8 @@ def frame(found: Explanation) -> str:
     )
 
 
-def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
-    """View of a pair for a page of so many pairs, which share :data:`WORDS` between them."""
+def line_view(given: ExplainedLine, *, of: int = 1) -> dict[str, Any]:
+    """Plain values of a pair for a page of so many pairs, which share :data:`WORDS` between them."""
     found = given.found
     most = max(50, min(LONGEST, WORDS // (2 * of)))
     terms = signed_terms(found)
