@@ -30,8 +30,7 @@ from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
-from textmover.rome.scorer.network import FeatureScorer
-from textmover.rome.scorer.scorers import SHIPPED, build_scorer, write_scorer
+from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, write_scorer
 
 MEAN = "mean"
 BINS = 10

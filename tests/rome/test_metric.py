@@ -272,8 +272,7 @@ def test_a_state_holds_what_was_learned_alone(rome):
 
 
 def test_networks_of_other_features_are_refused(rome, tmp_path):
-    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
-    from textmover.rome.scorer.scorers import write_scorer
+    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, write_scorer
 
     write_scorer(FeatureScorer(ScorerConfig(("semantic", "chrf"))), tmp_path / "network.json")
     with pytest.raises(InputError, match=r"of the features semantic, syntactic, acceptability, but .* semantic, chrf"):

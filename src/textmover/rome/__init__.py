@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from textmover.rome.features.words import WordIdf
     from textmover.rome.metric import RomeMetric
     from textmover.rome.parsers import load_parser
-    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
-    from textmover.rome.scorer.scorers import read_official
+    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, read_official
 
 __all__ = [
     "SEMANTICS",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from textmover.rome.scorer.scorers import convert_official, official_file
+from textmover.rome.scorer.network import convert_official, official_file
 from textmover.types import InputError
 
 

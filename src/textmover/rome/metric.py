@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,8 +23,7 @@ from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
 from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
-from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
-from textmover.rome.scorer.scorers import NEW, build_scorer
+from textmover.rome.scorer.network import NEW, FeatureScorer, ScorerConfig, build_scorer, named_features
 from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
 
 logger = logging.getLogger(__name__)
@@ -224,12 +224,6 @@ class RomeMetric(ConfiguredMetric):
                 others[name] = one.text_features(tokens.to(self.device)), tokens.lengths.numpy()
         return RomeFeatures(vectors, mask, texts, others, unknown)
 
-    def _acceptability(self, texts: Sequence[str]) -> Tensor:
-        """Probability that hypotheses are acceptable ``[n]``, on the CPU; each text is judged once."""
-        if self.acceptability is None:
-            raise TypeError("Expected a classifier of acceptability, but RoMe was given none.")
-        return self._kept.judged(texts, self.acceptability.predict)
-
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
         """Not for RoMe: several references have no common tree."""
         raise InputError(
@@ -255,7 +249,9 @@ class RomeMetric(ConfiguredMetric):
         """
         check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
-            kept = self._kept.features(hypotheses, references, self._token_features)
+            kept = self._kept.features(
+                hypotheses, references, lambda *sides: self.pair_features(*map(self.text_features, sides))
+            )
             features, flags = (one.to(self.device) for one in kept)
         elif isinstance(hypotheses, RomeFeatures) and isinstance(references, RomeFeatures):
             features, flags = self.pair_features(hypotheses, references)
@@ -278,15 +274,14 @@ class RomeMetric(ConfiguredMetric):
     @torch.no_grad()
     def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
         """Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: empty, long."""
-        judge = None if self.acceptability is None else self._acceptability
+        judge = None
+        if self.acceptability is not None:
+            judge = partial(self._kept.judged, judge=self.acceptability.predict)  # each text once
         return pair_features(self.config, self.idf, self.metrics, judge, hypotheses, references)
 
     def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
         """The semantic feature with alignment and flow, for plots."""
         return match_words(self.config, self.idf, hypotheses, references)
-
-    def _token_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
-        return self.pair_features(self.text_features(hypotheses), self.text_features(references))
 
     # --- statistics ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from textmover.rome.convert import main
-from textmover.rome.scorer.scorers import read_official
+from textmover.rome.scorer.network import read_official
 from textmover.types import InputError
 
 

@@ -5,10 +5,11 @@ import torch
 
 from textmover.rome import convert
 from textmover.rome.config import RomeConfig
-from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
-from textmover.rome.scorer.scorers import (
+from textmover.rome.scorer.network import (
     NEW,
     OFFICIAL,
+    FeatureScorer,
+    ScorerConfig,
     build_scorer,
     convert_official,
     official_file,

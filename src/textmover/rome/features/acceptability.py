@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.base_weights import weights_print
-from textmover.types import InputError, SpecialToken, TokenBatch
+from textmover.rome.features.words import ordinary
+from textmover.types import InputError, TokenBatch
 
 ACCEPTABLE = "acceptable"
 """The class whose probability is the feature, as CoLA and GLUE name it."""
@@ -77,7 +78,7 @@ class AcceptabilityModel(nn.Module):
                 where its tokenizer and length limit are the same.
         """
         probabilities = self.classifier(batch).softmax(dim=1)[:, self.place]
-        return torch.where(_has_tokens(batch), probabilities, 0.0)
+        return torch.where(ordinary(batch).any(dim=1), probabilities, 0.0)
 
     @own_arithmetic()
     @torch.no_grad()
@@ -98,11 +99,6 @@ class AcceptabilityModel(nn.Module):
         if not distinct:
             return torch.zeros(0)
         found = self.classifier.predict(distinct)[:, self.place]
-        found[~_has_tokens(self.tokenize(distinct))] = 0.0
+        found[~ordinary(self.tokenize(distinct)).any(dim=1)] = 0.0
         places = {text: place for place, text in enumerate(distinct)}
         return found[[places[text] for text in texts]]
-
-
-def _has_tokens(batch: TokenBatch) -> Tensor:
-    """Return whether a text has any token beside the special ones, bool ``[B]``."""
-    return (batch.mask & (batch.special == SpecialToken.NONE)).any(dim=1)

@@ -218,11 +218,10 @@ def syntactic_similarity(
     owners: list[int] = []  # pair of each piece
     empty, long = [], []
     for pair, (reference, hypothesis, block) in enumerate(zip(references, hypotheses, blocks, strict=True)):
-        sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in (reference, hypothesis)]
+        sizes, parts = _stretches(reference, hypothesis, block, options)
         empty.append(min(sizes) == 0)
         long.append(max(sizes) > options.most_nodes)
         if not empty[-1]:
-            parts = _stretches(reference, hypothesis, block, -(-max(sizes) // options.most_nodes), options)
             pieces += parts
             owners += [pair] * len(parts)
     ones, others = [piece.reference.heads for piece in pieces], [piece.hypothesis.heads for piece in pieces]
@@ -264,8 +263,7 @@ def syntactic_edits(
         [WordEdit(reference=0, hypothesis=None, cost=1.0), WordEdit(reference=1, hypothesis=0, cost=0.0)]
     """
     (block,) = _blocks([cosines], [reference], [hypothesis])
-    sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in (reference, hypothesis)]
-    pieces = _stretches(reference, hypothesis, block, max(1, -(-max(sizes) // options.most_nodes)), options)
+    _, pieces = _stretches(reference, hypothesis, block, options)
     kept: list[WordEdit] = []
     inserted: list[WordEdit] = []
     for one, other, change in pieces:
@@ -317,27 +315,26 @@ def _array(values: ArrayLike | Tensor) -> np.ndarray:
 
 
 def _stretches(
-    reference: ParsedText, hypothesis: ParsedText, block: np.ndarray, number: int, options: SyntacticOptions
-) -> list[_Stretch]:
-    """The trees of a pair with the costs of changes, stretch by stretch."""
-    trees = [
-        dependency_trees(text, punctuation=options.punctuation, stretches=number) for text in (reference, hypothesis)
-    ]
-    lemmas = _numbers(*([lemma.casefold() for lemma in text.lemmas] for text in (reference, hypothesis)))
-    relations = None
-    if options.relations:
-        relations = _numbers(*([one.partition(":")[0] for one in text.relations] for text in (reference, hypothesis)))
+    reference: ParsedText, hypothesis: ParsedText, block: np.ndarray, options: SyntacticOptions
+) -> tuple[list[int], list[_Stretch]]:
+    """Words of both texts, and their trees with the costs of changes, stretch by stretch."""
+    texts = (reference, hypothesis)
+    sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in texts]
+    number = max(1, -(-max(sizes) // options.most_nodes))
+    trees = [dependency_trees(text, punctuation=options.punctuation, stretches=number) for text in texts]
+    lemmas = _numbers(*([lemma.casefold() for lemma in text.lemmas] for text in texts))
+    relations = _numbers(*([one.partition(":")[0] for one in text.relations] for text in texts))
     stretches = []
     for one, other in zip(*trees, strict=True):
         rows, columns = one.words[1:], other.words[1:]
         cost = options.change * _cost(_part(block, rows, columns), options)
         cost[lemmas[0][rows, None] == lemmas[1][columns]] = 0.0
-        if relations is not None:
+        if options.relations:
             cost[relations[0][rows, None] != relations[1][columns]] = options.change
         change = _unmatched(len(one.words), len(other.words), options.change)
         change[1:, 1:] = cost
         stretches.append(_Stretch(one, other, change))
-    return stretches
+    return sizes, stretches
 
 
 def _part(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -369,8 +366,5 @@ def _unmatched(m: int, n: int, cost: float) -> np.ndarray:
 
 def _numbers(first: list[str], second: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """A number to each string, the same to equal ones, of two texts."""
-    known: dict[str, int] = {}
-    first_numbers, second_numbers = (
-        np.array([known.setdefault(one, len(known)) for one in column], dtype=np.int64) for column in (first, second)
-    )
-    return first_numbers, second_numbers
+    _, numbers = np.unique(np.array([*first, *second], dtype=object), return_inverse=True)
+    return numbers[: len(first)], numbers[len(first) :]

@@ -29,11 +29,13 @@ def is_word(written: str) -> bool:
 
 def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
     """Character spans of the words of a tokenizer with traits."""
-    ordinary, continuing = _ordinary(batch).tolist(), (_traits(batch) & TokenTrait.CONTINUATION).tolist()
+    if batch.traits is None:
+        raise InputError("Expected tokens with traits, but got none: set `traits` of the tokenizer.")
+    taking_part, continuing = ordinary(batch).tolist(), (batch.traits & TokenTrait.CONTINUATION).tolist()
     found = []
     for row, places in enumerate(offsets.tolist()):
         spans: list[Span] = []
-        for (start, end), takes_part, continues in zip(places, ordinary[row], continuing[row], strict=True):
+        for (start, end), takes_part, continues in zip(places, taking_part[row], continuing[row], strict=True):
             if takes_part and continues and spans:
                 spans[-1] = (spans[-1][0], end)
             elif takes_part:
@@ -56,21 +58,16 @@ def word_vectors_of_spans(
             places[row, : len(of_text)] = torch.tensor(list(of_text), dtype=torch.long)
     places, offsets = places.to(vectors.device)[:, :, None], offsets.to(vectors.device)[:, None]  # [B, W, 1, 2]
     overlap = (offsets[..., 0] < places[..., 1]) & (places[..., 0] < offsets[..., 1])  # [B, W, L]
-    overlap &= _ordinary(batch)[:, None, :]
+    overlap &= ordinary(batch)[:, None, :]
     count = overlap.sum(dim=2)
     with torch.autocast(vectors.device.type, enabled=False):
         summed = torch.bmm(overlap.to(vectors.dtype), vectors)
     return summed / count.clamp(min=1)[:, :, None], count > 0
 
 
-def _ordinary(batch: TokenBatch) -> Tensor:
+def ordinary(batch: TokenBatch) -> Tensor:
+    """Tokens that are not special, bool ``[B, L]``."""
     return batch.mask & (batch.special == SpecialToken.NONE)
-
-
-def _traits(batch: TokenBatch) -> Tensor:
-    if batch.traits is None:
-        raise InputError("Expected tokens with traits, but got none: set `traits` of the tokenizer.")
-    return batch.traits
 
 
 # --- idf --------------------------------------------------------------------------------------------------------------
