@@ -75,21 +75,13 @@ def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
 
 
 class ErrorPair(NamedTuple):
-    """Agreement of two annotators on errors.
+    """Agreement of two annotators on errors."""
 
-    Attributes:
-        first: Name of the one.
-        second: Name of the other.
-        items: Texts that both are done with.
-        span_f1: F1 of the marked characters, half a point for another severity; NaN where neither marked any.
-        mcc_words: Matthews correlation of the words that they marked; NaN where both gave one tag alone.
-    """
-
-    first: str
-    second: str
-    items: int
-    span_f1: float
-    mcc_words: float
+    first: str  # name of the one
+    second: str  # name of the other
+    items: int  # texts that both are done with
+    span_f1: float  # F1 of the marked characters, half a point for another severity; NaN where neither marked any
+    mcc_words: float  # Matthews correlation of the words that they marked; NaN where both gave one tag alone
 
 
 def error_agreement(project: Project) -> tuple[ErrorPair, ...]:

@@ -18,14 +18,12 @@ from textmover.meta_evaluation.agreement.breakdown import (
     agreement_by_quantile,
     metric_correlations,
 )
-from textmover.meta_evaluation.agreement.group_agreement import Exclusion
 from textmover.meta_evaluation.agreement.preferences import (
     PreferenceAgreement,
     darr_tau,
     grouped_darr_tau,
     preferences_from_ratings,
 )
-from textmover.meta_evaluation.agreement.protocol import LEVELS, STATISTICS, Protocol
 from textmover.meta_evaluation.agreement.systems import (
     SoftPairwiseAccuracy,
     SystemAgreement,
@@ -42,7 +40,16 @@ from textmover.meta_evaluation.error_spans.agreement import (
 )
 from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, project, span_f1
 from textmover.meta_evaluation.evaluation import evaluate
-from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
+from textmover.meta_evaluation.results import (
+    LEVELS,
+    STATISTICS,
+    Evaluation,
+    Exclusion,
+    MetricAgreement,
+    MetricScores,
+    Protocol,
+    people,
+)
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.significance.permutation import (
     PermutationTest,

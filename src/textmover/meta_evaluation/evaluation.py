@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.group_agreement import (
     Agreement,
-    Exclusion,
     Group,
     PreferenceAgreement,
     SoftSystemAgreement,
     SystemAgreement,
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
-from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.segments import EQUAL, CorrelationAgreement, PairwiseAgreement
-from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
+from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
@@ -82,14 +80,12 @@ def select_rows(
     kept = judgements.select(rows)
     table = np.stack([one.scores[rows] if one.higher_is_better else -one.scores[rows] for one in metrics])
     lost = 0
-    if protocol.statistic == "darr":
-        assert judgements.preferences is not None
-        assert kept.preferences is not None
-        lost = len(judgements.preferences) - len(kept.preferences)
+    if protocol.statistic == "darr" and judgements.preferences is not None and kept.preferences is not None:
+        labels = _labels(kept, protocol)
+        torn = sum(labels[better] != labels[worse] for better, worse in kept.preferences.tolist())
+        lost = len(judgements.preferences) - len(kept.preferences) + torn
     names = tuple(one.name for one in metrics)
-    return Selection(
-        kept, rows, names, table, human[rows], dimension, missing, size - len(rows), lost + _torn(kept, protocol)
-    )
+    return Selection(kept, rows, names, table, human[rows], dimension, missing, size - len(rows), lost)
 
 
 def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
@@ -144,13 +140,6 @@ def draw_labels(judgements: Judgements) -> tuple[str, ...]:
 
 def _labels(judgements: Judgements, protocol: Protocol) -> tuple[str, ...]:
     return (EVERYTHING,) * len(judgements) if protocol.level == "pooled" else judgements.groups
-
-
-def _torn(judgements: Judgements, protocol: Protocol) -> int:
-    if protocol.statistic != "darr" or judgements.preferences is None:
-        return 0
-    labels = _labels(judgements, protocol)
-    return sum(labels[better] != labels[worse] for better, worse in judgements.preferences.tolist())
 
 
 def _picked(values: tuple[str, ...] | None, members: NDArray[np.int64]) -> tuple[str, ...] | None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.preferences import darr_outcomes
-from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
+from textmover.meta_evaluation.results import Exclusion, Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, Counts
 from textmover.meta_evaluation.statistics.scores import (
@@ -22,20 +22,6 @@ from textmover.meta_evaluation.statistics.scores import (
     levelled,
     standard_scores,
 )
-
-
-class Exclusion(NamedTuple):
-    """Something that has no part in the result.
-
-    Attributes:
-        name: The group, unit or metric.
-        reason: Why.
-        segments: How many segments it holds.
-    """
-
-    name: str
-    reason: str
-    segments: int
 
 
 class Drawn(NamedTuple):

@@ -10,12 +10,11 @@ import numpy as np
 from textmover.meta_evaluation.agreement.group_agreement import (
     Agreement,
     Drawn,
-    Exclusion,
     Group,
     draw_units,
     pair_differences,
 )
-from textmover.meta_evaluation.agreement.protocol import Protocol
+from textmover.meta_evaluation.results import Exclusion, Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_correlations, draw_values
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, Counts, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Positions, Vector, chunks, divided, group_positions, known_mean
