@@ -16,13 +16,12 @@ from textmover.modules.configured_metric import Calibration, ConfiguredMetric, c
 from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.tokens.fitting import windows
-from textmover.rome.config import DEFAULT_PARSER, RomeConfig, rome_signature
+from textmover.rome.config import DEFAULT_PARSER, FEATURES, RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
-from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
 from textmover.rome.scorer.network import NEW, FeatureScorer, ScorerConfig, build_scorer, named_features
 from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
 
@@ -30,6 +29,12 @@ logger = logging.getLogger(__name__)
 
 ACCEPTABILITY = "acceptability"
 """The feature that a classifier gives."""
+
+GIVEN = ("reader.", "acceptability.", "others.")
+"""Beginnings of the names of weights that come from elsewhere and are named, not stored."""
+
+PARTS = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
+"""Entries of the signature that say where values of features lie."""
 
 
 class RomeMetric(ConfiguredMetric):
@@ -70,8 +75,8 @@ class RomeMetric(ConfiguredMetric):
         self.idf = None if config.weights == "uniform" else WordIdf(config.idf)
         self.calibration = Calibration() if config.calibrate else None
         self._kept = KeptFeatures()
-        self.register_state_dict_post_hook(leave_out)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(forgive)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_forgive)  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_config(cls, config: RomeConfig) -> RomeMetric:
@@ -116,10 +121,25 @@ class RomeMetric(ConfiguredMetric):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
             self._kept.clear()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
-            warn_of_other_parts(self)
+            self._warn_of_other_parts()
             return
-        check_feature(name, part)
+        if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
+            raise InputError(
+                f"Expected the feature {name!r} to be a similarity that needs no corpus statistics, but it is not: "
+                f"choose {', '.join(FEATURES)}, or a metric such as twmd or bertscore-f1."
+            )
         self.others[_key(name)] = part.requires_grad_(False).eval().to(self.device)
+
+    def _warn_of_other_parts(self) -> None:
+        learned_from = {} if self.scorer is None else self.scorer.learned_from
+        own = self.signature.entries if learned_from else {}
+        if different := [name for name in PARTS if own.get(name) != learned_from.get(name)]:
+            logger.warning(
+                "The scorer %s was trained with another %s: features may have other values. Take their mean (scorer: "
+                "mean), or train a scorer on these features.",
+                self.config.scorer,
+                ", ".join(different),
+            )
 
     # --- protocol -----------------------------------------------------------------------------------------------------
 
@@ -190,10 +210,9 @@ class RomeMetric(ConfiguredMetric):
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Named parameters of scorer and calibration."""
-        if self.scorer is not None:
-            yield from self.scorer.named_parameters(prefix="scorer")
-        if self.calibration is not None:
-            yield from self.calibration.named_parameters(prefix="calibration")
+        for name, head in (("scorer", self.scorer), ("calibration", self.calibration)):
+            if head is not None:
+                yield from head.named_parameters(prefix=name)
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids of the word vectors' encoder, on the CPU."""
@@ -209,8 +228,7 @@ class RomeMetric(ConfiguredMetric):
         Raises:
             InputError: If a part is still to be taken.
         """
-        wanted = {**self.wanted_classifiers, **self.wanted_metrics}
-        if wanted:
+        if wanted := {**self.wanted_classifiers, **self.wanted_metrics}:
             lacking = ", ".join(wanted.values())
             raise InputError(
                 f"Expected RoMe to have been given {lacking}, but it was not: load it with `Scorer.from_pretrained` or "
@@ -274,9 +292,7 @@ class RomeMetric(ConfiguredMetric):
     @torch.no_grad()
     def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
         """Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: empty, long."""
-        judge = None
-        if self.acceptability is not None:
-            judge = partial(self._kept.judged, judge=self.acceptability.predict)  # each text once
+        judge = self.acceptability and partial(self._kept.judged, judge=self.acceptability.predict)  # each text once
         return pair_features(self.config, self.idf, self.metrics, judge, hypotheses, references)
 
     def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
@@ -303,11 +319,9 @@ class RomeMetric(ConfiguredMetric):
     @property
     def fits_on_call(self) -> bool:
         """Return whether the idf table is fitted on the references of each call, since none of a corpus is there."""
-        return (
-            self.idf is not None
-            and self.config.idf_from == "references"
-            and (not self.idf.fitted or bool(self.idf.from_call))
-        )
+        if self.idf is None or self.config.idf_from != "references":
+            return False
+        return not self.idf.fitted or bool(self.idf.from_call)
 
     @lasting()
     def fit(
@@ -359,11 +373,26 @@ class RomeMetric(ConfiguredMetric):
             InputError: If an override would need another scorer, or a part is not the one that the scorer was trained
                 with.
         """
-        check_overrides(overrides)
+        if fixed := [name for name in ("kind", "features", "scorer") if name in overrides]:
+            raise InputError(
+                f"Expected a trained metric to keep the {fixed[0]} of its training, but got `{fixed[0]}`: leave it "
+                "out, or take the preset `rome`."
+            )
         config = RomeConfig.from_dict(entries["metric"]).override(**overrides)
         network = entries["network"]
         scorer = None if network is None else FeatureScorer(ScorerConfig.from_dict(network))
         return cls(config, WordReader.from_config(config), scorer)
+
+
+def _leave_out(metric: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Keep weights that come from elsewhere out of a state: they are named by the configuration."""
+    for name in [one for one in state if one.removeprefix(prefix).startswith(GIVEN)]:
+        del state[name]
+
+
+def _forgive(metric: nn.Module, found: Any) -> None:
+    """Miss nothing that is kept out of a state, also where the metric is a part of what is loaded."""
+    found.missing_keys[:] = [name for name in found.missing_keys if not any(f".{one}" in f".{name}" for one in GIVEN)]
 
 
 def _key(name: str) -> str:
