@@ -182,7 +182,7 @@ MAY_LOAD = {
         "AutoTokenizer.from_pretrained",
     },
     "modules/encoder/static_vectors.py": {"np.load"},
-    "rome/scorer/scorers.py": {"torch.load"},
+    "rome/scorer/network.py": {"torch.load"},
     "rome/parsers.py": {"spacy.load", "stanza.Pipeline"},
     "scoring/backends/onnxruntime.py": {"onnxruntime.InferenceSession"},
     "scoring/backends/openvino.py": {"_core().read_model"},
