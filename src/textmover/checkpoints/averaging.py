@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, trained_encoder
+from textmover.checkpoints.statistics_files import fitted_names
 from textmover.modules.assembly import as_table, untrained
 from textmover.modules.devices import evaluating
 from textmover.modules.encoder.base_weights import base_of
@@ -142,11 +143,6 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
             f"Expected ratings that differ, to calibrate on, but all {len(scores)} are {scores[0]:g}: check the column."
         )
     fit_scale(metric, rated, torch.tensor(scores, dtype=torch.float64))
-
-
-def fitted_names(metric: SegmentMetric) -> list[str]:
-    """Names of the statistics that are fitted on a corpus rather than on the texts of each call."""
-    return [name for name in metric.statistics if not (metric.fits_on_call and name.startswith("idf"))]
 
 
 def _module(metric: SegmentMetric) -> nn.Module:

@@ -49,20 +49,14 @@ class _Saved:
     basis: Mapping[str, str]
 
 
+def fitted_names(metric: SegmentMetric) -> list[str]:
+    """Names of the statistics that are fitted on a corpus rather than on the texts of each call."""
+    return [name for name in metric.statistics if not (metric.fits_on_call and name.startswith("idf"))]
+
+
 def unfitted_statistics(metric: SegmentMetric) -> list[str]:
     """Names of the statistics that scoring lacks; idf that each call fits on its own texts is not among them."""
-    return [
-        name
-        for name, one in metric.statistics.items()
-        if not one.fitted and not (metric.fits_on_call and name.startswith("idf"))
-    ]
-
-
-def fitted_on_corpus(metric: SegmentMetric) -> list[str]:
-    """Names of the statistics that have been fitted, and not on the texts of one call only."""
-    return [
-        name for name, one in metric.statistics.items() if one.fitted and not bool(getattr(one, "from_call", False))
-    ]
+    return [name for name in fitted_names(metric) if not metric.statistics[name].fitted]
 
 
 def size_of(metric: SegmentMetric, name: str) -> str:
@@ -77,7 +71,8 @@ def save_statistics(
     """Write fitted statistics, by default all; the file appears under its name only when it is complete."""
     from safetensors.torch import save
 
-    ready = fitted_on_corpus(metric)
+    # On a corpus: not on the texts of one call only.
+    ready = [name for name, one in metric.statistics.items() if one.fitted and not getattr(one, "from_call", False)]
     if names is None:
         names = [name for name in ready if not (name == "idf_hypothesis" and _serves_both_sides(metric))]
     lacking = [name for name in names if name not in ready]

@@ -11,11 +11,12 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
-from textmover.checkpoints.averaging import fitted_names, interpolate
+from textmover.checkpoints.averaging import interpolate
 from textmover.checkpoints.encoder_weights import trained_encoder
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_checkpoint
+from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource

@@ -10,11 +10,12 @@ from typing import Any
 
 from torch import Tensor
 
-from textmover.checkpoints.averaging import average_metrics, fitted_names, interpolate, refit
+from textmover.checkpoints.averaging import average_metrics, interpolate, refit
 from textmover.checkpoints.card import made_from, write_card
 from textmover.checkpoints.encoder_weights import encoder_misfit
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
+from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.markdown import markdown_code, markdown_text
 from textmover.modules.configured_metric import Calibration
