@@ -14,7 +14,7 @@ from typing import IO, Any
 import yaml
 
 from textmover.types import InputError
-from textmover.types.bounds import most_of
+from textmover.types.arguments import most_of
 
 FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"

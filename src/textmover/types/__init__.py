@@ -8,7 +8,7 @@ doors (training, torchmetrics, engine, command line) know of it.
 from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
-from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
+from textmover.types.arguments import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
 from textmover.types.error_spans import (
     MQM_COSTS,
     SEVERITIES,

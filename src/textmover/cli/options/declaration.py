@@ -280,7 +280,7 @@ def _beyond(option: str, value: object, *, finite: bool) -> str | None:
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    from textmover.types.bounds import BOUNDS, OTHER_OPTIONS  # which imports torch: not for --help
+    from textmover.types.arguments import BOUNDS, OTHER_OPTIONS  # which imports torch: not for --help
 
     least, most = BOUNDS.get(option) or BOUNDS.get(option[2:].replace("-", "_"), (0, OTHER_OPTIONS))
     if option.endswith(("-seed", "-seeds")) and value < least:

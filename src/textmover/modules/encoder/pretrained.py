@@ -19,7 +19,7 @@ import torch
 from textmover.modules.devices import new_lock
 from textmover.reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
-from textmover.types.bounds import most_of
+from textmover.types.arguments import most_of
 
 LEAST_VOCABULARY = 16
 """Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens

@@ -14,7 +14,7 @@ from textmover.readers.segments import FINITE, TableRow, as_number
 from textmover.readers.text_tables import named
 from textmover.reading import check_size, load_json, unreadable
 from textmover.types import InputError, Judgements
-from textmover.types.bounds import most_of
+from textmover.types.arguments import most_of
 
 Kind = TypeVar("Kind")
 
