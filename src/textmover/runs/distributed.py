@@ -45,42 +45,6 @@ HELD = 1.0
 """Seconds for which one of the others holds the lock of the first one, so that no second one speaks."""
 
 
-class Work:
-    """Texts, scorer and folder of shards of a run, which each process makes for itself from the same options."""
-
-    target: Target
-    scorer: Scorer
-    shards: Iterable[Shard]
-    parts: Parts
-
-    def __init__(self, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack) -> None:
-        self.options, self.rows, self.held = options, rows, held
-        self.begun = False
-
-    def load(self, device: str, *, first: bool) -> None:
-        """Load the scorer onto a device, and begin to read the texts."""
-        self.target = _target(self.options, self.rows)
-        lock_parts(self.target, self.options, self.held, first=first)
-        self.options.device = device
-        self.scorer, self.shards = texts_and_scorer(self.options, self.rows, self.held)
-        self.parts = parts_of(self.target, self.scorer, self.options, self.rows)
-
-    def begin(self) -> int:
-        """Make the folder of shards ready, in the first process; the number of shards that an earlier run finished."""
-        self.parts.begin(resume=self.options.resume, overwrite=self.options.overwrite)
-        self.begun = True
-        return len(self.parts.kept())
-
-    def say_kept(self) -> None:
-        """Say what is kept in place of the first process; of several that can, the one that gets its lock does."""
-        folder = self.parts.folder
-        with contextlib.suppress(InputError), locked(folder, folder, HELD / 2):
-            time.sleep(HELD)  # in which a shard may be finished
-            kept = kept_words(self.parts)
-            if kept is not None:
-                sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
-
-
 class Processes:
     """Processes that score together: one of a launcher's (torchrun, SLURM, …), or it starts the others itself."""
 
@@ -94,8 +58,8 @@ class Processes:
         self._devices, self._nodes = devices, nodes
         try:
             fabric: Any = Fabric(accelerator=accelerator, strategy="ddp", devices=devices, num_nodes=nodes)
-            self._strategy = fabric.strategy
-            environment = self._strategy.cluster_environment
+            self.strategy = fabric.strategy
+            environment = self.strategy.cluster_environment
             self.starts_others = not environment.creates_processes_externally
             environment.validate_settings(num_devices=devices, num_nodes=nodes)
         except (ValueError, RuntimeError) as error:  # raised by Lightning for an environment that does not fit
@@ -109,26 +73,25 @@ class Processes:
     @property
     def first(self) -> bool:
         """Return whether this process speaks for all."""
-        return bool(self._strategy.is_global_zero)
+        return bool(self.strategy.is_global_zero)
 
-    def score(self, work: Work, advance: Advance) -> tuple[int, int]:
+    def score(self, member: _Member, advance: Advance) -> tuple[int, int]:
         """Score all shards; the first process alone returns, with the numbers of shards and of those kept."""
         # Lost connections are what ends the other processes: not worth a word of theirs.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         if self.starts_others:
             os.environ[STARTED_BY] = str(os.getpid())
-        member = _Member(self._strategy, work)
         # An interruption from the keyboard reaches all processes; the first one alone has to answer it.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            self._strategy.launcher.launch(lambda: None)
+            self.strategy.launcher.launch(lambda: None)
             signal.signal(signal.SIGINT, interrupt)
             number = self._devices * self._nodes
             wanted = f"all {plural(number, 'process', 'processes')} of {plural(self._nodes, 'machine')}"
             member.join(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
             with member.kept_errors():
                 member.prepare(advance)
-            self._strategy.barrier()
+            self.strategy.barrier()
             with member.kept_errors():
                 member.score()
         except KeyboardInterrupt:
@@ -145,17 +108,25 @@ class Processes:
 
 
 class _Member:
-    """One of the processes; it keeps and tells errors, since the others would wait or be killed without a word."""
+    """One of the processes, with texts, scorer and folder of shards, which each makes from the same options.
+
+    It keeps and tells errors, since the others would wait or be killed without a word.
+    """
 
     meeting: Meeting
     count: PairCount
+    target: Target
+    scorer: Scorer
+    shards: Iterable[Shard]
+    parts: Parts
 
-    def __init__(self, strategy: Any, work: Work) -> None:
-        self.strategy, self.rank, self.work = strategy, int(strategy.global_rank), work
+    def __init__(self, strategy: Any, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack) -> None:
+        self.strategy, self.rank = strategy, int(strategy.global_rank)
+        self.options, self.rows, self.held = options, rows, held
         self.launched = Launched(None, 0)
-        self.met = False
+        self.met = self.begun = False
         self.failure: BaseException | None = None
-        self.shards = self.kept = 0
+        self.passed = self.kept = 0
 
     def join(self, wanted: str, *, noted: bool) -> None:
         """Connect to the other processes, for which the first operation of torch waits."""
@@ -168,34 +139,49 @@ class _Member:
         self.met = True
 
     def prepare(self, advance: Advance) -> None:
-        """Load what this process needs; the first one makes the folder of the shards ready."""
-        self.work.load(str(self.strategy.root_device), first=self.rank == 0)
-        systems = len(self.work.rows.systems)
+        """Load the scorer and begin to read the texts; the first process makes the folder of the shards ready."""
+        options, rows = self.options, self.rows
+        self.target = _target(options, rows)
+        lock_parts(self.target, options, self.held, first=self.rank == 0)
+        options.device = str(self.strategy.root_device)
+        self.scorer, self.shards = texts_and_scorer(options, rows, self.held)
+        self.parts = parts_of(self.target, self.scorer, options, rows)
+        systems = len(rows.systems)
         if self.rank:
-            self.meeting.last_words = self.work.say_kept
+            self.meeting.last_words = self._say_kept
             self.count = PairCount(systems, lambda pairs, _share, scored: self.meeting.count(pairs, scored))
             return
         self.count = PairCount(systems, advance, self.meeting.counted)
-        self.kept = self.work.begin()
-        self.meeting.post("manifest", json.dumps(self.work.parts.manifest))
+        self.parts.begin(resume=options.resume, overwrite=options.overwrite)
+        self.begun = True
+        self.kept = len(self.parts.kept())
+        self.meeting.post("manifest", json.dumps(self.parts.manifest))
+
+    def _say_kept(self) -> None:
+        """Say what is kept in place of the first process; of several that can, the one that gets its lock does."""
+        folder = self.parts.folder
+        with contextlib.suppress(InputError), locked(folder, folder, HELD / 2):
+            time.sleep(HELD)  # in which a shard may be finished
+            kept = kept_words(self.parts)
+            if kept is not None:
+                sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
 
     def score(self) -> None:
         """Score the shards of this process and write them, unless an earlier run has."""
         if self.failure is None:
             if self.rank:
-                self._check_shared(self.work.parts)
-            work = self.work
-            deque(score_shards(work.scorer, self._shards(), work.rows.systems, work.parts, self.count), maxlen=0)
+                self._check_shared(self.parts)
+            deque(score_shards(self.scorer, self._shards(), self.rows.systems, self.parts, self.count), maxlen=0)
 
     def _shards(self) -> Iterator[Shard]:
-        for shard in self.work.shards:
+        for shard in self.shards:
             self.failure = self.meeting.failure()
             if self.failure is not None:
                 return
             lost = self.launched.lost()
             if lost is not None:
                 raise lost
-            self.shards += 1
+            self.passed += 1
             self.count.read(shard.end, shard.share)
             if shard.index % self.strategy.world_size == self.rank:
                 yield shard
@@ -240,7 +226,7 @@ class _Member:
             raise failure
         self.count.look(at_once=True)
         self.launched.end(FAREWELL)
-        return self.shards, self.kept
+        return self.passed, self.kept
 
     def _look(self) -> None:
         self.count.look()
@@ -304,7 +290,7 @@ def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target,
             confirm_complete(options, rows, target)
         return target, None, 0
     with contextlib.ExitStack() as held:
-        return _scored(processes, Work(options, rows, held))
+        return _scored(processes, options, rows, held)
 
 
 def _check_options(options: argparse.Namespace, rows: Rows) -> None:
@@ -332,19 +318,21 @@ def _target(options: argparse.Namespace, rows: Rows) -> Target:
     return target
 
 
-def _scored(processes: Processes, work: Work) -> tuple[Target, Summary, int]:
-    options = work.options
+def _scored(
+    processes: Processes, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
+) -> tuple[Target, Summary, int]:
+    member = _Member(processes.strategy, options, rows, held)
     total = options.devices * options.num_nodes
     terminable = heeding_termination() if processes.first else contextlib.nullcontext()
     try:
         with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
-            shards, kept = processes.score(work, advance)
-        with open_sink(work.target, work.parts) as sink:
-            summary = finish(sink, work.parts.tallies(shards), work.scorer, work.rows.systems, work.parts)
+            shards, kept = processes.score(member, advance)
+        with open_sink(member.target, member.parts) as sink:
+            summary = finish(sink, member.parts.tallies(shards), member.scorer, rows.systems, member.parts)
     except (Exception, KeyboardInterrupt) as error:
-        if not work.begun:
+        if not member.begun:
             raise
-        with keeping(work.target, work.parts):
+        with keeping(member.target, member.parts):
             raise error
-    work.scorer.warn(summary.told_counts)
-    return work.target, summary, kept
+    member.scorer.warn(summary.told_counts)
+    return member.target, summary, kept
