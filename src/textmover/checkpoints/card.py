@@ -113,7 +113,6 @@ def _data(card: str) -> list[str]:
 
 
 def _one_lower(text: str) -> str:
-    """The same Markdown with each heading one level lower."""
     return "\n".join(f"#{line}" if re.match("#{2,5} ", line) and not code else line for line, code in _lines(text))
 
 

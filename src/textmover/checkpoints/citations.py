@@ -125,7 +125,6 @@ Part = tuple[str, "str | None"]
 
 
 def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:
-    """Everything that a metric comes from, the metric itself first."""
     preset = PRESETS.get(name)
     if preset is not None and "matching" not in overrides:
         yield from (("the metric", key) for key in SOURCES.get(preset.source, ()))

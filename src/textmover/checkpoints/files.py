@@ -163,7 +163,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _needed(held: Mapping[str, Any]) -> list[str]:
-    """Entries that a metric of such a kind must have."""
     if held["kind"] != "transport":
         return ["network"]
     entry = held.get("encoder")

@@ -78,7 +78,6 @@ def check_repository(repo_id: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Why the hub did not take it, as a clause."""
     from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
     if isinstance(error, LocalTokenNotFoundError):
@@ -95,15 +94,12 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT_METRIC = "textmover-general"
-"""Default metric."""
-
 AUTO = "auto"
 """In place of a metric's name: the default one for English texts, the multilingual one for others."""
 
 MULTILINGUAL_METRIC = "textmover-multilingual"
 
 FAMILY = "textmover-"
-"""Prefix of released metrics."""
 
 DEFAULT_PRESET = "twmd"
 """Default preset with another encoder, on which the released metrics were not trained."""

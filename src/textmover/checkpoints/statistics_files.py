@@ -189,7 +189,6 @@ def _serves_both_sides(metric: SegmentMetric) -> bool:
 
 
 def _read(path: Path) -> dict[str, _Saved]:
-    """The statistics of a file by name."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():

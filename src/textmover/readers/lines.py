@@ -278,7 +278,6 @@ class _Unpacker(NamedTuple):
 
 
 def _unpacker(name: str) -> _Unpacker | None:
-    """Decompressor of a file by its name; ``None`` if it is not compressed."""
     suffix = Path(name).suffix.lower()
     if suffix == ".gz":
         return _Unpacker(partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")

@@ -370,18 +370,14 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
                     f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
                     f"that names the columns, or set `{field}` to one of these."
                 )
+            by_lower = {column.lower(): column for column in columns}
+            close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+            suggestion = f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
-                f"{_suggestion(name, columns)}set `{field}` to the name of the right one."
+                f"{suggestion}set `{field}` to the name of the right one."
             )
         if occurrences > 1:
             raise InputError(
                 f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
             )
-
-
-def _suggestion(name: str, columns: Sequence[str]) -> str:
-    """'Did you mean …?' where a column is written almost as the one that was asked for."""
-    by_lower = {column.lower(): column for column in columns}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""

@@ -40,8 +40,6 @@ class Row(NamedTuple):
 
 
 class _Reading(Followed):
-    """Common parts of text files and tables."""
-
     hypotheses: tuple[str, ...]
     references: tuple[str, ...]
     missing_references: MissingReferences | None

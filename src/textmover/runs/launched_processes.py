@@ -130,7 +130,6 @@ class Launched:
 
 
 def _cause(code: int) -> str:
-    """The signal or exit code that a process ended by."""
     if code > 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name  # Windows has no SIGKILL

@@ -195,7 +195,6 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
 
 
 def _unbound(kind: str, known: list[str], named: Mapping[str, Any], error: TypeError) -> InputError:
-    """The error of an argument that is unknown, missing or given twice."""
     unknown = next((name for name in named if name not in known), None)
     if unknown is None:
         return InputError(f"Expected other arguments of `{kind}`, but got '{error}': they are {', '.join(known)}.")
@@ -241,7 +240,6 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
 
 
 def _fitted_any(value: Any, choices: Sequence[Any], name: str, hint: Any) -> Any:
-    """A value as one of several annotations wants it."""
     others = [one for one in choices if one is not type(None)]
     if value is not None and len(others) == 1:
         return _fitted(value, others[0], name)

@@ -148,7 +148,6 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         yield self.text[place:], None
 
     def _repr_html_(self) -> str:
-        """Underline the errors of the text, and show the table below it."""
         return f"<p>{self.html()}</p>{super()._repr_html_().partition('</p>')[2]}"
 
     def html(self) -> str:
@@ -191,9 +190,6 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
     def __getitem__(self, place: int | slice) -> TextErrors | Sequence[TextErrors]:
         return self.texts[place]
 
-    def __iter__(self) -> Iterator[TextErrors]:
-        return iter(self.texts)
-
     def view(self) -> View:
         """Number of errors, and the marked texts."""
         found = Counter(one.severity for text in self.texts for one in text.spans)
@@ -203,7 +199,6 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
         return View(f"{headline}\n{self.signature}", ("errors", "text"), rows, len(self.texts))
 
     def _repr_html_(self) -> str:
-        """Underline the errors of the first texts."""
         view = self.view()
         rows = "".join(f"<tr><td>{len(one)}</td><td>{one.html()}</td></tr>" for one in self.texts[:MOST_ROWS])
         more = f"<p>{view.more}</p>" if view.more else ""

@@ -134,7 +134,6 @@ OF_BATCH = (*OF_TOKENS, "embeddings")
 
 
 def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Those that are there."""
     return {name: one for name in names if (one := getattr(holder, name)) is not None}
 
 
@@ -342,7 +341,6 @@ class PackedEmbeddings(Ragged):
 
 
 def _columns(parts: Sequence[Ragged]) -> dict[str, Tensor]:
-    """The names of all tensors of tokens, and one of each."""
     return {name: tensor for part in parts for name, tensor in part.tokens.items()}
 
 

@@ -246,7 +246,6 @@ def _words(text: str, place: str) -> str:
 
 
 def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment:
-    """The errors of a text that rows mark one by one."""
     marked, found = str(columns.marked), []
     first: tuple[str, str | None] | None = None
     source = None

@@ -81,7 +81,10 @@ def read_scores(
     if format is None and not is_table(path):
         if metrics is not None or keys is not None:
             raise InputError(f"Expected a table to take columns of, but got the plain file {path}: leave them out.")
-        scores = {name or set_name(path): _plain_scores(path, judgements)}
+        lines = list(without_blank_end(read_lines(path), lambda line: not line.strip()))
+        _check_count(path, len(lines), judgements)
+        numbers = [_score(line, f"line {place} of {path}") for place, line in enumerate(lines, start=1)]
+        scores = {name or set_name(path): np.array(numbers)}
     else:
         if name is not None:
             raise InputError(f"Expected a plain file to give a `name`, but got the table {path}: use `metrics`.")
@@ -90,13 +93,6 @@ def read_scores(
         order = _order(path, table, columns, judgements)
         scores = _metric_scores(path, table, columns, metrics, order)
     return ReadyScores(scores, {metric: int(np.isnan(values).sum()) for metric, values in scores.items()})
-
-
-def _plain_scores(path: str | Path, judgements: Judgements) -> np.ndarray:
-    """The numbers of a plain file; blank lines at the end do not count."""
-    lines = list(without_blank_end(read_lines(path), lambda line: not line.strip()))
-    _check_count(path, len(lines), judgements)
-    return np.array([_score(line, f"line {place} of {path}") for place, line in enumerate(lines, start=1)])
 
 
 def _score(value: object, place: str, way_out: str = CORRECT) -> float:
@@ -142,7 +138,6 @@ def _metric_scores(
 
 
 def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judgements: Judgements) -> np.ndarray:
-    """The row of the table for each text of the set."""
     known = {"group": judgements.groups, "item": judgements.items, "system": judgements.systems}
     for role, column in columns.items():
         if known[role] is None:

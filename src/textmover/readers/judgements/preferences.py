@@ -125,7 +125,6 @@ def _preferences(path: str | Path) -> Iterator[_Preference]:
 def _translation(
     folder: Path, read: Callable[[Path], list[str]], one: _Preference, system: str, item: str, place: str
 ) -> JudgedText:
-    """The translation of one system that a preference is about, from the folder of outputs and references."""
     path = _output_path(folder, one, system, place)
     source, target = one.pair.split("-")
     reference_path = folder / "references" / f"{one.test_set}-{source}{target}-ref.{target}"

@@ -87,7 +87,12 @@ def read_judgements(
     judgements = assembled(
         name or one.name or set_name(path), texts, list(one.ratings), metrics=metrics, left_out=left_out
     )
-    _check_rated(judgements, path, one)
+    for dimension, ratings in judgements.ratings.items():
+        if np.isnan(ratings).all():  # such as those of a path that leads nowhere
+            raise InputError(
+                f"Expected ratings in column {one.ratings[dimension]!r} of {path}, but got none in "
+                f"{plural(len(judgements), 'row')}: correct {one.place('ratings')}."
+            )
     return judgements
 
 
@@ -112,7 +117,6 @@ def _columns_placed(description: SetDescription) -> Iterator[None]:
 
 
 def _unwanted(row: TableRow, description: SetDescription) -> str | None:
-    """Why the description leaves a row out; ``None`` where it does not."""
     for column, values in description.where.items():
         if as_text(row.cells.get(column)) not in values:
             return f"{column} is {'not' if len(values) == 1 else 'none of'} {named(values)}"
@@ -182,13 +186,3 @@ def _score(row: TableRow, column: str) -> float:
     value = row.cells.get(column)
     said = isinstance(value, (str, float)) and str(value).strip().lower() == "nan"
     return float("nan") if said else number(row, column, missing=False, hint="write nan where there is none")
-
-
-def _check_rated(judgements: Judgements, path: str | Path, description: SetDescription) -> None:
-    """Make sure that each dimension was rated at all: a path that leads nowhere gives no ratings."""
-    for dimension, ratings in judgements.ratings.items():
-        if np.isnan(ratings).all():
-            raise InputError(
-                f"Expected ratings in column {description.ratings[dimension]!r} of {path}, but got none in "
-                f"{plural(len(judgements), 'row')}: correct {description.place('ratings')}."
-            )
