@@ -217,7 +217,7 @@ def test_processes_that_a_launcher_has_started(command, texts, tmp_path, whole):
     ended = subprocess.run(started, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
     assert ended.returncode == 0, ended.stderr
     assert path.read_bytes() == whole
-    assert ended.stderr.count("Scores:") == 1
+    assert ended.stderr.count("Written:") == 1
     again = [*started, "--overwrite", "--num-nodes", "2"]
     ended = subprocess.run(again, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
     assert ended.returncode
@@ -250,7 +250,7 @@ def test_two_machines_started_by_hand(machines, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     codes, said = machines(*[["-i", *texts, "--output", path]] * 2)
     assert codes == [0, 0], said
-    assert "Scores:" in said[0]
+    assert "Written:" in said[0]
     assert said[1] == ""
     assert path.read_bytes() == whole
 
