@@ -207,9 +207,8 @@ def side_scores(metric: Any, rated: Sequence[Segment]) -> tuple[Tensor, Tensor]:
     """Scores of segments against first references and sources, ``[n]`` each on the CPU; NaN where there is none."""
     compared = compared_texts(metric, [one.compared for one in rated])
     found = torch.full((2, len(rated)), torch.nan)
-    for scores, texts in zip(
-        found, ([one[:1] for one in compared], [one.texts[len(one) :] for one in compared]), strict=True
-    ):
+    sides = [one[:1] for one in compared], [one.texts[len(one) :] for one in compared]
+    for scores, texts in zip(found, sides, strict=True):
         places = [place for place, text in enumerate(texts) if text]
         pairs = token_pairs(metric, [replace(rated[place], references=texts[place]) for place in places])
         with evaluating(metric):
@@ -257,12 +256,8 @@ def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[st
         raise InputError(f"Expected a metric of the transport family to make a table of, but got {metric.config.kind}.")
     table = MetricModel(metric.config.override(freeze_layers=None), as_table(metric.parts, dimension))
     changed = ("encoder.", *(f"{one}." for one in ("centering", "baseline") if dimension is not None))
-    table.load_state_dict(
-        {
-            **table.state_dict(),
-            **{name: one for name, one in metric.state_dict().items() if not name.startswith(changed)},
-        }
-    )
+    kept = {name: one for name, one in metric.state_dict().items() if not name.startswith(changed)}
+    table.load_state_dict({**table.state_dict(), **kept})
     if (missing := [name for name, one in table.statistics.items() if not one.fitted]) and not texts:
         raise InputError(
             f"Expected texts to fit {' and '.join(missing)} again on, which depend on the directions kept, but "

@@ -166,12 +166,8 @@ def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]
             parts = (_batch_cells(name, batch.slice(row, 1), before + row) for row in range(len(batch)))
             return [cells for part in parts for cells in part]
         byte = error.object[error.start]
-        return [
-            InputError(
-                f"Expected {name} to hold UTF-8, but got the byte 0x{byte:02x} in row {before + 1}: correct the row or "
-                "remove it."
-            )
-        ]
+        problem = f"but got the byte 0x{byte:02x} in row {before + 1}: correct the row or remove it."
+        return [InputError(f"Expected {name} to hold UTF-8, {problem}")]
 
 
 def _report(position: Position, files: int, of: int, share: float) -> None:

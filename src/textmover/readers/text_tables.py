@@ -106,17 +106,13 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
         except StopIteration:
             return
         except csv.Error as error:
-            problem = lines.problem
-            lines.back_to_second()
-            yield (
-                start,
-                problem
-                or InputError(
-                    f"Expected {name} to be CSV, but got {_CSV_PROBLEMS.get(str(error), repr(str(error)))} in the "
-                    f"record that starts in line {start}: put such a text in quotation marks and double those inside "
-                    'it ("" for "), or save the file as JSON Lines.'
-                ),
+            problem = lines.problem or InputError(
+                f"Expected {name} to be CSV, but got {_CSV_PROBLEMS.get(str(error), repr(str(error)))} in the record "
+                f"that starts in line {start}: put such a text in quotation marks and double those inside it "
+                '("" for "), or save the file as JSON Lines.'
             )
+            lines.back_to_second()
+            yield start, problem
         else:
             yield start, lines.problem or list(map(unguarded, fields))
 
@@ -150,18 +146,12 @@ def _delimited_rows(
     name: str, header: Sequence[str], records: Iterator[Record], way_out: str
 ) -> Iterator[tuple[int, Cells | InputError]]:
     for number, fields in records:
-        if isinstance(fields, InputError):
-            yield number, fields
-        elif len(fields) != len(header):
-            yield (
-                number,
-                InputError(
-                    f"Expected {plural(len(header), 'field')} as in the header, but got {len(fields)} in line {number} "
-                    f"of {name}: {way_out}."
-                ),
+        if not isinstance(fields, InputError) and len(fields) != len(header):
+            fields = InputError(
+                f"Expected {plural(len(header), 'field')} as in the header, but got {len(fields)} in line {number} of "
+                f"{name}: {way_out}."
             )
-        else:
-            yield number, dict(zip(header, fields, strict=True))
+        yield number, fields if isinstance(fields, InputError) else dict(zip(header, fields, strict=True))
 
 
 def without_blank_end(records: Iterable[T], is_blank: Callable[[T], bool]) -> Iterator[T]:

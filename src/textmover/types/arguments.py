@@ -22,6 +22,17 @@ Position = Literal["penalty", "near", "literal"]
 Penalty = Literal["paper", "code", "none"]
 """Treatment of positions in distances: see :func:`~textmover.functional.word_alignment.aligned_distances`."""
 
+ENCODER_BOUNDS: Mapping[str, tuple[int, int]] = {
+    "num_hidden_layers": (1, 1_000),
+    "hidden_size": (1, 65_536),
+    "num_attention_heads": (1, 4_096),
+    "intermediate_size": (1, 1_048_576),
+    "vocab_size": (1, 16_777_216),
+    "num_labels": (0, 1_000_000),
+    "max_position_embeddings": (-1, 16_777_216),
+}
+"""Bounds of an encoder's ``config.json``."""
+
 BOUNDS: Mapping[str, tuple[int, int]] = {
     # Fields and arguments; of a list, how many values it has.
     "iterations": (1, 100_000),
@@ -48,14 +59,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "words": (1, 10_000),
     "sentences": (1, 1_000_000_000),
     "most": (1, 1_000_000_000),
-    # An encoder's config.json.
-    "num_hidden_layers": (1, 1_000),
-    "hidden_size": (1, 65_536),
-    "num_attention_heads": (1, 4_096),
-    "intermediate_size": (1, 1_048_576),
-    "vocab_size": (1, 16_777_216),
-    "num_labels": (0, 1_000_000),
-    "max_position_embeddings": (-1, 16_777_216),
+    **ENCODER_BOUNDS,
     # Options of commands that are no fields: what is beyond them fills memory or time and changes nothing.
     "--adapter": (1, 65_536),
     "--devices": (1, 1_000),
@@ -80,15 +84,6 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
 
 OTHER_OPTIONS = 1_000_000_000
 """Most of an option that the table does not have."""
-
-ENCODER_BOUNDS: Mapping[str, tuple[int, int]] = {
-    name: BOUNDS[name]
-    for name in (
-        *("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size", "num_labels"),
-        "max_position_embeddings",
-    )
-}
-"""The part of the table for an encoder's ``config.json``."""
 
 
 def most_of(name: str) -> int:

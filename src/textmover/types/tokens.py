@@ -192,13 +192,11 @@ class TokenEmbeddings:
     def concatenate(cls, features: Sequence[Self]) -> Self:
         """One text each, as a single text of all their tokens in turn, without self-similarity."""
         sizes = [int(one.mask[0].sum()) for one in features]
-        parts = _shared(features, ("vectors", *OF_TOKENS))
-        return cls(
-            **{
-                name: torch.cat([one[:1, :size] for one, size in zip(tensors, sizes, strict=True)], dim=1)
-                for name, tensors in parts.items()
-            }
-        )
+        joined = {
+            name: torch.cat([one[:1, :size] for one, size in zip(tensors, sizes, strict=True)], dim=1)
+            for name, tensors in _shared(features, ("vectors", *OF_TOKENS)).items()
+        }
+        return cls(**joined)
 
     def select(self, rows: Tensor) -> Self:
         """The rows at the given indices; gradients flow."""
