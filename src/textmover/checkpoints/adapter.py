@@ -231,18 +231,15 @@ def _differences(
     }
     matrices = {name: one.flatten(1) for name, one in changed.items() if one.ndim >= 2}
     found = {name: _singular(one, SPREAD * config.rank) for name, one in matrices.items()}
-    ranks = spread_ranks(
-        {name: values for name, (values, _) in found.items()},
-        {name: sum(one.shape) for name, one in matrices.items()},
-        config.rank,
-    )
+    sizes = {name: sum(one.shape) for name, one in matrices.items()}
+    ranks = spread_ranks({name: values for name, (values, _) in found.items()}, sizes, config.rank)
     dtype = getattr(torch, config.dtype)
     stored: dict[str, Tensor] = {}
     lost: dict[str, tuple[float, float]] = {}
     for name, difference in changed.items():
         kept = {f"{name}{WHOLE}": difference}
         rank = ranks.get(name, 0)
-        if name in matrices and rank * sum(matrices[name].shape) < difference.numel():
+        if name in matrices and rank * sizes[name] < difference.numel():
             ends = (f"{name}{LEFT}", f"{name}{RIGHT}")
             kept = dict(zip(ends, _factors(matrices[name], found[name][1][:, :rank]), strict=True)) if rank else {}
         kept = {key: one.to(dtype).contiguous() for key, one in kept.items()}

@@ -231,10 +231,8 @@ def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tup
     """Tokens of hypotheses and their first references, in batches."""
     for start in range(0, len(rated), BATCH):
         chunk = rated[start : start + BATCH]
-        yield (
-            metric.tokenize([one.hypothesis for one in chunk]),
-            metric.tokenize([one.references[0] for one in chunk]),
-        )
+        hypotheses = metric.tokenize([one.hypothesis for one in chunk])
+        yield hypotheses, metric.tokenize([one.references[0] for one in chunk])
 
 
 def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[str] = ()) -> MetricModel:

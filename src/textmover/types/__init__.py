@@ -18,7 +18,6 @@ from textmover.types.error_spans import (
     Severity,
     TextErrors,
 )
-from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,
     EncoderRunner,
@@ -34,6 +33,7 @@ from textmover.types.metric import (
 )
 from textmover.types.segments import (
     InputError,
+    Judgements,
     NoReferenceError,
     Segment,
     SegmentScores,

@@ -131,9 +131,8 @@ def read_cells(
                 rows.append(row._replace(cells=resolved))
             if table.columns is None and len(rows) > before:
                 _check(table.name, tuple(seen), wanted, optional)
-            present.update(
-                dict.fromkeys(seen if wanted is None else (c for c in wanted if _found(c, seen) is not None))
-            )
+            found = seen if wanted is None else [one for one in wanted if _found(one, seen) is not None]
+            present.update(dict.fromkeys(found))
     if not rows:
         raise InputError(f"Expected {path} to hold at least one row, but got none: give a file with rows.")
     return CellTable(rows, tuple(present))
