@@ -14,7 +14,6 @@ from textmover.metrics.bert_score_model import bert_score_model, load_bert_score
 from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
 from textmover.metrics.token_matches import TokenMatches, idf_values, match_tokens
 from textmover.modules.config import DEFAULT_ENCODER
-from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric
@@ -175,7 +174,8 @@ class TextMoverBERTScore(ScorerMetric):
             )
         hypotheses = listed_texts(preds, "hypotheses")
         references = normalize_references(hypotheses, target)
-        matches = match_tokens(self.scorer, self._model, hypotheses, references)
+        model = bert_score_model(self.scorer, idf=self.idf)
+        matches = match_tokens(self.scorer, model, hypotheses, references)
         self.keep(matches._asdict(), len(hypotheses), positions)
 
     def compute(self) -> dict[str, Any]:
@@ -189,13 +189,9 @@ class TextMoverBERTScore(ScorerMetric):
         result = {name: values.to(self.device, torch.float32) for name, values in result.items()}
         return result if self.hash is None else {**result, "hash": self.hash}
 
-    @property
-    def _model(self) -> MetricModel:
-        return bert_score_model(self.scorer, idf=self.idf)
-
     def _weighted(self, rows: Tensor) -> Tensor:
         """Recall, precision and F of the segments at the given rows, ``[n, 3]``, with the idf of their references."""
-        model = self._model
+        model = bert_score_model(self.scorer, idf=self.idf)
         # On the CPU, since not every device has float64.
         matches = TokenMatches(*(self.column(name).cpu() for name in TokenMatches._fields)).select(rows.cpu())
         values, unweighted = idf_values(matches, model.config.alpha)

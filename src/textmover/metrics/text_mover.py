@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -42,13 +41,9 @@ class SegmentValues(ScorerMetric):
         self.reduction = reduction
 
     @staticmethod
-    @abstractmethod
     def value_names(scorer: Scorer) -> tuple[str, ...]:
-        """Names of the values that are kept.
-
-        Raises:
-            InputError: If the scorer is not one for this metric.
-        """
+        """Names of the values that are kept: the score alone."""
+        return ("score",)
 
     def update(  # type: ignore[override]
         self,
@@ -124,11 +119,6 @@ class TextMoverScore(SegmentValues):
     """
 
     value_score: list[Tensor]
-
-    @staticmethod
-    def value_names(scorer: Scorer) -> tuple[str, ...]:
-        """The score alone."""
-        return ("score",)
 
     def compute(self) -> Tensor:
         """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
