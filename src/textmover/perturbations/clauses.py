@@ -270,16 +270,6 @@ class Parses:
         return self._known[text]
 
 
-def core_spans(phrase: Phrase) -> tuple[tuple[int, int], ...]:
-    """First character of each word without its marks in the phrase's text, and the one after its last."""
-    spans, start = [], 0
-    for word in phrase.words:
-        first = start + len(word.before)
-        spans.append((first, first + len(word.core)))
-        start += sum(map(len, word)) + 1
-    return tuple(spans)
-
-
 def word_tags(phrase: Phrase, parse: Parse) -> tuple[str, ...]:
     """Universal part of speech of each word of a phrase; empty where the parser sees several words in it, or another.
 
@@ -288,8 +278,11 @@ def word_tags(phrase: Phrase, parse: Parse) -> tuple[str, ...]:
     text = phrase.text
     parsed = parse(text)
     by_span = dict(zip(parsed.spans, parsed.tags, strict=True))
-    tags = []
-    for word, (start, end) in zip(phrase.words, core_spans(phrase), strict=True):
+    tags, place = [], 0
+    for word in phrase.words:
+        start = place + len(word.before)
+        end = start + len(word.core)
+        place = end + len(word.after) + 1
         if text[start:end].lower() != word.core.lower():  # a capital of two letters has moved everything behind it
             return ("",) * len(phrase.words)
         bare = end - 2 if word.core[-2:].lower() in ("'s", "’s") else end

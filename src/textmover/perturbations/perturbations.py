@@ -285,19 +285,12 @@ PERTURBATIONS: Mapping[str, Function] = {
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A corrupted text and how bad it is.
-
-    Attributes:
-        text: The corrupted text.
-        type: Name of the perturbation.
-        degree: How much was done; ``severity.yaml`` says in which unit.
-        severity: From 0, as good as the original, to 1, worthless.
-    """
+    """A corrupted text and how bad it is."""
 
     text: str
-    type: str
-    degree: int
-    severity: float
+    type: str  # name of the perturbation
+    degree: int  # how much was done; ``severity.yaml`` says in which unit
+    severity: float  # from 0, as good as the original, to 1, worthless
 
     @property
     def rating(self) -> float:

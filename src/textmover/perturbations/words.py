@@ -59,7 +59,8 @@ def substitute(
         for other in neighbours(core, phrase.text):
             if other.lower() in present or not _fits(core, other):
                 continue
-            if parse is None or tags is None or _tag_after(phrase, place, other, parse) == tags[place]:
+            changed = Phrase.parse(with_words(phrase, {place: other}).text, WordPool())
+            if parse is None or tags is None or word_tags(changed, parse)[place] == tags[place]:
                 new[place] = other
                 break
     return with_words(phrase, new) if len(new) == degree else None
@@ -75,10 +76,6 @@ def _fits(word: str, other: str) -> bool:
     return one == two and shared < max(4, len(stems[0]) - 1) and shared < len(stems[0])
 
 
-def _tag_after(phrase: Phrase, place: int, other: str, parse: Parse) -> str:
-    return word_tags(Phrase.parse(with_words(phrase, {place: other}).text, WordPool()), parse)[place]
-
-
 IRREGULAR_DEGREES = {"good": ("better", "best"), "bad": ("worse", "worst"), "little": ("smaller", "smallest")}
 COMPLEMENTS = word_set("complements")
 
@@ -92,22 +89,6 @@ class AdjectiveTable:
     unsure_alone: frozenset[str]  # words that are adjectives only where a parse says so
     fixed: Mapping[str, frozenset[str]]  # adjective to the words before which it belongs to a fixed phrase
 
-    @classmethod
-    def load(cls, path: str | Path) -> AdjectiveTable:
-        """Read a table from YAML; see ``adjectives.yaml`` for its form."""
-        raw = read_yaml(path)
-        try:
-            barred = frozenset(listed(raw["replaced_only"]))
-            groups, pairs = ([listed(entry) for entry in raw[name]] for name in ("synonyms", "antonyms"))
-            unsure = frozenset(listed(raw["unsure_alone"]))
-            fixed = {str(word): frozenset(map(str, nexts)) for word, nexts in raw["fixed"].items()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"Expected `{path}` to hold synonyms, antonyms, replaced_only, unsure_alone and fixed, but got "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        return cls(_table(groups, barred), _table(pairs, barred), unsure, fixed)
-
 
 def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, tuple[str, ...]]:
     """Each word with the others of its groups that may take its place."""
@@ -120,8 +101,12 @@ def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, t
 
 @cache
 def adjective_table() -> AdjectiveTable:
-    """The table that the package ships, read once."""
-    return AdjectiveTable.load(Path(__file__).with_name("adjectives.yaml"))
+    """The table of ``adjectives.yaml``, read once."""
+    raw = read_yaml(Path(__file__).with_name("adjectives.yaml"))
+    barred = frozenset(listed(raw["replaced_only"]))
+    synonyms, antonyms = (_table([listed(entry) for entry in raw[name]], barred) for name in ("synonyms", "antonyms"))
+    fixed = {str(word): frozenset(nexts) for word, nexts in raw["fixed"].items()}
+    return AdjectiveTable(synonyms, antonyms, frozenset(listed(raw["unsure_alone"])), fixed)
 
 
 def inflected(adjective: str, degree: int) -> str | None:
