@@ -17,7 +17,7 @@ from textmover.annotation import (
     open_project,
     parse_marks,
 )
-from textmover.annotation.marks import words_and_gaps
+from textmover.annotation.store import words_and_gaps
 from textmover.data import MarkedDataModule
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.scoring import Scorer

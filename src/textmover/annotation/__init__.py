@@ -6,10 +6,9 @@ Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a 
 from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement, error_agreement
 from textmover.annotation.export import Exported, ExportedErrors, export_errors, export_ratings
 from textmover.annotation.items import Item, ItemColumns, read_items
-from textmover.annotation.marks import ErrorMark, Marks, parse_marks
 from textmover.annotation.project import Progress, Project, item_files, known_criteria, known_scale, open_project
 from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
-from textmover.annotation.store import Rated, Ratings, clean_name
+from textmover.annotation.store import ErrorMark, Marks, Rated, Ratings, clean_name, parse_marks
 
 __all__ = [
     "CRITERIA",

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.annotation.items import Item
-from textmover.annotation.marks import Marks, as_entry
 from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
-from textmover.annotation.store import inside
+from textmover.annotation.store import Marks, as_entry, inside
 from textmover.csv_cells import CsvWriter
 from textmover.data.split import split_held_back
 from textmover.data.written_recipe import (

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.annotation.items import SUFFIXES, Item, ItemColumns, read_items
-from textmover.annotation.marks import Marks
 from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
-from textmover.annotation.store import AnnotatorFile, Rated, Ratings, annotator_key, clean_name, inside
+from textmover.annotation.store import AnnotatorFile, Marks, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 
 FOLDER = "annotations"
@@ -110,7 +109,7 @@ def open_project(
     if not path.is_file():
         raise InputError(f"Expected a file of items at {path}, but there is none: correct the name.")
     found = read_items(path, columns)
-    place = _place(folder, path)
+    place = _place(folder, name)
     known = known_scale(folder, name)
     if scale is not None and known is not None and str(scale) != str(known):
         raise InputError(
@@ -305,8 +304,9 @@ def _all_ratings(folder: Path, place: Path) -> tuple[list[Ratings], list[str]]:
     return found, damaged
 
 
-def _place(folder: Path, path: Path) -> Path:
+def _place(folder: Path, items: str | Path) -> Path:
     """Folder of the ratings of a file of items."""
+    path = inside(folder, folder / items)
     return folder / FOLDER / "__".join(path.resolve().relative_to(folder.resolve()).parts)
 
 
@@ -323,9 +323,8 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
     Raises:
         InputError: If the file lies outside of the folder, or ratings are on several scales.
     """
-    folder = Path(folder)
-    place = _place(folder, inside(folder, folder / items))
-    scales = sorted({one.scale for one in _all_ratings(folder, place)[0]})
+    place = _place(Path(folder), items)
+    scales = sorted({one.scale for one in _all_ratings(Path(folder), place)[0]})
     if len(scales) > 1:
         raise InputError(f"Expected ratings on one scale in {place}, but got {' and '.join(scales)}: move some away.")
     return Scale.parse(scales[0]) if scales else None
@@ -350,8 +349,7 @@ def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ..
 
 def known_questions(folder: str | Path, items: str | Path) -> Questions | None:
     """Return what annotators were last asked about a file's items; ``None`` if nobody has answered."""
-    folder = Path(folder)
-    said = _all_ratings(folder, _place(folder, inside(folder, folder / items)))[0]
+    said = _all_ratings(Path(folder), _place(Path(folder), items))[0]
     last = max((one for one in said if one.criteria or one.errors), key=lambda one: one.last, default=None)
     return None if last is None else Questions(parse_criteria(last.criteria) if last.criteria else (), last.errors)
 

@@ -25,8 +25,8 @@ from textmover.annotation import (
     open_project,
     parse_marks,
 )
-from textmover.annotation.marks import as_entry, span_entry, words_and_gaps
 from textmover.annotation.project import Questions, known_questions
+from textmover.annotation.store import as_entry, span_entry, words_and_gaps
 from textmover.app.html import notice, shown, text_block
 from textmover.reading import load_json
 from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, plural

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.group_agreement import (
+    EQUAL,
     Agreement,
+    CorrelationAgreement,
     Group,
+    PairwiseAgreement,
     PreferenceAgreement,
     SoftSystemAgreement,
     SystemAgreement,
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
-from textmover.meta_evaluation.agreement.segments import EQUAL, CorrelationAgreement, PairwiseAgreement
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs

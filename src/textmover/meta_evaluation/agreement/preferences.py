@@ -138,8 +138,3 @@ def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
             f"{int(wrong.sum()) - 1} more like it: correct them."
         )
     return pairs.astype(np.int64)
-
-
-def darr_outcomes(better: NDArray[np.float64], worse: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where the better output scores higher, -1 elsewhere."""
-    return np.where(better > worse, 1.0, -1.0)
