@@ -73,12 +73,12 @@ def annotator_agreement(ratings: ArrayLike) -> AnnotatorAgreement:
     return AnnotatorAgreement(
         annotators=len(known),
         items=known.shape[1],
-        common=int((~np.isnan(known)).all(axis=0).sum()) if len(known) else 0,
+        common=int((~np.isnan(known)).all(axis=0).sum()),
         same=_same(known),
         cohen=cohen_kappa(*two),
         weighted=cohen_kappa(*two, weights="quadratic"),
-        fleiss=fleiss_kappa(known) if len(known) else math.nan,
-        alpha={level: krippendorff_alpha(known, level) if len(known) else math.nan for level in get_args(Level)},
+        fleiss=fleiss_kappa(known),
+        alpha={level: krippendorff_alpha(known, level) for level in get_args(Level)},
     )
 
 

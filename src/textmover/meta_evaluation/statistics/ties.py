@@ -150,9 +150,7 @@ def tie_agreement(
     """
     metric, human = paired_scores(metric_scores, human_scores)
     _check_epsilon(epsilon)
-    positions = group_positions(units, len(metric))
-    members = list(positions.values())
-    return _agreement(unit_agreement(metric, human, members, epsilon), epsilon, positions)
+    return _agreement(metric, human, group_positions(units, len(metric)), epsilon)
 
 
 def calibrate_ties(
@@ -190,13 +188,8 @@ def calibrate_ties(
     """
     metric, human = paired_scores(metric_scores, human_scores)
     positions = group_positions(units, len(metric))
-    members = list(positions.values())
-    epsilon = calibrated_epsilon(metric, human, members, pair_rate=pair_rate, seed=seed)
-    return TieCalibration(
-        epsilon,
-        _agreement(unit_agreement(metric, human, members, epsilon), epsilon, positions),
-        _agreement(unit_agreement(metric, human, members, 0.0), 0.0, positions),
-    )
+    epsilon = calibrated_epsilon(metric, human, list(positions.values()), pair_rate=pair_rate, seed=seed)
+    return TieCalibration(epsilon, *(_agreement(metric, human, positions, one) for one in (epsilon, 0.0)))
 
 
 def calibrated_epsilon(
@@ -278,7 +271,8 @@ def _best(differences: Vector, changes: Vector) -> float:
     return float(sorted_differences[last][best])
 
 
-def _agreement(values: Vector, epsilon: float, positions: dict[str, Positions]) -> TieAgreement:
+def _agreement(metric: Vector, human: Vector, positions: dict[str, Positions], epsilon: float) -> TieAgreement:
+    values = unit_agreement(metric, human, list(positions.values()), epsilon)
     undefined = tuple(name for name, value in zip(positions, values, strict=True) if np.isnan(value))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     pairs = int((sizes * (sizes - 1) // 2).sum())
