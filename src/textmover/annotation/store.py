@@ -1,4 +1,4 @@
-"""What annotators say of texts, and the file of each annotator, rewritten whole after every rating.
+"""Ratings and marked errors: a file for each annotator, rewritten whole after every rating.
 
 A file appears under its name only when it is complete, so that a process that is killed leaves the ratings as they were
 before or after the one at hand. A lock keeps several processes (or tabs of a browser) from writing over one another.
