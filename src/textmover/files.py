@@ -7,6 +7,7 @@ import errno
 import functools
 import hashlib
 import logging
+import math
 import os
 import platform
 import re
@@ -264,11 +265,16 @@ def file_sha256(path: Path) -> str:
     blob = path.resolve().name
     if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob):
         return blob
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return digest_of(stream, hashlib.sha256())
+
+
+def digest_of(stream: IO[bytes], digest: Any, size: float = math.inf) -> str:
+    """Hexadecimal digest of the rest of a stream, or of so many bytes of it, by a hash of :mod:`hashlib`."""
+    while block := stream.read(int(min(size, 1 << 20))):
+        digest.update(block)
+        size -= len(block)
+    return str(digest.hexdigest())
 
 
 def user_cache() -> Path:

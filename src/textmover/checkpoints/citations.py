@@ -77,11 +77,11 @@ def cited(name: str | Path, *, revision: str | None = None, used_for: Iterable[s
     """List the sources of a metric; see :func:`cite`."""
     groups: dict[str, list[str]] = {}
     lacking: list[str] = []
-    for part, key in _parts(str(name), configuration(name, revision, **overrides), overrides):
-        if key is None:
+    for part, keys in _parts(str(name), configuration(name, revision, **overrides), overrides):
+        if keys is None:
             lacking.append(part)
         else:
-            groups.setdefault(part, []).append(key)
+            groups.setdefault(part, []).extend(keys)
     groups["what was done with the scores"] = list(used_for)
     groups["the software"] = [SOFTWARE]
     return Cited(_each_once(groups), tuple(dict.fromkeys(lacking)))
@@ -120,69 +120,64 @@ def configuration(name: str | Path, revision: str | None = None, **overrides: An
     return KINDS[entries["kind"]].config_class.from_dict(entries["metric"]).override(**overrides)
 
 
-Part = tuple[str, "str | None"]
+Part = tuple[str, "Sequence[str] | None"]
 """Reasons and keys of citations; ``None`` for a source without an entry."""
 
 
 def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:
     preset = PRESETS.get(name)
     if preset is not None and "matching" not in overrides:
-        yield from (("the metric", key) for key in SOURCES.get(preset.source, ()))
-        if preset.source not in SOURCES:
-            yield f"the preset {name}", None
+        yield _entries("the metric", SOURCES.get(preset.source), f"the preset {name}")
     if isinstance(config, RomeConfig):
         yield from _rome_parts(config, named=preset is not None)
     elif isinstance(config, MetricConfig):
         yield from _transport_parts(config, named=preset is not None and "matching" not in overrides)
     else:
         yield f"the metric {name}", None
-    yield from (("data of its training", key) for key in TRAINED_ON.get(name, ()) if preset is None)
+    if preset is None:
+        yield "data of its training", TRAINED_ON.get(name, ())
 
 
 def _transport_parts(config: MetricConfig, *, named: bool) -> Iterator[Part]:
     """Matching, representation, encoder and solvers; no matching where a preset has ``named`` its paper."""
     matching = str(config.matching)
     if not named:
-        yield from _entries("the metric", MATCHINGS.get(matching), f"the matching {matching}")
+        yield _entries("the metric", MATCHINGS.get(matching), f"the matching {matching}")
     if config.order_penalty:
-        yield "the metric", "chow-etal-2019-wmdo"
+        yield "the metric", ["chow-etal-2019-wmdo"]
     if config.centering in ("batch", "corpus"):
-        yield "centring of token vectors", _CHEN
+        yield "centring of token vectors", [_CHEN]
     if config.aggregation == "power-means":
-        yield "aggregation of layers", "rueckle-etal-2018-concatenated"
+        yield "aggregation of layers", ["rueckle-etal-2018-concatenated"]
     elif config.aggregation == "routing":
-        yield "aggregation of layers", _MOVER
-    yield from _encoder_parts(config.encoder)
-    yield from (("the solver", key) for key in SOLVERS.get(matching, ()))
+        yield "aggregation of layers", [_MOVER]
+    yield _encoder_part(config.encoder)
+    yield "the solver", SOLVERS.get(matching, ())
 
 
 def _rome_parts(config: RomeConfig, *, named: bool) -> Iterator[Part]:
     if not named:
-        yield "the metric", "rony-etal-2022-rome"
-    yield from _encoder_parts(config.encoder)
+        yield "the metric", ["rony-etal-2022-rome"]
+    yield _encoder_part(config.encoder)
     if "syntactic" in config.features:
-        yield "distance of trees", "zhang-shasha-1989-simple"
+        yield "distance of trees", ["zhang-shasha-1989-simple"]
     if config.parser.startswith("stanza:"):
-        yield "the parser", "qi-etal-2020-stanza"
+        yield "the parser", ["qi-etal-2020-stanza"]
     elif config.parser != "none":
-        yield "the parser", "honnibal-etal-2020-spacy"
+        yield "the parser", ["honnibal-etal-2020-spacy"]
     if "chrf" in config.features:
-        yield "a feature", "popovic-2015-chrf"
+        yield "a feature", ["popovic-2015-chrf"]
     for name in config.metrics:
-        yield from ((f"the feature {name}", key) for keys in cited(name).keys.values() for key in keys)
+        yield from ((f"the feature {name}", keys) for keys in cited(name).keys.values())
     used = [config.parser, config.scorer] + [config.acceptability] * ("acceptability" in config.features)
-    for part in used:
-        yield from (("data of its training", key) for key in TRAINED_ON.get(part, ()))
+    yield from (("data of its training", TRAINED_ON.get(part, ())) for part in used)
 
 
-def _encoder_parts(encoder: str) -> Iterator[Part]:
+def _encoder_part(encoder: str) -> Part:
     last = Path(encoder).name.lower()
     found = next((keys for start, keys in ENCODERS.items() if last.startswith(start)), None)
-    yield from _entries("the encoder", found, f"the encoder {Path(encoder).name}")
+    return _entries("the encoder", found, f"the encoder {Path(encoder).name}")
 
 
-def _entries(part: str, keys: Sequence[str] | None, lacking: str) -> Iterator[Part]:
-    if keys is None:
-        yield lacking, None
-    else:
-        yield from ((part, key) for key in keys)
+def _entries(part: str, keys: Sequence[str] | None, lacking: str) -> Part:
+    return (lacking, None) if keys is None else (part, keys)

@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 
 import torch
 
-from textmover.files import hidden_folder
+from textmover.files import digest_of, hidden_folder
 from textmover.types import InputError
 
 MARK = b"textmover sha256 "
@@ -21,9 +21,6 @@ MARK = b"textmover sha256 "
 
 COMMENT = len(MARK) + 2 * hashlib.sha256().digest_size
 """Length of the comment in bytes."""
-
-CHUNK = 1 << 20
-"""Bytes that are hashed at a time."""
 
 LIGHTNING = {"state_dict": Mapping, "pytorch-lightning_version": str, "loops": Mapping}
 """Entries that Lightning resumes from, with their types."""
@@ -137,12 +134,7 @@ def _check_bytes(path: Path) -> None:
 def _comment(stream: IO[bytes], size: int) -> bytes:
     """The comment that belongs behind the first bytes of a file."""
     stream.seek(0)
-    digest = hashlib.sha256()
-    while size > 0:
-        chunk = stream.read(min(size, CHUNK))
-        digest.update(chunk)
-        size -= len(chunk)
-    return MARK + digest.hexdigest().encode()
+    return MARK + digest_of(stream, hashlib.sha256(), size).encode()
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover import reading
-from textmover.files import NO_LOCKS, atomic_file, warn_without_locks
+from textmover.files import NO_LOCKS, atomic_file, digest_of, warn_without_locks
 from textmover.readers.lines import iter_lines, open_bytes
 from textmover.readers.streams import Row
 from textmover.runs.score_summary import Tally
@@ -196,10 +196,6 @@ def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
     return joined(found), "".join(one[:ROW_DIGITS] for one in found)
 
 
-BLOCK = 1 << 20
-"""Bytes of a file that are read at a time."""
-
-
 @dataclass(frozen=True)
 class Receipt:
     """Inputs and settings of a result."""
@@ -310,8 +306,5 @@ def digest_file(path: Path) -> str:
     """The digest of a file; empty if there is none."""
     if not path.is_file():
         return ""
-    found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return digest_of(stream, hashlib.blake2b(digest_size=16))
