@@ -83,6 +83,7 @@ class Agreement:
     def __init__(self, group: Group) -> None:
         count = len(group.metrics)
         self.group = group
+        self.pairs = list(itertools.combinations(range(count), 2))  # of metrics, in the order of their tests
         self.values = np.full(count, np.nan)
         self.reasons = {}
         self.units = np.zeros(count, dtype=np.int64)
@@ -106,23 +107,6 @@ class Agreement:
     def swapped(self, signs: Vector) -> Vector | None:
         """Differences of all pairs of metrics under signs ``[permutations, n]``; ``None`` where there is no test."""
         return None
-
-
-def pair_differences(values: Vector) -> Vector:
-    """Differences of all pairs of rows of ``[K, …]``, ``(0, 1), (0, 2), …``: ``[K (K - 1)/2, …]``."""
-    pairs = list(itertools.combinations(range(len(values)), 2))
-    return np.stack([values[a] - values[b] for a, b in pairs]) if pairs else np.zeros((0, *values.shape[1:]))
-
-
-def draw_units(values: Vector, samples: int, rng: np.random.Generator) -> Vector | None:
-    """Means over drawn units ``[K, samples]`` of values ``[K, U]``; ``None`` if there are fewer than two units."""
-    number = values.shape[1]
-    if number < 2:
-        return None
-    known = ~np.isnan(values)
-    columns = np.concatenate([np.where(known, values, 0.0), known]).T
-    totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
-    return divided(totals, sizes).T
 
 
 class PreferenceAgreement(Agreement):
@@ -152,9 +136,8 @@ class PreferenceAgreement(Agreement):
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH; the outcome of a pair is bilinear in the signs of its segments, the difference linear."""
         scores = self.group.standardised()
-        pairs = list(itertools.combinations(range(len(scores)), 2))
-        slopes = np.zeros((len(pairs), len(self.group)))
-        for number, (a, b) in enumerate(pairs):
+        slopes = np.zeros((len(self.pairs), len(self.group)))
+        for number, (a, b) in enumerate(self.pairs):
             aa, ab, ba, bb = (
                 _outcomes(scores[one][self.better], scores[other][self.worse])
                 for one, other in itertools.product((a, b), repeat=2)
@@ -214,7 +197,7 @@ class SystemAgreement(Agreement):
         )  # [permutations, K, systems]
         statistic = STATISTICS[self.statistic]
         differences = []
-        for a, b in itertools.combinations(range(len(scores)), 2):
+        for a, b in self.pairs:
             half, shift = (plain[a] + plain[b]) / 2, (signed[:, a] - signed[:, b]) / 2
             size = np.maximum(sizes[a], sizes[b])
             first, second = (levelled(one, size) for one in (half + shift, half - shift))
@@ -281,9 +264,14 @@ class _UnitAgreement(Agreement):
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Draw segments (whole clusters of them) where the group is one unit, else units."""
-        if not self.single:
-            return draw_units(self.by_unit, samples, rng)
-        return None if len(np.unique(self.group.clusters)) < 2 else self._drawn_segments(samples, rng)
+        if (len(np.unique(self.group.clusters)) if self.single else len(self.parts)) < 2:
+            return None
+        if self.single:
+            return self._drawn_segments(samples, rng)
+        known = ~np.isnan(self.by_unit)
+        columns = np.concatenate([np.where(known, self.by_unit, 0.0), known]).T
+        totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
+        return divided(totals, sizes).T
 
     @abc.abstractmethod
     def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
@@ -295,10 +283,12 @@ class CorrelationAgreement(_UnitAgreement):
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group, protocol)
-        self.parts, self.excluded = _usable(group, self.candidates)
+        self.parts, excluded = _usable(group, self.candidates)
         if not self.parts:
-            self.reason = _why_none(group, len(self.candidates), self.single)
+            none = f"none of {len(self.candidates)} units has {MIN_SEGMENTS} segments of different ratings"
+            self.reason = excluded[0].reason if self.single else none
             return
+        self.excluded = tuple(excluded)
         members = list(self.parts.values())
         self._average(unit_correlations(group.scores, group.human, members, self.statistic))
         self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in members])
@@ -359,13 +349,14 @@ class PairwiseAgreement(_UnitAgreement):
         if len(self.parts) < 2:
             return None
         first = np.array([members[0] for members in self.parts.values()])
-        return pair_differences(self.by_unit) @ signs[:, first].astype(np.float64).T / len(first)
+        differences = np.stack([self.by_unit[a] - self.by_unit[b] for a, b in self.pairs])
+        return differences @ signs[:, first].astype(np.float64).T / len(first)
 
     def _scaled(self, accuracy: Vector) -> Vector:
         return self.scale * accuracy - (self.scale - 1)
 
 
-def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positions], tuple[Exclusion, ...]]:
+def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positions], list[Exclusion]]:
     """Units that can have a correlation, and why the others cannot."""
     kept, excluded = {}, []
     for name, members in parts.items():
@@ -378,10 +369,4 @@ def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positi
             kept[name] = members
             continue
         excluded.append(Exclusion(f"{group.name} / {name}", reason, len(members)))
-    return kept, tuple(excluded) if kept else ()
-
-
-def _why_none(group: Group, units: int, single: bool) -> str:
-    if not single:
-        return f"none of {units} units has {MIN_SEGMENTS} segments of different ratings"
-    return f"fewer than {MIN_SEGMENTS} segments" if len(group) < MIN_SEGMENTS else EQUAL
+    return kept, excluded
