@@ -465,7 +465,7 @@ def test_one_lock_is_held_for_all_processes(command, score, texts, tmp_path, pat
     path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **patched(4)}
-    with subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, env=environment) as first:
+    with subprocess.Popen(command(*arguments, "--resume"), stderr=subprocess.PIPE, text=True, env=environment) as first:
         after_shards(parts, 1, first)
         assert score(*arguments, "--overwrite", code=2).stderr.count("another run is writing there") == 1
         assert first.wait(PATIENCE) == 0, first.stderr.read()
