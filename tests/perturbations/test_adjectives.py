@@ -24,6 +24,7 @@ TABLE = adjective_table()
         ("He is different from us.", "synonym", {None}),
         ("The high school burnt.", "antonym", {None}),
         ("The light shone.", "antonym", {None}),
+        ("He sang of true love.", "antonym", {None}),
         ("The Big Apple.", "synonym", {None}),
         ("Lakes freeze.", "synonym", {None}),
         ("", "antonym", {None}),

@@ -105,7 +105,7 @@ def adjective_table() -> AdjectiveTable:
     raw = read_yaml(Path(__file__).with_name("adjectives.yaml"))
     barred = frozenset(listed(raw["replaced_only"]))
     synonyms, antonyms = (_table([listed(entry) for entry in raw[name]], barred) for name in ("synonyms", "antonyms"))
-    fixed = {str(word): frozenset(nexts) for word, nexts in raw["fixed"].items()}
+    fixed = {word: frozenset(nexts) for word, nexts in raw["fixed"].items()}
     return AdjectiveTable(synonyms, antonyms, frozenset(listed(raw["unsure_alone"])), fixed)
 
 
