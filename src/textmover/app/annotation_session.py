@@ -270,23 +270,20 @@ class Desk:
         rated = project.said(who).get(item.key)
         given = {} if rated is None else rated.ratings
         done = " ".join("1" if one.name in given else "0" for one in project.criteria)
+        judged = text_block("Text to rate", item.hypothesis, "tm-judged")
+        if project.errors:
+            judged = marking_block(item, None if rated is None else rated.marks, *self._suggested(item))
         at = self._now()
         about = f'data-key="{shown(item.key)}" data-at="{at}"'
         return Shown(
             key=item.key,
             seen=item.fingerprint,
             bar=_bar(project, who, project.progress(who), at),
-            card=_card(item, number, len(project.items), about, self._judged(project, item, rated)),
+            card=_card(item, number, len(project.items), about, judged),
             status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
             comment="" if rated is None else rated.comment,
             ratings=tuple(given.get(one.name) for one in project.criteria),
         )
-
-    def _judged(self, project: Project, item: Item, rated: Rated | None) -> str:
-        """The text to rate, or to mark."""
-        if not project.errors:
-            return text_block("Text to rate", item.hypothesis, "tm-judged")
-        return marking_block(item, None if rated is None else rated.marks, *self._suggested(item))
 
     def _now(self) -> int:
         """Time stamp by which the page redraws its parts and keeps the newest, also if a clock is set back."""

@@ -173,7 +173,8 @@ class Guard:
         hosts = [value for name, value in headers if name == b"host"]
         host = hosts[0] if len(hosts) == 1 else ""
         name = host_name(host)
-        if name is None or not self._ours(name, scope):
+        ours = self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
+        if name is None or not (is_loopback(name) or ours):
             raise RefusedError(
                 403,
                 f"Expected an address or a name of this computer, but got {host[:100]!r}: start the app with "
@@ -188,11 +189,6 @@ class Guard:
         known = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)
         if not known or ".." in path or "\\" in path or "\0" in path:
             raise RefusedError(404, "not here")
-
-    def _ours(self, name: str, scope: Scope) -> bool:
-        if is_loopback(name):
-            return True
-        return self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
 
     def _checked(self, body: bytes, receive: Receive) -> Receive:
         """Give out the body of a request, once it is clear that Gradio can read it."""

@@ -205,7 +205,9 @@ def bootstrap_draws(
     check_draws(samples)
     table, people = several_scores(scores, human)
     positions = group_positions(groups, len(people))
-    labels = _cluster_labels(clusters, len(people))
+    if clusters is not None and len(clusters) != len(people):
+        raise InputError(f"Expected {plural(len(people), 'cluster')}, one per segment, but got {len(clusters)}.")
+    labels = np.arange(len(people)) if clusters is None else label_numbers(clusters)
     rng = np.random.default_rng(seed)
 
     excluded: list[str] = []
@@ -253,15 +255,6 @@ def draw_values(
 ) -> Vector:
     """Values ``[K, samples]`` of draws of whole clusters, from a function of counts ``[draws, n]``."""
     return np.hstack([values_of(counts) for counts in draw_counts(labels, samples, rng)])
-
-
-def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]:
-    """A number per cluster, ``[n]``; every segment is its own cluster if there are none."""
-    if clusters is None:
-        return np.arange(n)
-    if len(clusters) != n:
-        raise InputError(f"Expected {plural(n, 'cluster')}, one per segment, but got {len(clusters)}.")
-    return label_numbers(clusters)
 
 
 def check_draws(samples: int) -> None:
