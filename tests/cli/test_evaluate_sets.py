@@ -17,24 +17,6 @@ NAMED = ("--item-column", "item", "--system-column", "system", "--baselines", "c
 # --- ways out ---------------------------------------------------------------------------------------------------------
 
 
-KEYS = ("hypothesis", "references", "ratings", "groups", "item", "system", "source", "scores", "where", "leave_out")
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_a_missing_column_of_a_description(refused, write, key):
-    described = write("mine.yaml", [f"{key}: {{gone: x}}" if key in ("where", "leave_out") else f"{key}: gone"])
-    data = write("data.tsv", ["hypothesis\treference\tscore", "a\tb\t1"])
-    said = refused("evaluate", "--set", described, "--data", data, "--baselines", "chrf")
-    assert f"Expected a column 'gone' in {data}" in said
-    assert f"set `{key}` of {described} to the name of the right one." in said
-
-
-def test_a_missing_column_of_a_built_in_description(refused, write):
-    data = write("sts.tsv", ["year\tsentence1\tsentence2\tscore", "2012\ta\tb\t1"])
-    said = refused("evaluate", "--set", "sts", "--data", data, "--baselines", "chrf")
-    assert "set `where` in a YAML file of your own that says `based_on: sts` to the name" in said
-
-
 @pytest.mark.parametrize(
     ("row", "flag", "left_out"),
     [

@@ -40,7 +40,6 @@ FILES = {
     "ratings.tsv": ["lp\thypothesis\treference\tscore", *(f"de-en\ta {n}\tb\t{n}" for n in range(4))],
     "few.tsv": ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"],
     "flat.tsv": ["hypothesis\treference\tscore", *(f"text {n}\ta\t2" for n in range(4))],
-    "nan.csv": ["a,b", "1,2", "3,nan"],
     "wide.csv": ["a,b", "1,2", "3,4"],
     "twice.yaml": ["a: 1", "a: 2"],
     "list.yaml": ["[1]"],
@@ -148,16 +147,9 @@ CASES = {
         --score-columns a | together with --scores""",
     "compare --scores": """
         one.txt | Expected the scores of two systems, but got those of one.txt alone
-        one.txt one.txt | once
-        one.txt three.txt | 2 in one.txt, 3 in three.txt
-        one.txt text.txt | line 1 of text.txt, but got 'a text'
-        nan.csv | column 'b' of nan.csv, line 3, but got 'nan'
-        empty.txt | empty
-        gone.csv | gone.csv
         . | .
         wide.csv --score-columns a c | set `--score-columns` to the names of the right ones
         wide.csv --score-columns a | those of a alone
-        wide.csv --score-columns a a | once
         wide.csv --model twmd | `--model` or `--scores`, but got both
         wide.csv --temperature 0.1 | `--temperature` or `--scores`
         wide.csv --references text.txt | together with --hypotheses

@@ -388,14 +388,3 @@ class TestLines:
         check_equal_lengths({"hyp.txt": ["a"], "ref.txt": ["b"]})
         with pytest.raises(InputError, match=r"but got 2 in hyp\.txt, 2 in ref1\.txt, 3 in ref2\.txt: line N"):
             check_equal_lengths({"hyp.txt": "ab", "ref1.txt": "cd", "ref2.txt": "efg"})
-
-
-@pytest.mark.parametrize(("year", "count", "pairs"), [(2015, 2000, 4), (2016, 3360, 6), (2017, 3920, 7)])
-def test_wmt_direct_assessment(year, count, pairs):
-    path = Path(__file__).parents[3] / "shared" / "data" / "wmt_da" / f"newstest{year}_da_toen.tsv"
-    if not path.is_file():
-        pytest.skip("needs the data folder ../shared beside the clone")
-    segments = read_segments(path, Columns(source="source", groups=("lp", "system")))
-    assert len(segments) == count
-    assert len({segment.groups["lp"] for segment in segments}) == pairs
-    assert all(segment.source and segment.hypothesis and segment.references[0] for segment in segments)

@@ -97,22 +97,11 @@ class TestFields:
         found = read_judgements(path, "table")
         assert (found.items, found.systems) == (None, None)
 
-    @pytest.mark.parametrize(
-        ("key", "value"),
-        [
-            ("hypothesis", "gone"),
-            ("references", "[reference, gone]"),
-            ("ratings", "{score: gone}"),
-            ("groups", "gone"),
-            ("item", "gone"),
-            ("system", "gone"),
-            ("source", "gone"),
-            ("scores", "gone"),
-            ("where", "{gone: x}"),
-            ("leave_out", "{gone: x}"),
-        ],
-    )
-    def test_missing_column_of_every_key(self, tmp_path, key, value):
+    KEYS = ("hypothesis", "references", "ratings", "groups", "item", "system", "source", "scores", "where", "leave_out")
+
+    @pytest.mark.parametrize("key", KEYS)
+    def test_missing_column_of_every_key(self, tmp_path, key):
+        value = "{gone: x}" if key in ("where", "leave_out") else "gone"
         path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1")
         mine = tmp_path / "mine.yaml"
         mine.write_text(f"{key}: {value}\n")

@@ -95,22 +95,6 @@ def mlqe(*pairs):
     return files
 
 
-def post_edited(lp):
-    return {
-        "part": "dev",
-        "lp": lp,
-        "source": "Kass",
-        "hypothesis": 'The "cat"',
-        "reference": 'The man\'s "cat".',
-        "z_mean": "1.0",
-        "da_mean": "90.0",
-        "hter": "0.400000",
-        "hypothesis_tokens": 'The " cat "',
-        "reference_tokens": 'The man \'s " cat " .',
-        "tags": "OK OK OK",
-    }
-
-
 def sts():
     from textmover.readers.named.catalogue import named_sets
 
@@ -147,17 +131,8 @@ def webnlg():
         "triples.txt": lines("a | b | c", "d | e | f"),
         **{f"reference{n}": lines(f"r{n}", f"s{n}") for n in range(3)},
     }
-    for system in (
-        "adapt",
-        "baseline",
-        "melbourne",
-        "pkuwriter",
-        "tilburg-nmt",
-        "tilburg-pipe",
-        "tilburg-smt",
-        "upf-forge",
-        "vietnam",
-    ):
+    systems = "adapt baseline melbourne pkuwriter tilburg-nmt tilburg-pipe tilburg-smt upf-forge vietnam"
+    for system in systems.split():
         files[f"teams-generations/{system}.txt"] = b"first\n\n" if system == "tilburg-pipe" else b"first\nnull"
         for kind in ("fluency", "grammar", "semantics"):
             files[f"human-annotations/{kind}/{system}.txt"] = lines("3.0", "1.0")
@@ -175,8 +150,7 @@ SUMMARY = {
 }
 TREE = lines("# sent_id = 1", "# text = The cat sat.", "1\tThe\tthe", "")
 WMT16 = ("cs-en", "de-en", "fi-en", "ro-en", "ru-en", "tr-en")
-NLI = {"premise": A, "hypothesis": B, "label": "entailment"}
-HUB_ROW = {"lp": "de-en", "system": "", "seg_id": "", "source": "Hund", "reference": "A dog."}
+NLI = f"premise={A}; hypothesis={B}; label=entailment"
 
 
 def files_of(name):
@@ -274,125 +248,52 @@ def tatoeba():
     return named_sets()["tatoeba"].parts[""].each
 
 
+def cells(text):
+    """Cells by their columns."""
+    return dict(one.split("=", 1) for one in text.split("; "))
+
+
+DA = f"""
+wmt15-da | 8 | -1 | year=2015; lp=ru-en; system=; seg_id=2; source=Pes; reference={B}; hypothesis=A dog .; score=-1
+wmt16-da | 12 | 6 | year=2016; lp=ro-en; system=; seg_id=1; source=Kočka; reference={A}; hypothesis=The cat sit .; \
+score=0.5
+wmt17-da | 2 | 0 | year=2017; lp=cs-en; system=online-A.0+PJATK.4760; seg_id=2; source=zwei; reference={B}; \
+hypothesis=second of online-A.0; score=0.25
+"""
+DA += "".join(
+    f"wmt{year}-da | 1 | 0 | year=20{year}; lp=de-en; system=; seg_id=; source=Hund; reference=A dog.; "
+    f"hypothesis=A dog, 20{year}; score=0.5\n"
+    for year in range(18, 23)
+)
+POST_EDITED = (
+    'source=Kass; hypothesis=The "cat"; reference=The man\'s "cat".; z_mean=1.0; da_mean=90.0; hter=0.400000; '
+    'hypothesis_tokens=The " cat "; reference_tokens=The man \'s " cat " .; tags=OK OK OK'
+)
+OTHERS = f"""
+wmt-news | 2 | 0 | year=2015; file=DAseg reference; sentence={A}
+mlqe-pe | 10 | 1 | part=dev; lp=et-en; {POST_EDITED}
+mlqe-pe-from-english | 4 | 1 | part=dev; lp=en-de; {POST_EDITED}
+sts12-16 | 25 | 4 | year=2012; task=SMTeuroparl; split=train; sentence1={A}; sentence2={B}; score=4.5
+stsb | 3 | 1 | split=dev; sentence1=A cat, sitting; sentence2=A dog.; score=2.500
+sick | 2 | 1 | split=test; pair_id=1; sentence1={A}; sentence2={B}; relatedness=3.2; entailment=NEUTRAL
+mnli-dev | 2 | 0 | {NLI}
+mnli-train qnli-dev qnli-train rte-train rte-dev snli-dev snli-train snli-test | 1 | 0 | {NLI}
+cola-train cola-in-domain-dev cola-out-of-domain-dev | 1 | 0 | \
+source=gj04; label=0; original_mark=*; sentence=Cat the "sat.
+qqp-train qqp-dev | 1 | 0 | question1=Who?; question2=Which?; is_duplicate=1
+qqp-positives | 2 | 1 | file=test; id=7; question1=Who, me?; question2=Which?; is_duplicate=1
+paws-train paws-dev paws-test | 1 | 0 | sentence1={A}; sentence2={B}; label=0
+paws-x | 1 | 0 | sentence1=The cat; sentence2=A cat; label=1
+"""
+LINES = [line.split(" | ") for line in (DA + OTHERS.lstrip()).strip().splitlines()]
+RATED = {"informativeness": 6.0, "naturalness": 4.0, "quality": 5.0}
+D2T = cells(f"dataset=SFHOT; id=0; system=LOLS; mr=inform(a); hypothesis={A}") | {"references": [B, A]} | RATED
+WEBNLG = cells("year=2017; system=adapt; triples=d | e | f; hypothesis=null") | {"references": ["s0", "s1", "s2"]}
+WEBNLG |= {"sample": 2, "fluency": 1.0, "grammar": 1.0, "semantics": 1.0}
 ROWS = {
-    "wmt15-da": (
-        8,
-        -1,
-        {
-            "year": "2015",
-            "lp": "ru-en",
-            "system": "",
-            "seg_id": "2",
-            "source": "Pes",
-            "reference": B,
-            "hypothesis": "A dog .",
-            "score": "-1",
-        },
-    ),
-    "wmt16-da": (
-        12,
-        6,
-        {
-            "year": "2016",
-            "lp": "ro-en",
-            "system": "",
-            "seg_id": "1",
-            "source": "Kočka",
-            "reference": A,
-            "hypothesis": "The cat sit .",
-            "score": "0.5",
-        },
-    ),
-    "wmt17-da": (
-        2,
-        0,
-        {
-            "year": "2017",
-            "lp": "cs-en",
-            "system": "online-A.0+PJATK.4760",
-            "seg_id": "2",
-            "source": "zwei",
-            "reference": B,
-            "hypothesis": "second of online-A.0",
-            "score": "0.25",
-        },
-    ),
-    **{
-        f"wmt{year}-da": (1, 0, {"year": f"20{year}", **HUB_ROW, "hypothesis": f"A dog, 20{year}", "score": "0.5"})
-        for year in range(18, 23)
-    },
-    "wmt-news": (2, 0, {"year": "2015", "file": "DAseg reference", "sentence": A}),
-    "mlqe-pe": (10, 1, post_edited("et-en")),
-    "mlqe-pe-from-english": (4, 1, post_edited("en-de")),
-    "sts12-16": (
-        25,
-        4,
-        {"year": "2012", "task": "SMTeuroparl", "split": "train", "sentence1": A, "sentence2": B, "score": "4.5"},
-    ),
-    "stsb": (3, 1, {"split": "dev", "sentence1": "A cat, sitting", "sentence2": "A dog.", "score": "2.500"}),
-    "sick": (
-        2,
-        1,
-        {
-            "split": "test",
-            "pair_id": "1",
-            "sentence1": A,
-            "sentence2": B,
-            "relatedness": "3.2",
-            "entailment": "NEUTRAL",
-        },
-    ),
-    "mnli-dev": (2, 0, NLI),
-    "mnli-train": (1, 0, NLI),
-    "qnli-dev": (1, 0, NLI),
-    "qnli-train": (1, 0, NLI),
-    "rte-train": (1, 0, NLI),
-    "rte-dev": (1, 0, NLI),
-    **dict.fromkeys(
-        ("cola-train", "cola-in-domain-dev", "cola-out-of-domain-dev"),
-        (1, 0, {"source": "gj04", "label": "0", "original_mark": "*", "sentence": 'Cat the "sat.'}),
-    ),
-    **dict.fromkeys(
-        ("qqp-train", "qqp-dev"), (1, 0, {"question1": "Who?", "question2": "Which?", "is_duplicate": "1"})
-    ),
-    "qqp-positives": (
-        2,
-        1,
-        {"file": "test", "id": "7", "question1": "Who, me?", "question2": "Which?", "is_duplicate": "1"},
-    ),
-    **dict.fromkeys(("paws-train", "paws-dev", "paws-test"), (1, 0, {"sentence1": A, "sentence2": B, "label": "0"})),
-    "paws-x": (1, 0, {"sentence1": "The cat", "sentence2": "A cat", "label": "1"}),
-    **dict.fromkeys(("snli-dev", "snli-train", "snli-test"), (1, 0, NLI)),
-    "bagel-sfhotel-sfrest": (
-        3,
-        1,
-        {
-            "dataset": "SFHOT",
-            "id": "0",
-            "system": "LOLS",
-            "mr": "inform(a)",
-            "hypothesis": A,
-            "references": [B, A],
-            "informativeness": 6.0,
-            "naturalness": 4.0,
-            "quality": 5.0,
-        },
-    ),
-    "webnlg17": (
-        17,
-        1,
-        {
-            "year": "2017",
-            "sample": 2,
-            "system": "adapt",
-            "triples": "d | e | f",
-            "references": ["s0", "s1", "s2"],
-            "hypothesis": "null",
-            "fluency": 1.0,
-            "grammar": 1.0,
-            "semantics": 1.0,
-        },
-    ),
+    **{name: (int(n), int(at), cells(row)) for names, n, at, row in LINES for name in names.split()},
+    "bagel-sfhotel-sfrest": (3, 1, D2T),
+    "webnlg17": (17, 1, WEBNLG),
     "summeval": (1, 0, {key: value for key, value in SUMMARY.items() if key != "filepath"}),
     "ud-ewt-sentences": (3, 2, "The cat sat."),
     **dict.fromkeys(("ud-ewt-train", "ud-ewt-dev", "ud-ewt-test"), (4, 2, "1\tThe\tthe")),
