@@ -342,8 +342,8 @@ LONGEST = (
     "test_decisions_on_all_systems_of_webnlg_are_sacrebleus",
     "test_two_processes_write_what_one_writes",
     "test_memory_does_not_grow_with_the_input",
-    "test_two_processes_that_share_the_weights_train_as_one[False]",
-    "test_two_processes_train_as_one[True]",
+    "test_two_processes_train_as_one[fsdp-False]",
+    "test_two_processes_train_as_one[ddp-True]",
 )
 """What takes longest begins first, so that no worker is left alone with it at the end."""
 

@@ -16,14 +16,7 @@ from textmover.training import RatingsModule
 HYPOTHESES = ["the cat sat on the mat", "a small dog ran", "the old house", "she sells red books"]
 REFERENCES = ["the cat is on the mat", "a big dog ran home", "the young house", "she sold a red book"]
 TEXTS = ["-i", "h.txt", "r.txt"]
-COMMANDS = [
-    ["score", *TEXTS],
-    ["compare", "-t", "h.txt", "o.txt", "-r", "r.txt", "--samples", "20"],
-    ["rank", "-t", "h.txt", "o.txt", "-r", "r.txt", "--samples", "20"],
-    ["mbr", "-i", "h.txt", "o.txt", "r.txt"],
-    ["explain", HYPOTHESES[0], REFERENCES[0]],
-    ["evaluate", "--data", "ratings.tsv", "--samples", "20"],
-]
+COMMANDS = [["score", *TEXTS], ["explain", HYPOTHESES[0], REFERENCES[0]]]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +38,7 @@ def encoder(tiny_encoder, tmp_path_factory):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("h", HYPOTHESES), ("o", HYPOTHESES[::-1]), ("r", REFERENCES)):
+    for name, lines in (("h", HYPOTHESES), ("r", REFERENCES)):
         (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
     lines = ["hypothesis\treference\tscore"]
     lines += [f"{HYPOTHESES[n % 4]}\t{REFERENCES[n % 4]} {n}\t{n % 7}" for n in range(32)]

@@ -60,21 +60,20 @@ def write_paraphrases(path: Path, n: int = 120, *, seed: int = 0) -> Path:
     return path
 
 
+def quiet_trainer(**options: Any) -> pl.Trainer:
+    """A trainer on the CPU that writes and prints nothing."""
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    fixed = {"accelerator": "cpu", "enable_model_summary": False, "use_distributed_sampler": False}
+    return pl.Trainer(**{**fixed, **quiet, **options})
+
+
 def fit(
     module: pl.LightningModule, data: pl.LightningDataModule, epochs: int = 3, *, seed: int = 0, **options: Any
-) -> Any:
-    """Train on the CPU, without files; returns the trainer."""
+) -> pl.Trainer:
+    """Train without files; returns the trainer."""
     pl.seed_everything(seed, verbose=False)
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_epochs=epochs,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=1,
-        callbacks=[RandomState()],
-        **{**quiet, **options},
-    )
+    once = {"max_epochs": epochs, "num_sanity_val_steps": 1, "callbacks": [RandomState()]}
+    trainer = quiet_trainer(**{**once, **options})
     trainer.fit(module, datamodule=data)
     return trainer
 

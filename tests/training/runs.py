@@ -87,7 +87,6 @@ def recipe(folder: Path, encoder: Path, ratings: Path, **changes: Any) -> dict[s
 
 
 def write_recipe(path: Path, config: dict[str, Any]) -> Path:
-    """The configuration as a file."""
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path
 

@@ -1,72 +1,16 @@
-"""Two processes that share the weights out train as one does, and leave files that one process reads."""
-
-import subprocess
-from pathlib import Path
+"""What two processes that share the weights out leave, one process reads; they clip as one."""
 
 import pytest
 import torch
 from pytorch_lightning.strategies import DDPStrategy, FSDPStrategy
-from safetensors.torch import load_file
-from test_strategies import losses, mixture, steady_encoder  # noqa: F401 - a fixture
+from test_strategies import arguments_of, assert_same_weights
 
-from runs import recipe, write_ratings, write_recipe
 from textmover.training.sharding import clip_norm, sharding_mesh
 from textmover.types import InputError
 
-ROOT = Path(__file__).parents[2]
-
-
-def arguments_of(folder: Path, encoder: Path, devices: int, *, mixed: bool = False, **changes) -> list[str]:
-    folder.mkdir(exist_ok=True)
-    files = [str(write_ratings(folder / f"ratings{seed}.tsv", 100, seed=seed)) for seed in (0, 1)]
-    changes = {"trainer__devices": devices, "trainer__max_epochs": 2, "data__init_args__batch_size": 7, **changes}
-    changes |= {"trainer__strategy": "fsdp"} if devices > 1 else {}
-    config = recipe(folder, encoder, Path(files[0]), **changes)
-    config["model"]["init_args"]["gradient_clip"] = 0.05  # every step is clipped, so that a wrong norm would show
-    if mixed:
-        config["data"] = mixture(files)
-        config["trainer"]["callbacks"] = []
-        config["model"]["init_args"]["signals"] = {"untrained": 0.5}
-    return ["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]
-
-
-@pytest.fixture
-def train(programs):
-    """Run ``train.py``."""
-
-    def train(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [programs / "python", "train.py", *arguments]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
-
-    return train
-
-
-def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float) -> None:
-    assert first.keys() == second.keys()
-    for name, tensor in first.items():
-        if not name.endswith("key.bias"):  # attention does not depend on it: its gradient is rounding
-            assert torch.allclose(tensor, second[name], atol=atol), (name, (tensor - second[name]).abs().max())
-
-
-@pytest.mark.parametrize(
-    "mixed", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.long)]
-)
-def test_two_processes_that_share_the_weights_train_as_one(train, tmp_path, steady_encoder, mixed):  # noqa: F811
-    for devices in (1, 2):
-        ended = train(*arguments_of(tmp_path / str(devices), steady_encoder, devices, mixed=mixed))
-        assert ended.returncode == 0, ended.stderr
-        assert "before" in ended.stdout
-    one, two = losses(tmp_path / "1"), losses(tmp_path / "2")
-    assert one.keys() == two.keys()
-    for name, values in one.items():
-        assert len(values) > 1, name
-        assert two[name] == pytest.approx(values, abs=2e-4), name
-    first, second = (load_file(tmp_path / name / "metric" / "model.safetensors") for name in ("1", "2"))
-    assert_same_weights(first, second, atol=2e-3)
-
 
 @pytest.mark.long
-def test_either_goes_on_from_the_checkpoint_of_the_other(train, tmp_path, steady_encoder):  # noqa: F811
+def test_either_goes_on_from_the_checkpoint_of_the_other(train_py, tmp_path, steady_encoder):
     """Ten steps by two processes and the rest by one, and the other way round, end as a run of one process alone."""
     ends = {}
     for name, first, then in (("alone", 1, None), ("back", 2, 1), ("forth", 1, 2)):
@@ -74,19 +18,19 @@ def test_either_goes_on_from_the_checkpoint_of_the_other(train, tmp_path, steady
         stop = {} if then is None else {"trainer__max_steps": 10}
         schedule = {"schedule": "constant", "warmup": 0.0, "learning_rate": 2e-3}
         changes = {"model__init_args__optimizer": schedule, **stop}
-        ended = train(*arguments_of(folder, steady_encoder, first, **changes))
+        ended = train_py(*arguments_of(folder, steady_encoder, first, **changes))
         assert ended.returncode == 0, ended.stderr
         if then is not None:
             resume = tmp_path / f"{name}.ckpt"
             resume.write_bytes((folder / "checkpoints" / "resume.ckpt").read_bytes())
             assert torch.load(resume, weights_only=True)["global_step"] == 10
             changes = {"model__init_args__optimizer": schedule}
-            ended = train(*arguments_of(folder, steady_encoder, then, **changes), "--ckpt_path", str(resume))
+            ended = train_py(*arguments_of(folder, steady_encoder, then, **changes), "--ckpt_path", str(resume))
             assert ended.returncode == 0, ended.stderr
         ends[name] = torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)
     for name in ("back", "forth"):
         assert ends[name]["global_step"] == ends["alone"]["global_step"] == 20
-        assert_same_weights(ends["alone"]["state_dict"], ends[name]["state_dict"], atol=2e-3)
+        assert_same_weights(ends["alone"]["state_dict"], ends[name]["state_dict"])
 
 
 @pytest.mark.long

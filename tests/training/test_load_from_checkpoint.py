@@ -1,11 +1,11 @@
 """A checkpoint gives back its module with plain Lightning, whatever it was trained on."""
 
+import shutil
 from pathlib import Path
 
 import pytest
-import pytorch_lightning as pl
 import torch
-from labelled_runs import fit, write_pairs, write_paraphrases
+from labelled_runs import fit, quiet_trainer, write_pairs, write_paraphrases
 
 from runs import write_ratings
 from textmover import Scorer
@@ -82,8 +82,7 @@ def test_the_module_comes_back_and_validates_as_it_did(tmp_path, tiny_encoder, k
     assert loaded.lora == module.lora
     for name, tensor in module.metric.state_dict().items():
         assert torch.equal(tensor, loaded.metric.state_dict()[name]), name
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer = pl.Trainer(accelerator="cpu", use_distributed_sampler=False, **quiet)
+    trainer = quiet_trainer()
     trainer.validate(module.eval(), data, verbose=False)
     expected = {name: found.values for name, found in module.validation.items()}
     trainer.validate(loaded, data, verbose=False)
@@ -96,11 +95,18 @@ def test_the_module_comes_back_and_validates_as_it_did(tmp_path, tiny_encoder, k
     assert Scorer(loaded.metric).score(*TEXTS).scores.tolist() == Scorer(module.metric).score(*TEXTS).scores.tolist()
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path, tiny_encoder: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_encoder: Path) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
     module = RatingsModule(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
-    fit(module, ratings(tmp_path), max_steps=2).save_checkpoint(tmp_path / "run.ckpt")
-    return tmp_path / "run.ckpt"
+    fit(module, ratings(folder), max_steps=2).save_checkpoint(folder / "run.ckpt")
+    return folder / "run.ckpt"
+
+
+@pytest.fixture
+def checkpoint(trained: Path, tmp_path: Path) -> Path:
+    """A checkpoint that a test may change."""
+    return shutil.copy(trained, tmp_path / "run.ckpt")
 
 
 def test_arguments_can_be_changed_and_training_goes_on_from_the_weights(checkpoint, tmp_path):

@@ -32,17 +32,6 @@ def complaint(capsys: pytest.CaptureFixture[str]) -> str:
 # --- loggers and stopping ---------------------------------------------------------------------------------------------
 
 
-def test_csv_has_losses_and_statistics(tmp_path, tiny_encoder):
-    assert run(tmp_path, tiny_encoder, trainer__max_epochs=2) == 0
-    with next(tmp_path.glob("log/version_*/metrics.csv")).open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert sum(bool(row["train/loss"]) for row in rows) > 10
-    for name in ("pearson", "spearman", "kendall"):
-        values = [float(row[f"held-back/{name}"]) for row in rows if row[f"held-back/{name}"]]
-        assert len(values) == 2
-        assert all(-1 <= value <= 1 for value in values)
-
-
 @pytest.mark.slow
 def test_wandb_offline_keeps_the_same_and_reaches_for_no_network(tmp_path, tiny_encoder, monkeypatch):
     pytest.importorskip("wandb", reason="needs wandb: pip install 'textmover[wandb]'")
@@ -146,8 +135,9 @@ class InfiniteGradient(torch.autograd.Function):
     ],
 )
 def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoint(
-    tmp_path, tiny_encoder, broken_at, capsys, change, said
+    tmp_path, tiny_encoder, broken_at, monkeypatch, capsys, change, said
 ):
+    whole = RatingsModule.build_task
     broken_at(8, change)
     assert run(tmp_path, tiny_encoder) == 2
     message = complaint(capsys)
@@ -161,6 +151,10 @@ def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoin
     kept = torch.load(resume, weights_only=True)
     assert kept["global_step"] == 5
     assert all(value.isfinite().all() for value in kept["state_dict"].values() if value.is_floating_point())
+    if said.startswith("a finite loss, but got nan"):  # the run goes on from the checkpoint that was named
+        monkeypatch.setattr(RatingsModule, "build_task", whole)
+        assert run(tmp_path, tiny_encoder, "--ckpt_path", message.rsplit(" ", 1)[1]) == 0
+        assert torch.load(resume, weights_only=True)["global_step"] > 8
 
 
 def test_long_texts_of_a_batch_are_cut_and_control_characters_escaped(tiny_encoder):
@@ -176,16 +170,6 @@ def test_long_texts_of_a_batch_are_cut_and_control_characters_escaped(tiny_encod
             f"Expected a finite loss at step 4 (mine: items {places} of the training part, the first of them {told}): "
             "lower the learning rate."
         )
-
-
-def test_the_run_goes_on_from_the_checkpoint_that_was_named(tmp_path, tiny_encoder, broken_at, monkeypatch, capsys):
-    whole = RatingsModule.build_task
-    broken_at(8, lambda loss: loss * math.nan)
-    assert run(tmp_path, tiny_encoder) == 2
-    monkeypatch.setattr(RatingsModule, "build_task", whole)
-    named = complaint(capsys).rsplit(" ", 1)[1]
-    assert run(tmp_path, tiny_encoder, "--ckpt_path", named) == 0
-    assert torch.load(named, weights_only=True)["global_step"] > 8
 
 
 def test_before_the_first_checkpoint_none_is_named(tmp_path, tiny_encoder, broken_at, capsys):

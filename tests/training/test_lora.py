@@ -17,7 +17,6 @@ from textmover.training.optimization import (
     OptimizerConfig,
     add_lora,
     build_optimizer,
-    checkpoint_activations,
     layer_depths,
     merged_state,
 )
@@ -154,21 +153,6 @@ def test_layers_decay_with_lora_too(tiny_metric):
     assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.5, 0.25]
 
 
-def test_gradient_checkpointing_changes_no_gradient(tiny_metric):
-    found = []
-    for checkpointing in (False, True):
-        metric = tiny_metric().train()
-        torch.manual_seed(0)
-        add_lora(metric.encoder, LoraConfig())
-        if checkpointing:
-            checkpoint_activations(metric.encoder)
-        torch.manual_seed(1)
-        scores(metric).square().sum().backward()
-        found.append([one.grad for one in metric.encoder.parameters() if one.requires_grad])
-    assert any(one.any() for one in found[0])
-    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-7)
-
-
 # --- merging ----------------------------------------------------------------------------------------------------------
 
 
@@ -187,14 +171,6 @@ def test_merged_and_unmerged_score_the_same_under_plain_names(metric, targets):
     assert [one.requires_grad for one in metric.parameters()] == trainable
     assert not has_lora(metric.encoder)
     assert not any("peft" in type(module).__module__ for module in metric.modules())
-
-
-def test_a_merged_metric_is_saved_and_loaded_like_any_other(metric, tmp_path):
-    add_lora(metric.encoder, LoraConfig())
-    train(metric)
-    merge_lora(metric.encoder)
-    loaded = load_checkpoint(save_checkpoint(metric, tmp_path / "metric", card="# Merged"))
-    torch.testing.assert_close(scores(loaded), scores(metric), rtol=0, atol=0)
 
 
 def test_a_metric_with_matrices_is_saved_merged_and_stays_as_it_is(metric, tmp_path):

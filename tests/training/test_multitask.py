@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import fit, losses_and_gradients, write_pairs, write_paraphrases, write_sentences, write_tags
+from labelled_runs import (
+    fit,
+    losses_and_gradients,
+    quiet_trainer,
+    write_pairs,
+    write_paraphrases,
+    write_sentences,
+    write_tags,
+)
 
 from runs import recipe, write_ratings, write_recipe
 from textmover import Scorer
@@ -323,11 +331,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tm
     def run(*callbacks, **options):
         pl.seed_everything(1, verbose=False)
         trained = module(tiny_encoder, overrides={"centering": "corpus"})
-        trainer = pl.Trainer(
-            accelerator="cpu", max_steps=12, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-            enable_model_summary=False, use_distributed_sampler=False, limit_val_batches=0,
-            callbacks=[RandomState(), *callbacks],
-        )  # fmt: skip
+        trainer = quiet_trainer(max_steps=12, limit_val_batches=0, callbacks=[RandomState(), *callbacks])
         trainer.fit(trained, datamodule=all_kinds(tmp_path), **options)
         return trained.state_dict()
 

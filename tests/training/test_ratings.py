@@ -1,9 +1,7 @@
 import json
 import logging
-import random
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,8 @@ import pandas as pd
 import pytest
 import pytorch_lightning as pl
 import torch
-import yaml
+from labelled_runs import fit as train
+from labelled_runs import quiet_trainer
 from safetensors.torch import load_file, save_file
 from scipy.stats import pearsonr
 
@@ -22,7 +21,7 @@ from textmover.data import Columns, RatingsDataModule
 from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
-from textmover.training import OptimizerConfig, RandomState, RatingsModule
+from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.reports.agreement import judge
 from textmover.training.tasks.ratings import check_batches, segment_scores
 from textmover.types import InputError, Segment
@@ -35,22 +34,10 @@ def module(encoder: Path, **options) -> RatingsModule:
 
 
 def fit(trained: RatingsModule, ratings: Path, epochs: int = 3, seed: int = 0, **options) -> RatingsDataModule:
-    pl.seed_everything(seed, verbose=False)
     data = RatingsDataModule(
         [str(ratings)], columns=Columns(groups=("group",)), group="group", held_back=0.25, batch_size=8, **options
     )
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_epochs=epochs,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=1,
-        callbacks=[RandomState()],
-    )
-    trainer.fit(trained, datamodule=data)
+    train(trained, data, epochs, seed=seed)
     return data
 
 
@@ -135,22 +122,6 @@ def test_a_signal_costs_one_minus_its_correlation_within_the_batch(tiny_encoder:
     assert lost == pytest.approx(0.5 * error + 0.7 * (1 - pearsonr(scores, teacher).statistic), abs=1e-5)
 
 
-def test_a_metric_comes_nearer_to_its_teacher(tiny_encoder: Path, ratings: Path, tmp_path: Path) -> None:
-    """Distillation from scores in a file: agreement with the teacher rises on references that were not trained on."""
-    teacher = module(tiny_encoder)
-    fit(teacher, ratings, epochs=2)
-    header, *lines = ratings.read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines]
-    scores = Scorer(teacher.metric).score([row[2] for row in rows], [row[1] for row in rows]).scores
-    table = [header, *("\t".join((*row[:3], f"{score:.6f}")) for row, score in zip(rows, scores, strict=True))]
-    (tmp_path / "teacher.tsv").write_text("\n".join(table) + "\n", encoding="utf-8")
-    student = module(tiny_encoder)
-    report = judge(student, fit(student, tmp_path / "teacher.tsv", epochs=4, seed=7), samples=50)
-    gain = report.parts[0].gains["pearson"]
-    assert gain.after > 0.9
-    assert gain.after - gain.before > 0.1
-
-
 @pytest.mark.parametrize("adapter", [None, AdapterConfig(rank=1)])
 def test_a_stage_is_not_gone_on_from_with_another_encoder(tiny_encoder: Path, tmp_path: Path, adapter) -> None:
     other = shutil.copytree(tiny_encoder, tmp_path / "other")
@@ -205,11 +176,7 @@ def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_pa
     path.write_text("group\treference\tother\thypothesis\tscore\n" + "\n".join(rows) + "\n")
     data = RatingsDataModule([str(path)], columns=Columns(references=("reference", "other")), validation=[str(path)])
     trained = module(tiny_encoder)
-    trainer = pl.Trainer(
-        accelerator="cpu", max_steps=2, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, limit_val_batches=0,
-    )  # fmt: skip
-    trainer.fit(trained, datamodule=data)
+    quiet_trainer(max_steps=2, limit_val_batches=0).fit(trained, datamodule=data)
     batch = next(iter(data.val_dataloader()[0]))
     trained.eval()
     with torch.no_grad():
@@ -225,9 +192,10 @@ def test_training_on_several_references_as_one_text_is_refused(tiny_encoder: Pat
     path.write_text(f"hypothesis\treference\tother\tscore\n{rows}")
     columns = Columns(references=("reference", "other"))
     trained = module(tiny_encoder, overrides={"encoder": str(tiny_encoder), "multi_reference": "all"})
-    trainer = pl.Trainer(accelerator="cpu", max_steps=1, logger=False, enable_checkpointing=False)
     with pytest.raises(InputError, match="multi_reference 'best' or 'mean' to train on several references"):
-        trainer.fit(trained, datamodule=RatingsDataModule([str(path)], columns=columns, validation=[str(path)]))
+        quiet_trainer(max_steps=1).fit(
+            trained, datamodule=RatingsDataModule([str(path)], columns=columns, validation=[str(path)])
+        )
 
 
 def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
@@ -284,23 +252,10 @@ def test_groups_of_one_row_each_are_told_once(alone: int, warned: bool, caplog) 
     )
 
 
-def test_batches_of_one_are_refused_before_a_step(tiny_encoder: Path, ratings: Path) -> None:
-    trained = module(tiny_encoder, losses={"pearson": 1.0})
-    trainer = pl.Trainer(accelerator="cpu", max_steps=1, logger=False, enable_checkpointing=False)
-    data = RatingsDataModule([str(ratings)], held_back=0.25, batch_size=1)
-    with pytest.raises(InputError, match="`batch_size` of the source ratings to be at least 3"):
-        trainer.fit(trained, datamodule=data)
-    assert trainer.global_step == 0
-
-
-def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) -> None:
-    with pytest.raises(ValueError, match="pearsn"):
-        module(tiny_encoder, losses={"pearsn": 1.0})
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"losses": {"pearsn": 1.0}}, "pearsn"),
         ({"losses": {"mse": 0.0}}, "all weights are 0"),
         ({"losses": {"mse": 0.0, "hinge": {"weight": 0.0}}, "signals": {"untrained": 0.0}}, "all weights are 0"),
         ({"losses": {"mse": -1.0}}, "weight of the loss `mse`"),
@@ -327,59 +282,3 @@ def test_a_file_as_the_metric_to_start_from_is_told_how_to_become_one(tmp_path: 
     (tmp_path / "run.ckpt").write_bytes(b"of a run")
     with pytest.raises(InputError, match=r"run\.ckpt is a file: .*textmover export"):
         RatingsModule(str(tmp_path / "run.ckpt"))
-
-
-def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tiny_encoder: Path, ratings: Path) -> None:
-    class Broken(RatingsModule):
-        def on_train_start(self) -> None:
-            with torch.no_grad():
-                self.metric.encoder.model.embeddings.word_embeddings.weight.fill_(float("nan"))
-
-    trained = Broken(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
-    with pytest.raises(InputError, match="finite loss"):
-        fit(trained, ratings, epochs=1)
-
-
-@pytest.mark.long
-def test_the_quickstart_recipe_does_not_improve_on_shuffled_ratings(embedded: Path, tmp_path: Path) -> None:
-    """The recipe as it is, on its own file; only which rating belongs to which row is left to a fixed seed."""
-    root = Path(__file__).parents[2]
-    settings = yaml.safe_load((root / "configs/quickstart.yaml").read_text())
-    given = settings["data"]["init_args"]
-    header, *rows = [line.split("\t") for line in (root / given["train"][0]).read_text("utf-8").splitlines()]
-    place = header.index("score")
-    ratings = [row[place] for row in rows]
-    random.Random(0).shuffle(ratings)
-    shuffled = [[*row[:place], rating, *row[place + 1 :]] for row, rating in zip(rows, ratings, strict=True)]
-    path = tmp_path / "shuffled.tsv"
-    path.write_text("\n".join("\t".join(row) for row in [header, *shuffled]) + "\n", "utf-8")
-
-    recipe = settings["model"]["init_args"]
-    pl.seed_everything(settings["seed_everything"], verbose=False)
-    trained = RatingsModule(**{**recipe, "optimizer": OptimizerConfig(**recipe["optimizer"])})
-    data = RatingsDataModule(
-        **{**given, "train": [str(path)], "columns": Columns(**{**given["columns"], "groups": ("perturbation",)})}
-    )
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_epochs=settings["trainer"]["max_epochs"],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        limit_val_batches=0,
-    )
-    trainer.fit(trained, datamodule=data)
-    for part in judge(trained, data).parts:
-        gain = part.gains["pearson"]
-        assert gain.low <= 0, (part.name, gain)
-        assert abs(gain.after) < 0.2, (part.name, gain)
-
-    # Against the true ratings of the same rows: what fine-tuning on noise alone does. True ratings bring +.23 there.
-    true = {(row[0], row[1]): float(row[place]) for row in rows}
-    assert header[:2] == ["reference", "hypothesis"]
-    for name, part in data.parts.items():
-        data.parts[name] = [replace(one, score=true[one.references[0], one.hypothesis]) for one in part]
-    for part in judge(trained, data).parts:
-        gain = part.gains["pearson"]
-        assert gain.estimate < 0.02, (part.name, gain)

@@ -2,7 +2,6 @@ import contextlib
 import json
 import random
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
+from labelled_runs import quiet_trainer
 from safetensors.torch import load_file, save_file
 
 from runs import recipe, write_ratings, write_recipe
@@ -34,8 +34,6 @@ def start(programs: Path):
 
 @pytest.fixture(scope="module")
 def run(start):
-    """Run a training to its end."""
-
     def run(*arguments, **options) -> subprocess.CompletedProcess[str]:
         with start(*arguments, **options) as process:
             out, said = process.communicate(timeout=240)
@@ -76,21 +74,6 @@ def check_same(folder: Path, unbroken: Path) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("one unbroken run")
-def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
-    tmp_path: Path, tiny_encoder: Path, run, unbroken: tuple[Path, float]
-) -> None:
-    arguments = arguments_of(tmp_path, tiny_encoder)
-    broken = run(8, *arguments)
-    assert broken.returncode == -signal.SIGKILL, broken.stderr
-    resume = tmp_path / "checkpoints" / "resume.ckpt"
-    assert torch.load(resume, weights_only=True)["global_step"] == 5
-    finished = run(-1, *arguments, "--ckpt_path", str(resume))
-    assert finished.returncode == 0, finished.stderr
-    check_same(tmp_path, unbroken[0])
 
 
 @pytest.mark.xdist_group("one unbroken run")
@@ -160,11 +143,7 @@ def fit(
     ratings = changes.pop("train", [str(write_ratings(folder / "ratings.tsv", 60))])
     data = RatingsDataModule(ratings, **{"held_back": 0.25, "batch_size": 8, **changes})
     data.resume_other_data = other
-    trainer = pl.Trainer(
-        accelerator="cpu", max_steps=8, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, use_distributed_sampler=False, limit_val_batches=0,
-        callbacks=[RandomState(), watch],
-    )  # fmt: skip
+    trainer = quiet_trainer(max_steps=8, limit_val_batches=0, callbacks=[RandomState(), watch])
     trainer.fit(module, datamodule=data, ckpt_path=path, weights_only=True)
 
 
@@ -253,14 +232,6 @@ def test_no_fit_goes_on_from_weights_alone(tiny_encoder, four, tmp_path):
     torch.save(content, tmp_path / "weights.ckpt")
     with pytest.raises(InputError, match="it holds weights alone, without `optimizer_states`"):
         fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "weights.ckpt")
-
-
-def test_a_damaged_checkpoint_is_refused(tiny_encoder, four, tmp_path):
-    damaged = bytearray((four / "four.ckpt").read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    (tmp_path / "damaged.ckpt").write_bytes(damaged)
-    with pytest.raises(InputError, match=r"damaged\.ckpt .* the file is damaged"):
-        fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "damaged.ckpt")
 
 
 # --- another encoder under the same name ------------------------------------------------------------------------------

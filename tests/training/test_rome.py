@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import pytorch_lightning as pl
 import torch
+from labelled_runs import fit
 
 from runs import write_ratings
 from textmover import Scorer
@@ -10,7 +10,7 @@ from textmover.data import Columns, RatingsDataModule
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import save_checkpoint
-from textmover.training import OptimizerConfig, RandomState, RatingsModule
+from textmover.training import OptimizerConfig, RatingsModule
 
 
 @pytest.mark.parametrize("scorer", ["new-paper", "new-monotone"])
@@ -18,18 +18,13 @@ def test_a_scorer_learns_from_ratings_as_any_metric_does(scorer, tiny_encoder, t
     fields = {"encoder": str(tiny_encoder), "parser": "none", "features": ("semantic", "chrf")}
     untrained = RomeMetric.from_config(RomeConfig(**fields, scorer=scorer))
     start = save_checkpoint(untrained, tmp_path / "start", card="")
-    pl.seed_everything(0, verbose=False)
     trained = RatingsModule(
         str(start), bfloat16="no", optimizer=OptimizerConfig(head_learning_rate=2e-2), losses={"mse": 1.0}
     )
     ratings = write_ratings(tmp_path / "ratings.tsv", 160)
     data = RatingsDataModule([str(ratings)], columns=Columns(groups=("group",)), held_back=0.25, batch_size=16)
-    trainer = pl.Trainer(
-        accelerator="cpu", max_epochs=3, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, use_distributed_sampler=False, num_sanity_val_steps=0, callbacks=[RandomState()],
-    )  # fmt: skip
     weights = [one.detach().clone() for one in trained.metric.scorer.weights]
-    trainer.fit(trained, datamodule=data)
+    fit(trained, data)
     assert any(not torch.equal(one, other) for one, other in zip(weights, trained.metric.scorer.weights, strict=True))
     found = trained.validation["held-back"].values
     assert found["pearson"] > 0.3

@@ -5,6 +5,7 @@ import json
 import pytest
 import pytorch_lightning as pl
 import torch
+from labelled_runs import quiet_trainer
 
 from runs import write_ratings
 from textmover import Scorer
@@ -41,8 +42,7 @@ def fitted(encoder, ratings, *, references=("reference",), epochs=1, overrides=N
         bfloat16="no",
         **options,
     )
-    once = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    pl.Trainer(accelerator="cpu", max_epochs=epochs, use_distributed_sampler=False, **once).fit(trained, data)
+    quiet_trainer(max_epochs=epochs).fit(trained, data)
     return trained, data
 
 

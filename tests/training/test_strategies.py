@@ -1,8 +1,6 @@
 """Two processes train as one does: the same losses at every step, the same weights, the same running mean."""
 
 import csv
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,24 +8,6 @@ import torch
 from safetensors.torch import load_file
 
 from runs import recipe, write_ratings, write_recipe
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def steady_encoder(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """The tiny encoder without dropout, whose masks would differ with the number of processes."""
-    from transformers import AutoModel
-
-    folder = tmp_path_factory.mktemp("steady") / "encoder"
-    folder.mkdir()
-    for path in tiny_encoder.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (folder / "config.json").write_text(json.dumps(config))
-    assert AutoModel.from_pretrained(folder).config.hidden_dropout_prob == 0
-    return folder
 
 
 def mixture(ratings: list[str]) -> dict:
@@ -42,26 +22,21 @@ def mixture(ratings: list[str]) -> dict:
     }
 
 
-def train(programs: Path, folder: Path, encoder: Path, devices: int, *, mixed: bool) -> None:
-    folder.mkdir()
+def arguments_of(
+    folder: Path, encoder: Path, devices: int, strategy: str = "fsdp", *, mixed: bool = False, **changes
+) -> list[str]:
+    folder.mkdir(exist_ok=True)
     files = [str(write_ratings(folder / f"ratings{seed}.tsv", 100, seed=seed)) for seed in (0, 1)]
-    changes = {"trainer__devices": devices, "trainer__max_epochs": 2, "data__init_args__batch_size": 7}
-    changes |= {"trainer__strategy": "ddp"} if devices > 1 else {}
+    changes = {"trainer__devices": devices, "trainer__max_epochs": 2, "data__init_args__batch_size": 7, **changes}
+    changes |= {"trainer__strategy": strategy} if devices > 1 else {}
     config = recipe(folder, encoder, Path(files[0]), **changes)
+    if strategy == "fsdp":
+        config["model"]["init_args"]["gradient_clip"] = 0.05  # every step, so that a wrong norm would show
     if mixed:
         config["data"] = mixture(files)
         config["trainer"]["callbacks"] = []
         config["model"]["init_args"]["signals"] = {"untrained": 0.5}
-    arguments = ["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]
-    ended = subprocess.run(
-        [programs / "python", "train.py", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert ended.returncode == 0, ended.stderr
+    return ["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]
 
 
 def losses(folder: Path) -> dict[str, list[float]]:
@@ -75,12 +50,28 @@ def losses(folder: Path) -> dict[str, list[float]]:
     return found
 
 
+def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        if not name.endswith("key.bias"):  # attention does not depend on it: its gradient is rounding
+            assert torch.allclose(tensor, second[name], atol=2e-3), (name, (tensor - second[name]).abs().max())
+
+
 @pytest.mark.parametrize(
-    "mixed", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
+    ("strategy", "mixed"),
+    [
+        pytest.param("ddp", True, marks=pytest.mark.slow),
+        pytest.param("fsdp", False, marks=pytest.mark.slow),
+        pytest.param("ddp", False, marks=pytest.mark.long),
+        pytest.param("fsdp", True, marks=pytest.mark.long),
+    ],
 )
-def test_two_processes_train_as_one(tmp_path: Path, programs: Path, steady_encoder: Path, mixed: bool) -> None:
+def test_two_processes_train_as_one(train_py, tmp_path, steady_encoder, strategy, mixed):
+    """Each with all weights, or with a share of them."""
     for devices in (1, 2):
-        train(programs, tmp_path / str(devices), steady_encoder, devices, mixed=mixed)
+        ended = train_py(*arguments_of(tmp_path / str(devices), steady_encoder, devices, strategy, mixed=mixed))
+        assert ended.returncode == 0, ended.stderr
+        assert "before" in ended.stdout
     one, two = losses(tmp_path / "1"), losses(tmp_path / "2")
     assert one.keys() == two.keys()
     assert {name for name in one if name.endswith("loss")} == (
@@ -90,9 +81,5 @@ def test_two_processes_train_as_one(tmp_path: Path, programs: Path, steady_encod
         assert len(values) > 1, name
         assert two[name] == pytest.approx(values, abs=2e-4), name
     first, second = (load_file(tmp_path / name / "metric" / "model.safetensors") for name in ("1", "2"))
-    assert first.keys() == second.keys()
     assert any(name.startswith("centering.statistic.mean") for name in first)
-    for name, tensor in first.items():
-        if name.endswith("key.bias"):
-            continue  # attention does not depend on it: its gradient is rounding, which Adam scales up
-        assert torch.allclose(tensor, second[name], atol=2e-3), (name, (tensor - second[name]).abs().max())
+    assert_same_weights(first, second)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-import pytorch_lightning as pl
 import torch
+from labelled_runs import quiet_trainer
 from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
 
 from runs import write_ratings
@@ -20,9 +20,7 @@ def fit(folder: Path, encoder: Path, config: OptimizerConfig | None = None, **op
     data = RatingsDataModule(
         [str(write_ratings(folder / "ratings.tsv", 40))], held_back=0.4, batch_size=8, validation_batch_size=4
     )
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
-    given = {"accelerator": "cpu", "max_epochs": 1, "enable_checkpointing": False, **quiet, **options}
-    pl.Trainer(use_distributed_sampler=False, num_sanity_val_steps=0, **given).fit(module, datamodule=data)
+    quiet_trainer(**{"max_epochs": 1, "num_sanity_val_steps": 0, **options}).fit(module, datamodule=data)
     return module
 
 

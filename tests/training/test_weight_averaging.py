@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from labelled_runs import quiet_trainer
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 
@@ -18,9 +19,7 @@ from textmover.training import RatingsModule
 from textmover.training.callbacks import WeightAverage
 from textmover.types import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:The dirpath has changed.*"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:The dirpath has changed.*")
 
 STEPS = 14
 
@@ -175,9 +174,7 @@ class GrowsLater(Walk):
 
 
 def trainer(average: WeightAverage, **options: Any) -> pl.Trainer:
-    quiet = {"enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    options = {"max_epochs": 2, "accelerator": "cpu", "logger": False, **quiet, **options}
-    return pl.Trainer(callbacks=[average], **options)
+    return quiet_trainer(**{"max_epochs": 2, "callbacks": [average], **options})
 
 
 def batches(count: int) -> DataLoader:
@@ -271,7 +268,7 @@ def test_targets_that_are_scores_of_other_metrics_are_not_averaged(tmp_path, tin
     )
     ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv", 40))], held_back=0.25, batch_size=8)
     average = WeightAverage(decay=None)
-    trainer(average, max_epochs=-1, max_steps=3, use_distributed_sampler=False).fit(module, datamodule=ratings)
+    trainer(average, max_epochs=-1, max_steps=3).fit(module, datamodule=ratings)
     values = module.tasks["ratings"].signal_values
     assert values.shape == (len(ratings.segments), 2)
     assert values.mean(dim=0).abs().max() < 1e-5

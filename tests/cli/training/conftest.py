@@ -39,7 +39,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Fitt
 
 @pytest.fixture
 def ratings(tmp_path: Path) -> Path:
-    """Ratings in the folder of the test."""
     return write_ratings(tmp_path / "ratings.tsv")
 
 

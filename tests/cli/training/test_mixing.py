@@ -171,26 +171,16 @@ def test_a_folder_is_pushed(run, save_run, tmp_path, monkeypatch):
     name, _ = save_run()
     pushed = []
 
-    class Api:
-        def __init__(self, token=None):
-            assert token is None  # that of `hf auth login`: none belongs on a command line
+    def push(folder, repo_id, **options):
+        shutil.copytree(folder, tmp_path / "hub")
+        pushed.append((repo_id, options))
+        return f"https://huggingface.co/{repo_id}"
 
-        def create_repo(self, repo_id, **options):
-            pushed.append(("create", repo_id, options["private"]))
-            return f"https://huggingface.co/{repo_id}"
-
-        def create_branch(self, repo_id, **options):
-            pushed.append(("branch", options["branch"]))
-
-        def upload_folder(self, **options):
-            shutil.copytree(options["folder_path"], tmp_path / "hub")
-            pushed.append(("upload", options["repo_id"], options["revision"]))
-
-    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    monkeypatch.setattr("textmover.cli.training.export.push_to_hub", push)
     options = ("--adapter", 4, "--push", "owner/metric", "--private", "--push-revision", "v1")
     ended = run("export", name, "out", *options).silent()
     assert ended.out.endswith("Pushed to https://huggingface.co/owner/metric\n")
-    assert pushed == [("create", "owner/metric", True), ("branch", "v1"), ("upload", "owner/metric", "v1")]
+    assert pushed == [("owner/metric", {"private": True, "revision": "v1"})]
     assert "## Adapter" in (tmp_path / "hub" / "README.md").read_text()
     assert_same(load_checkpoint(tmp_path / "hub"), load_checkpoint(tmp_path / "out"))
     monkeypatch.undo()  # tests are offline, as the client finds out without the network

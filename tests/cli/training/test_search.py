@@ -73,7 +73,6 @@ def in_memory(connection: sqlite3.Connection, _: object) -> None:
 
 
 def table(folder: Path) -> list[dict[str, str]]:
-    """The trials of a search, without their seconds."""
     with (folder / "trials.csv").open(newline="") as stream:
         return [{**row, "seconds": ""} for row in csv.DictReader(stream)]
 

@@ -118,24 +118,6 @@ def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_
         assert said.err.count("had an empty or unreadable") == 1
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "configs" / f"{name}.yaml" for name in ("quickstart", "wmt_da")], ids=lambda path: path.stem
-)
-def test_a_recipe_runs_two_steps(path, tmp_path, tiny_encoder, ratings, monkeypatch):
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    columns = config["data"]["init_args"]["columns"]["groups"]
-    text = ratings.read_text().replace("group", "\t".join(columns), 1)
-    kinds = ["insert", "truncate", "identity", "paraphrase", "drop"]
-    rows = [line.split("\t", 1)[1] for line in text.splitlines()[1:]]
-    filled = ["\t".join([*([kinds[n % 5]] * len(columns)), row]) for n, row in enumerate(rows)]
-    ratings.write_text("\n".join([text.splitlines()[0], *filled]) + "\n")
-    monkeypatch.chdir(tmp_path)
-    changes = ["--data.init_args.train", f"[{ratings}]", "--model.init_args.overrides.encoder", str(tiny_encoder)]
-    changes += ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
-    assert train(["fit", "--config", str(path), *changes]) == 0
-    assert Scorer.from_pretrained(tmp_path / config["export"]).score("a cat", "a cat").mean
-
-
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 

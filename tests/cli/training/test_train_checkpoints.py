@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import pytorch_lightning as pl
 import torch
+from labelled_runs import quiet_trainer
 from pytorch_lightning.plugins.io import AsyncCheckpointIO
 
 from runs import recipe, write_ratings, write_recipe
-from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.training_run import write_run_checkpoint
 from textmover.cli.main import main as textmover
 from textmover.cli.training.train import main as train
@@ -131,14 +130,8 @@ def test_no_call_in_python_runs_code_of_a_checkpoint(tmp_path, tiny_encoder, evi
     path, reason = evil
     module = RatingsModule(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
     data = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_steps=1,
-        logger=False,
-        enable_progress_bar=False,
-        default_root_dir=tmp_path,
-        plugins=[AsyncCheckpointIO()] if call == "fit behind a plugin" else None,
-    )
+    plugins = [AsyncCheckpointIO()] if call == "fit behind a plugin" else None
+    trainer = quiet_trainer(max_steps=1, default_root_dir=tmp_path, plugins=plugins)
     run = {
         "load_from_checkpoint": partial(RatingsModule.load_from_checkpoint, path),
         "fit": partial(trainer.fit, module, datamodule=data, ckpt_path=path),
@@ -263,11 +256,3 @@ def test_a_run_that_trains_nothing_exports_nothing(tmp_path, config, refused, ch
     said = refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
     assert "Expected an optimiser step to change a weight, but none of 0 did" in said
     assert not (tmp_path / "metric").exists()
-
-
-def test_one_step_in_all_trains_and_exports(tmp_path, config):
-    config["trainer"] |= {"accumulate_grad_batches": 99, "callbacks": []}
-    assert train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config))]) == 0
-    before = load_metric("twmd", **config["model"]["init_args"]["overrides"]).state_dict()
-    after = load_metric(tmp_path / "metric").state_dict()
-    assert any(not torch.equal(tensor, after[name]) for name, tensor in before.items() if name in after)

@@ -48,6 +48,7 @@ def test_the_table_says_what_a_logger_was_told_and_the_picture_is_one(tmp_path, 
     assert len(column(found, "train/loss")) == len(found)
     for name in ("pearson", "spearman", "kendall"):
         wanted = [float(row[f"held-back/{name}"]) for row in logged if row[f"held-back/{name}"]]
+        assert len(wanted) == 2
         assert list(column(found, f"held-back/{name}").values()) == pytest.approx(wanted, rel=1e-6)
     encoder, head = (column(found, f"learning rate/{name}") for name in ("encoder", "head"))
     assert max(encoder.values()) == pytest.approx(2e-3, rel=0.2)
