@@ -114,3 +114,22 @@ def checkpoint(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
     metric = load_metric("twmd", encoder=str(tiny_encoder))
     return save_checkpoint(metric, tmp_path_factory.mktemp("checkpoint") / "metric", card="# card\n")
+
+
+@pytest.fixture
+def after_shards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has something happen behind so many shards, once."""
+    from textmover.runs.shards import streaming
+
+    def after_shards(shards: int, happen: Callable[[], object]) -> None:
+        done, original = [], streaming.score_shard
+
+        def score_shard(*given: object) -> object:
+            done.append(given)
+            if len(done) == shards + 1:
+                happen()
+            return original(*given)
+
+        monkeypatch.setattr(streaming, "score_shard", score_shard)
+
+    return after_shards

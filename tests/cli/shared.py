@@ -23,7 +23,6 @@ SIGNALS = pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (sign
 
 
 def table_of(rows: list[tuple]) -> list[str]:
-    """Lines of a table of ratings."""
     return ["lp\thypothesis\treference\tscore", *("\t".join(map(str, row)) for row in rows)]
 
 

@@ -162,7 +162,6 @@ def word(draw: random.Random, raw: bytes) -> bytes:
 
 
 def flipped(draw: random.Random, raw: bytes) -> bytes:
-    """Change some bytes."""
     changed = bytearray(raw)
     for _ in range(draw.randint(1, 8) if raw else 0):
         changed[draw.randrange(len(raw))] = draw.randrange(256)
@@ -170,7 +169,6 @@ def flipped(draw: random.Random, raw: bytes) -> bytes:
 
 
 def cut(draw: random.Random, raw: bytes) -> bytes:
-    """End early, or begin late."""
     place = draw.randrange(len(raw) + 1)
     return raw[:place] if draw.random() < 0.7 else raw[place:]
 
@@ -183,19 +181,16 @@ def without_mark(draw: random.Random, raw: bytes) -> bytes:
 
 
 def nested(draw: random.Random, raw: bytes) -> bytes:
-    """Put many brackets somewhere."""
     place = draw.randrange(len(raw) + 1)
     return raw[:place] + draw.choice([b"[", b"{", b'{"a":', b"[{"]) * draw.choice([200, 5_000, 50_000]) + raw[place:]
 
 
 def long(draw: random.Random, raw: bytes) -> bytes:
-    """Put a long word somewhere."""
     place = draw.randrange(len(raw) + 1)
     return raw[:place] + draw.choice([b"a", b"a ", b"9", b"\n", b"- ", b"&a "]) * 200_000 + raw[place:]
 
 
 def repeated(draw: random.Random, raw: bytes) -> bytes:
-    """Write a line twice."""
     lines = raw.splitlines(keepends=True) or [b""]
     place = draw.randrange(len(lines))
     return b"".join([*lines[:place], lines[place], *lines[place:]])
@@ -259,7 +254,6 @@ def spoiled_arguments(draw: random.Random, arguments: list[str]) -> tuple[list[s
 
 
 def spoil(draw: random.Random, path: Path) -> str:
-    """Spoil a file; returns how."""
     way = draw.choice([*MUTATIONS, "gone", "folder", "pipe"])
     if way not in MUTATIONS:
         path.unlink()
@@ -275,8 +269,6 @@ def spoil(draw: random.Random, path: Path) -> str:
 
 
 class Outcome(NamedTuple):
-    """How a command ended."""
-
     code: int | str
     out: str
     err: str
@@ -307,7 +299,6 @@ def bounded() -> Iterator[None]:
 
 
 def outcome_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> Outcome:
-    """Run a command."""
     capfd.readouterr()
     code: int | str
     try:

@@ -27,8 +27,6 @@ QUICK = ("--samples", "50", "--permutations", "50", "--quiet")
 
 @pytest.fixture
 def marked(run, write, tiny_encoder):
-    """Runs the command on tagged texts, with further options."""
-
     def marked(*options, table=TABLE, described=SET):
         files = "--data", write("tags.tsv", table), "--set", write("tags.yaml", described)
         return run("evaluate", *files, "--model", "twmd", "--encoder", tiny_encoder, *QUICK, *options)

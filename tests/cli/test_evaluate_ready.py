@@ -10,7 +10,6 @@ ROWS = [("de-en", "1", "A", 1.0), ("de-en", "1", "B", 2.5), ("de-en", "2", "A", 
 
 @pytest.fixture
 def described(write):
-    """A described set with items and systems."""
     lines = ["lp\tseg_id\tsystem\thypothesis\treference\tscore"]
     lines += [f"{lp}\t{item}\t{system}\tx{item}{system}\ty{item}\t{score}" for lp, item, system, score in ROWS]
     return ("--set", "wmt-da", "--data", write("wmt.tsv", lines))
@@ -25,7 +24,6 @@ def sets(write):
 
 @pytest.fixture
 def metrics(judged):
-    """What is said of each metric of each set, by name."""
     return lambda *arguments: [{one["name"]: one for one in entry["metrics"]} for entry in judged(*arguments)]
 
 

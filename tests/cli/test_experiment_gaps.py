@@ -69,8 +69,6 @@ def data(write):
 
 @pytest.fixture
 def command(write, tiny_encoder):
-    """The command for a table."""
-
     def command(path, text=EXPERIMENT):
         write("mine.yaml", [DESCRIPTION])
         experiment = write("small.yaml", [text])

@@ -112,7 +112,6 @@ def made(path, size, known, texts, ratings, low, high, **further):
 
 
 def each(**several):
-    """All combinations of cells."""
     return [dict(zip(several, one, strict=True)) for one in itertools.product(*several.values())]
 
 
@@ -257,8 +256,6 @@ def known():
 
 @pytest.fixture
 def told(run, encoder, known, tmp_path_factory):
-    """Run an experiment on data of its shape."""
-
     def told(name):
         if name not in known:
             path = ROOT / "configs" / "papers" / f"{name}.yaml"

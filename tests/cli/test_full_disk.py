@@ -43,7 +43,6 @@ PRINTED = {
 
 @pytest.fixture
 def start(run, write, tiny_encoder):
-    """Run a command that writes to a place."""
     write("table.tsv", TABLE)
     write("h.txt", [one for one, _, _ in PAIRS])
     write("r.txt", [one for _, one, _ in PAIRS])

@@ -90,7 +90,6 @@ READ: dict[str, Callable[[Path], object]] = {"search.db": trials, "trials.csv": 
 
 
 def files(folder: Path) -> dict[str, object]:
-    """All files of a folder, hidden ones too, and what they hold."""
     return {path.relative_to(folder).as_posix(): READ.get(path.name, _bytes)(path) for path in found(folder)}
 
 
@@ -134,7 +133,6 @@ def unbroken(start, tmp_path_factory):
 
 
 def end(process: subprocess.Popen) -> None:
-    """Wait for a command, which has to end well."""
     with process:
         said = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == 0, said

@@ -169,7 +169,6 @@ def test_an_interruption_is_130(run, monkeypatch):
 
 
 def ran(command: str, **how: object) -> subprocess.CompletedProcess:
-    """A command of ours in a shell, in a process of its own."""
     how = {"capture_output": True, **how}
     return subprocess.run(f"{sys.executable} -m textmover {command}", shell=True, text=True, check=False, **how)
 

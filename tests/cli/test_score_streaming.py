@@ -19,7 +19,6 @@ import zstandard
 from pyarrow import parquet
 from tests.sentences import sentences
 
-from textmover.runs.shards import streaming
 from textmover.runs.shards.shards import Parts
 
 NAMES = ("A.txt", "B.txt", "R.txt")
@@ -46,22 +45,13 @@ def refuse(refused, tiny_encoder):
 
 
 @pytest.fixture
-def stop_after(monkeypatch):
-    """Let scoring end with an error behind so many shards."""
+def stop_after(after_shards):
+    """Let scoring be interrupted behind so many shards."""
 
-    def stop_after(shards: int, error: BaseException) -> None:
-        done = []
+    def interrupt():
+        raise KeyboardInterrupt
 
-        def score_shard(*given):
-            if len(done) == shards:
-                raise error
-            done.append(given)
-            return original(*given)
-
-        original = streaming.score_shard
-        monkeypatch.setattr(streaming, "score_shard", score_shard)
-
-    return stop_after
+    return lambda shards: after_shards(shards, interrupt)
 
 
 # --- what goes in -----------------------------------------------------------------------------------------------------
@@ -293,27 +283,17 @@ def heed_interruptions() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_beside_an_older_result_an_interrupted_run_is_not_complete(score, corpus, tmp_path, stop_after, monkeypatch):
+def test_beside_an_older_result_an_interrupted_run_is_not_complete(score, corpus, tmp_path, stop_after):
     (tmp_path / "s.txt").write_text("old\n")
-    stop_after(0, KeyboardInterrupt())
+    stop_after(0)
     score("-i", corpus[0], corpus[2], "--output", "s.txt")
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
     assert score("-i", corpus[0], corpus[2], "--output", "s.txt", "--resume").code == 0
     assert (tmp_path / "s.txt").read_text() == score("-i", corpus[0], corpus[2]).out
 
 
-def test_a_folder_that_is_deleted_meanwhile_loses_only_what_was_in_it(score, corpus, tmp_path, monkeypatch):
-    done, original = [], streaming.score_shard
-
-    def score_shard(*given):
-        done.append(given)
-        if len(done) == 4:
-            shutil.rmtree(tmp_path / "s.txt.parts")
-        return original(*given)
-
+def test_a_folder_that_is_deleted_meanwhile_loses_only_what_was_in_it(score, corpus, tmp_path, after_shards):
     command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
-    monkeypatch.setattr(streaming, "score_shard", score_shard)
+    after_shards(3, lambda: shutil.rmtree(tmp_path / "s.txt.parts"))
     said = score(*command).complaint()
     assert "number 0 is missing" in said
     assert "4 finished shards are kept in s.txt.parts, continue with --resume" in said
@@ -323,13 +303,10 @@ def test_a_folder_that_is_deleted_meanwhile_loses_only_what_was_in_it(score, cor
     assert not (tmp_path / "s.txt.parts").exists()
 
 
-def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, monkeypatch, tmp_path, write):
+def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, tmp_path, write):
     command = ("-i", corpus[0], corpus[2], "--output", tmp_path / "s.txt")
-    original = streaming.score_shard
-    stop_after(3, KeyboardInterrupt())
+    stop_after(3)
     assert "interrupted: 3 finished shards" in score(*command).err
-    monkeypatch.setattr(streaming, "score_shard", original)
-
     assert (
         "their signature entry layer is '3' and that of this run '1'"
         in score(*command, "--resume", "--layer", "1").complaint()
@@ -343,12 +320,10 @@ def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, mo
     assert (tmp_path / "s.txt").read_text() == score(*command[:3]).out
 
 
-def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, tmp_path):
-    original = streaming.score_shard
+def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, tmp_path):
     command = ("-i", corpus[0], corpus[2], "--output", "out/")
-    stop_after(3, KeyboardInterrupt())
+    stop_after(3)
     assert "3 finished shards are kept in out" in score(*command).err
-    monkeypatch.setattr(streaming, "score_shard", original)
     assert score(*command).code == 2
     assert score(*command, "--resume").code == 0
     assert parquet.read_table(tmp_path / "out").num_rows == 100

@@ -8,27 +8,7 @@ from tests.cli.shared import SIGNALS, send
 
 from textmover.runs import distributed
 from textmover.runs.console import Terminated, heeding_termination
-from textmover.runs.shards import streaming
 from textmover.types import InputError
-
-
-@pytest.fixture
-def terminated_after(monkeypatch):
-    """Lets a signal come behind so many shards, once."""
-
-    def terminated_after(shards, sent=signal.SIGTERM):
-        asked = []
-
-        def score_shard(*given):
-            asked.append(given)
-            if len(asked) == shards + 1:
-                send(sent)
-            return original(*given)
-
-        original = streaming.score_shard
-        monkeypatch.setattr(streaming, "score_shard", score_shard)
-
-    return terminated_after
 
 
 @pytest.fixture
@@ -38,8 +18,8 @@ def command(texts, tiny_encoder):
 
 
 @SIGNALS
-def test_finished_shards_are_told_and_taken_up(run, command, terminated_after, sent, code):
-    terminated_after(2, sent)
+def test_finished_shards_are_told_and_taken_up(run, command, after_shards, sent, code):
+    after_shards(2, lambda: send(sent))
     ended = run(*command)
     said = "textmover: interrupted: 2 finished shards are kept in s.txt.parts, continue with --resume\n"
     assert ended == (code, "", said)
@@ -49,8 +29,8 @@ def test_finished_shards_are_told_and_taken_up(run, command, terminated_after, s
 
 
 @SIGNALS
-def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, terminated_after, sent, code):
-    terminated_after(0, sent)
+def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, after_shards, sent, code):
+    after_shards(0, lambda: send(sent))
     before = sorted(tmp_path.iterdir())
     assert run(*command) == (code, "", "textmover: interrupted\n")
     assert sorted(tmp_path.iterdir()) == before

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from textmover.data.labelled import TASKS, LabelColumns, LabelsDataModule, filled_columns, label_names, read_labelled
+from textmover.data.labelled import TASKS, LabelColumns, LabelsDataModule, label_names, read_labelled
 from textmover.types import InputError
 
 SENTENCES = ("It rains.", "It is wet.")
@@ -39,27 +39,6 @@ def test_each_task_is_read_as_it_is_on_the_hub(task, tmp_path):
     assert len(source.parts["held-back"]) == 6
     assert source.describe()["without a label"] == "2 left out"
     assert source.describe()["classes"] == ", ".join(f"4 {name}" for name in known.labels)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
-def test_all_formats_hold_the_same(suffix, tmp_path):
-    import pyarrow
-    from pyarrow import parquet
-
-    rows = [("a b", "c", "entailment"), ("d", "e f", "not_entailment"), ("g", "h", "entailment")]
-    path = tmp_path / f"rte.{suffix}"
-    if suffix == "parquet":
-        columns = zip(*rows, strict=True)
-        parquet.write_table(pyarrow.table(dict(zip(("sentence1", "sentence2", "label"), columns, strict=True))), path)
-    elif suffix == "jsonl":
-        path.write_text("".join(f'{{"sentence1": "{a}", "sentence2": "{b}", "label": "{c}"}}\n' for a, b, c in rows))
-    else:
-        mark = {"csv": ",", "tsv": "\t"}[suffix]
-        path.write_text("".join(f"{mark.join(row)}\n" for row in [("sentence1", "sentence2", "label"), *rows]))
-    items, unlabelled = read_labelled(str(path), filled_columns("rte", LabelColumns()), label_names("rte", None))
-    assert unlabelled == 0
-    assert [item.texts for item in items] == [row[:2] for row in rows]
-    assert [item.label for item in items] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -373,13 +373,6 @@ def test_a_damaged_parquet_file(tmp_path):
         list(TableFile(write(tmp_path / "t.xls.gz", b"")))
 
 
-def test_zstandard_is_an_extra(tmp_path, monkeypatch):
-    path = write(tmp_path / "t.txt.zst", b"a\n")
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r'the package zstandard to read .*: pip install "textmover\[zstd\]"'):
-        read_lines(path)
-
-
 def test_a_line_that_never_ends_does_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("textmover.readers.lines.LONGEST_LINE", 1000)
     path = write(tmp_path / "t.txt", b"a\n" + b"x" * 5000)

@@ -1,4 +1,4 @@
-"""Ready scores of systems: whatever `textmover score` writes, plain tables, and what is no score."""
+"""Ready scores of systems: plain tables and JSON, and what is no score; files of `score` in test_compare.py."""
 
 import gzip
 import io
@@ -8,34 +8,9 @@ import numpy as np
 import pytest
 
 from textmover.readers.system_scores import read_system_scores
-from textmover.runs.shards.score_formats import Layout
 from textmover.types import InputError
 
 SCORES = np.array([[0.25, 0.5], [1.0, -0.125], [0.0, 2.0]])
-
-
-def written(folder, format, systems=("ours.txt", "theirs.txt")):
-    """A file as `textmover score` writes it."""
-    path = folder / f"scores.{'txt' if format == 'text' else format}"
-    layout = Layout(format, systems)
-    columns = SCORES[:, : len(systems)]
-    values = {"score": columns, "precision": columns / 2}
-    part = folder / "part"
-    part.write_bytes(layout.encode(values, np.full(columns.shape, "unknown", dtype=object)))
-    return path, layout, part
-
-
-@pytest.mark.parametrize("format", ["text", "tsv", "csv", "jsonl", "parquet"])
-def test_what_the_command_score_writes_for_several_systems(tmp_path, format):
-    path, layout, part = written(tmp_path, format)
-    header = layout.header(["score", "precision"]).encode()
-    path.write_bytes(part.read_bytes() if format == "parquet" else header + part.read_bytes())
-    found = read_system_scores([str(path)])
-    names = ["system 1", "system 2"] if format == "jsonl" else ["ours.txt", "theirs.txt"]
-    assert list(found.scores) == names
-    np.testing.assert_array_equal(np.stack(list(found.scores.values())).T, SCORES)
-    assert len(found.lines) == 3
-    assert found.lines[0] == (2 if format in ("text", "tsv", "csv") else 1)
 
 
 def test_one_json_object(tmp_path):

@@ -20,7 +20,6 @@ def metric(metric):
 
 @pytest.fixture
 def files(write):
-    """Files of two systems and their references."""
     return [write(name, lines) for name, lines in (("bad.en", BAD), ("good.en", GOOD), ("ref.en", REFERENCES))]
 
 
@@ -30,7 +29,6 @@ def options(files):
 
 @pytest.fixture
 def compared(run):
-    """What a comparison gives as JSON."""
     return lambda *arguments: json.loads(run("compare", *arguments, "--format", "json").ok().out)
 
 

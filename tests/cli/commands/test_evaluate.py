@@ -26,7 +26,6 @@ HUMAN = np.array([row[3] for row in ROWS])
 
 
 def evaluated(scores, **options):
-    """The same ratings, judged in Python."""
     texts, references = tuple(row[1] for row in ROWS), tuple((row[2],) for row in ROWS)
     judgements = Judgements("ratings", texts, references, {"score": HUMAN}, tuple(row[0] for row in ROWS))
     return evaluate(judgements, [MetricScores("twmd", scores)], **options)

@@ -32,7 +32,6 @@ def table(write):
 
 @pytest.fixture
 def chosen(run):
-    """The choices as JSON Lines."""
     return lambda *given: [json.loads(line) for line in run("mbr", *given, "--format", "jsonl").ok().out.splitlines()]
 
 

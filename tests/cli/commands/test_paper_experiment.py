@@ -104,12 +104,10 @@ def scores(tiny_encoder, rows=ROWS, **fields):
 
 
 def agreed(computed, group):
-    """The correlation that is expected in a group."""
     return pytest.approx(pearsonr(computed[GROUPS[group]], HUMAN[GROUPS[group]]).statistic, abs=1e-6)
 
 
 def values(told, row, origin="here"):
-    """The values of a row by its groups."""
     records = [one for table in told["tables"] for one in table["records"]]
     return {one["group"]: one["value"] for one in records if (one["row"], one["from"]) == (row, origin)}
 

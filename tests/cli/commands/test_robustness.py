@@ -49,7 +49,6 @@ def told(out):
 
 
 def cells(out, kind):
-    """The cells of a kind in the first table that has it."""
     return next(line.split() for line in out.splitlines() if line.startswith(f"{kind} "))
 
 

@@ -20,7 +20,7 @@ def metric(tiny_multilingual):
 def files(tmp_path):
     columns = {"hypothesis": HYPOTHESES, "other": OTHERS, "reference": REFERENCES, "source": SOURCES}
     for name, lines in columns.items():
-        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+        write_lines(tmp_path / f"{name}.txt", lines)
     with (tmp_path / "table.csv").open("w") as stream:
         writer = csv.writer(stream)
         writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
@@ -30,7 +30,12 @@ def files(tmp_path):
             for place, row in enumerate(zip(*columns.values(), strict=True))
         ]
         csv.writer(stream).writerows([list(columns), *gaps])
+    write_lines(tmp_path / "blank.txt", (SOURCES[0], " ", SOURCES[2]))
     return tmp_path
+
+
+def write_lines(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def scores(ended):
@@ -115,7 +120,6 @@ def test_explain_aligns_a_translation_with_its_source(run, files, metric):
 )
 def test_what_cannot_be_used_is_refused(run, files, metric, arguments, expected):
     (files / "short.txt").write_text("a\nb\n")
-    (files / "blank.txt").write_text("a\n \nb\n")
     (files / "blank.csv").write_text("hypothesis,source\na,\n")
     assert expected in run("score", *arguments, *metric).complaint()
 
@@ -147,13 +151,12 @@ SYSTEMS = ["--hypothesis-column", "hypothesis", "--hypothesis-column", "other"]
     ],
 )
 def test_a_missing_source_is_named_by_file_and_line(run, files, metric, command, place):
-    (files / "blank.txt").write_text("".join(f"{one}\n" for one in (SOURCES[0], " ", SOURCES[2])))
     names = ["hypothesis", "other", "reference", "source", "score"]
     rows = list(zip(HYPOTHESES, ["a", "a", "b"], REFERENCES, [SOURCES[0], "", SOURCES[2]], "123", strict=True))
     with (files / "blank.csv").open("w") as stream:
         csv.writer(stream).writerows([names, *rows])
     sets = [{**dict(zip(names, row, strict=True)), "candidates": row[:2], "score": int(row[4])} for row in rows]
-    (files / "blank.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in sets))
+    write_lines(files / "blank.jsonl", map(json.dumps, sets))
     said = run(*command.split(), "--mode", "both", *metric).complaint()
     assert said.count("\n") <= 1
     assert f"Expected a source in {place}, since `mode` is 'both', but got none: give one, or set `fallback`" in said
@@ -163,7 +166,7 @@ def test_a_missing_source_is_named_by_file_and_line(run, files, metric, command,
 def test_missing_references_fall_back_and_are_told_once(run, files, metric, command):
     rows = zip(HYPOTHESES * 4, OTHERS * 4, ["", *REFERENCES[1:]] * 4, SOURCES * 4, range(12), strict=True)
     table = ["hypothesis\tother\treference\tsource\tscore", *("\t".join(map(str, row)) for row in rows)]
-    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in table))
+    write_lines(files / "rated.tsv", table)
     several = SYSTEMS if command in ("compare", "rank") else []
     told = run(command, "--data", "rated.tsv", *several, "--fallback", "true", *metric[:-1]).ok().err
     assert told.count("stood in for it") == 1
@@ -191,7 +194,7 @@ def test_mbr_reads_sources_from_lines_and_columns(run, files, metric):
     lines = run("mbr", "-i", "hypothesis.txt", "other.txt", "-s", "source.txt", *given).ok().out.splitlines()
     groups = [list(pair) for pair in zip(HYPOTHESES, OTHERS, strict=True)]
     rows = [{"candidates": group, "src": source} for group, source in zip(groups, SOURCES, strict=True)]
-    (files / "sets.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_lines(files / "sets.jsonl", map(json.dumps, rows))
     table = run("mbr", "--data", "sets.jsonl", "--source-column", "src", *given).ok().out.splitlines()
     assert [json.loads(one) for one in lines] == [json.loads(one) for one in table]
     (files / "short.txt").write_text("a\n")
@@ -202,7 +205,7 @@ def test_mbr_reads_sources_from_lines_and_columns(run, files, metric):
 def test_evaluate_a_metric_without_references(run, files, metric):
     texts = zip(HYPOTHESES * 4, SOURCES * 4, range(12), strict=True)
     rows = ["hypothesis\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
-    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
+    write_lines(files / "rated.tsv", rows)
     given = ["--data", "rated.tsv", "--mode", "source", *metric, "--samples", "20"]
     run("evaluate", *given, "--report", "page").ok()
     lines = (files / "rated.scores.tsv").read_text().splitlines()
@@ -217,7 +220,7 @@ def test_evaluate_a_metric_without_references(run, files, metric):
 def test_the_page_aligns_the_worst_segments_with_what_mode_reads(run, files, metric, mode, sources, references):
     texts = zip(HYPOTHESES, REFERENCES, SOURCES, (3, 2, 5), strict=True)  # the second one copies its source
     rows = ["hypothesis\treference\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
-    (files / "rated.tsv").write_text("".join(f"{row}\n" for row in rows))
+    write_lines(files / "rated.tsv", rows)
     run("evaluate", "--data", "rated.tsv", "--mode", mode, *metric, "--samples", "20", "--report", "page").ok()
     page = (files / "page" / "index.html").read_text()
     titles = [f'<p class="label">{title}</p>' for title in ("Source", "Reference", "Hypothesis")]
@@ -242,7 +245,6 @@ def test_the_page_aligns_the_worst_segments_with_what_mode_reads(run, files, met
     ],
 )
 def test_rows_that_the_metric_refuses_are_left_out(run, files, metric, given, place, left, model):
-    (files / "blank.txt").write_text("".join(f"{one}\n" for one in (SOURCES[0], " ", SOURCES[2])))
     arguments = ["score", *given.split(), *metric[2:], "--model", model]
     assert place in run(*arguments).complaint()
     ended = run(*arguments, *left.split()).ok()

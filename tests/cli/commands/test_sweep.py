@@ -39,7 +39,6 @@ def flag(name, value):
 
 
 def evaluated(run, *command) -> dict:
-    """What `textmover evaluate` says of the one metric."""
     (found,) = json.loads(run("evaluate", *command, "--format", "json").ok().out)["sets"]
     (metric,) = found["metrics"]
     return metric

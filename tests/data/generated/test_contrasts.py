@@ -94,17 +94,13 @@ def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("pairs", "options", "sentence"),
     [
-        ({"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
-        ({"words": (9, 3)}, "Expected `words` in ascending order"),
+        (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
+        (1, {"words": (9, 3)}, "Expected `words` in ascending order"),
+        (0, {}, "Expected `pairs` to name at least one file"),
     ],
 )
-def test_options_that_do_not_fit(table, options, sentence):
+def test_options_that_do_not_fit(table, pairs, options, sentence):
     with pytest.raises(InputError, match=sentence):
-        ContrastsDataModule([file(table)], **options)
-
-
-def test_no_file_is_refused():
-    with pytest.raises(InputError, match="Expected `pairs` to name at least one file"):
-        ContrastsDataModule([])
+        ContrastsDataModule([file(table)] * pairs, **options)

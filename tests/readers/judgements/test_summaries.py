@@ -66,46 +66,40 @@ def test_compressed(tmp_path):
         read_tac(path)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda one: one["D1"].pop("references"),
-            r"`references` of topic D1 of .*resp-pyr to be a list, but got nothing",
-        ),
-        (lambda one: one["D1"].update(annotations={}), "`annotations` of topic D1 of .* to be a list, but got dict"),
-        (lambda one: one.update(D2=[]), "Expected topic D2 of .* to be an object, but got list"),
-        (lambda one: one["D2"].update(references=[{"text": []}]), "a reference in topic D2 of .*, but got none"),
-        (lambda one: one["D2"].update(references=[]), "Expected a reference in topic D2 of .*, but got none"),
-        (
-            lambda one: one["D2"]["annotations"].append("x"),
-            "annotation 2 of topic D2 of .* to be an object, but got str",
-        ),
-        (
-            lambda one: one["D2"]["annotations"][0].update(text="x"),
-            "`text` of annotation 1 of topic D2 .* to be a list",
-        ),
-        (
-            lambda one: one["D2"]["annotations"][0].update(text=[1, 2]),
-            "sentence 1 of annotation 1 .* text, but got int",
-        ),
-        (
-            lambda one: one["D2"]["annotations"][0].pop("pyr_score"),
-            "`pyr_score` of annotation 1 of topic D2 .* got None",
-        ),
-        (
-            lambda one: one["D1"]["annotations"][0].update(responsiveness=float("nan")),
-            "`responsiveness` of annotation 1 of topic D1 of .* to be a finite number.*, but got nan",
-        ),
-        (
-            lambda one: one["D1"]["annotations"].append(summary("0", "X.", "Y.")),
-            "item 'D1', system '0', but got one in annotation 1 of topic D1 of .* and another in annotation 4 of",
-        ),
-    ],
-)
-def test_refused(tmp_path, change, message):
-    content = topics()
-    change(content)
+GONE = object()
+REFUSED = [
+    ("D1 references", GONE, r"`references` of topic D1 of .*resp-pyr to be a list, but got nothing"),
+    ("D1 annotations", {}, "`annotations` of topic D1 of .* to be a list, but got dict"),
+    ("D2", [], "Expected topic D2 of .* to be an object, but got list"),
+    ("D2 references", [{"text": []}], "a reference in topic D2 of .*, but got none"),
+    ("D2 references", [], "Expected a reference in topic D2 of .*, but got none"),
+    ("D2 annotations 0", "x", "annotation 1 of topic D2 of .* to be an object, but got str"),
+    ("D2 annotations 0 text", "x", "`text` of annotation 1 of topic D2 .* to be a list"),
+    ("D2 annotations 0 text", [1, 2], "sentence 1 of annotation 1 .* text, but got int"),
+    ("D2 annotations 0 pyr_score", GONE, "`pyr_score` of annotation 1 of topic D2 .* got None"),
+    (
+        "D1 annotations 0 responsiveness",
+        float("nan"),
+        "`responsiveness` of annotation 1 of topic D1 of .* to be a finite number.*, but got nan",
+    ),
+    (
+        "D1 annotations 2",
+        summary("0", "X.", "Y."),
+        "item 'D1', system '0', but got one in annotation 1 of topic D1 of .* and another in annotation 3 of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), REFUSED)
+def test_refused(tmp_path, path, value, message):
+    content = place = topics()
+    *way, last = (int(key) if key.isdigit() else key for key in path.split())
+    for key in way:
+        place = place[key]
+    if value is GONE:
+        del place[last]
+    else:
+        place[last] = value
     with pytest.raises(InputError, match=message):
         read_tac(write(tmp_path, content))
 

@@ -1,6 +1,5 @@
 """Tables of judgements: what the description says is what comes out, and nothing is lost in silence."""
 
-import gzip
 import json
 import math
 from pathlib import Path
@@ -73,24 +72,6 @@ class TestFields:
         path = tsv(tmp_path, "system\thypothesis\treference\tscore\tgroup\titem", "S\ta\tb\t1\tde-en\t7")
         found = read_judgements(path, "table", name="other")
         assert (found.name, found.groups, found.items, found.systems) == ("other", ("de-en",), ("7",), ("S",))
-
-    @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "jsonl.gz"])
-    def test_formats_agree(self, tmp_path, suffix):
-        records = [row(score=0.1, group="g", item="1"), row(hypothesis="c", score=-2.5, group="h", item="2")]
-        path = tmp_path / f"ratings.{suffix}"
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        if suffix == "parquet":
-            parquet.write_table(pyarrow.Table.from_pylist(records), path)
-        elif suffix == "csv":
-            path.write_text("\n".join(",".join(map(str, one)) for one in (records[0], *(r.values() for r in records))))
-        elif suffix == "jsonl.gz":
-            path.write_bytes(gzip.compress(lines.encode()))
-        else:
-            path.write_text(lines)
-        found = read_judgements(path, "table")
-        assert (found.name, found.hypotheses, found.items) == ("ratings", ("a", "c"), ("1", "2"))
-        assert (found.groups, found.systems) == (("g", "h"), None)
-        assert found.ratings["score"].tolist() == [0.1, -2.5]
 
     def test_empty_columns_say_nothing(self, tmp_path):
         path = tsv(tmp_path, "hypothesis\treference\tscore\titem\tsystem", "a\tb\t1\t\t", "a\tb\t2\t\t")

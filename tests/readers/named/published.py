@@ -249,7 +249,6 @@ def tatoeba():
 
 
 def cells(text):
-    """Cells by their columns."""
     return dict(one.split("=", 1) for one in text.split("; "))
 
 
