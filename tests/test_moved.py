@@ -1,8 +1,10 @@
 """Import paths of earlier versions stay valid."""
 
+import csv
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +26,11 @@ def test_an_old_path_may_come_first():
 def test_what_never_was_is_missing_as_ever():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'textmover\.scoring\.hubs'"):
         importlib.import_module("textmover.scoring.hubs")
+
+
+def test_the_table_names_files_of_today():
+    root = Path(__file__).parents[1]
+    with (root / "docs" / "developers" / "moved-files.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row for row in rows if not (root / "src" / "textmover" / row["today"]).is_file()] == []
+    assert len({row["before"] for row in rows}) == len(rows)
