@@ -145,7 +145,9 @@ def test_a_recipe_runs_two_steps_and_exports(path, tmp_path, tiny_encoder, embed
         assert (folder / f"{one['filename']}.ckpt").is_file()
     if has_curves(config):
         (table,) = tmp_path.rglob("curves.csv")
-        assert table.parent == tmp_path / config["trainer"]["default_root_dir"] / "log" / "version_0"
+        folder = next((one["folder"] for one in options if "folder" in one), None)
+        log = Path(config["trainer"]["default_root_dir"], "log", "version_0")
+        assert table.parent == tmp_path / (folder or log)
         assert len(table.read_text().splitlines()) == 3
 
 
