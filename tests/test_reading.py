@@ -167,7 +167,6 @@ def test_nothing_else_loads_yaml_or_json_from_files():
         and node.func.value.id in ("yaml", "json")
     }
     own = {  # what this program has just written or sent
-        "experiments/evaluation/output.py: json.loads",
         "experiments/search/space.py: json.loads",
         "runs/distributed.py: json.loads",
         "runs/launched_processes.py: json.loads",
