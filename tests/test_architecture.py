@@ -183,7 +183,7 @@ MAY_LOAD = {
     },
     "modules/encoder/static_vectors.py": {"np.load"},
     "rome/scorer/network.py": {"torch.load"},
-    "rome/parsers.py": {"spacy.load", "stanza.Pipeline"},
+    "rome/parsers/names.py": {"spacy.load", "stanza.Pipeline"},
     "scoring/backends/onnxruntime.py": {"onnxruntime.InferenceSession"},
     "scoring/backends/openvino.py": {"_core().read_model"},
     "scoring/backends/names.py": {"importlib.import_module"},

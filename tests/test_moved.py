@@ -2,6 +2,8 @@
 
 import csv
 import importlib
+import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from textmover.moved import MOVED, PACKAGE
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
@@ -29,8 +33,29 @@ def test_what_never_was_is_missing_as_ever():
 
 
 def test_the_table_names_files_of_today():
-    root = Path(__file__).parents[1]
-    with (root / "docs" / "developers" / "moved-files.csv").open(newline="") as stream:
+    with (ROOT / "docs" / "developers" / "moved-files.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert [row for row in rows if not (root / "src" / "textmover" / row["today"]).is_file()] == []
+    assert [row for row in rows if not (ROOT / "src" / "textmover" / row["today"]).is_file()] == []
     assert len({row["before"] for row in rows}) == len(rows)
+
+
+PAGES = [
+    ROOT / "README.md",
+    *(path for folder in ("docs", "checkpoints", "configs") for path in (ROOT / folder).rglob("*")),
+]
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        {
+            found
+            for page in PAGES
+            if page.suffix in (".md", ".yaml")
+            for found in re.findall(r"\btextmover(?:\.\w+)+", page.read_text(encoding="utf-8"))
+        }
+        - {"textmover.json"}
+    ),
+)
+def test_a_path_that_pages_cards_or_recipes_name_is_there(path):
+    assert pkgutil.resolve_name(path) is not None

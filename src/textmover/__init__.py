@@ -31,7 +31,15 @@ __all__ = [
     "score",
 ]
 
-__getattr__ = names_of(__name__)
+__getattr__ = names_of(
+    __name__,
+    {
+        "textmover.metrics": ("TextMoverBERTScore", "TextMoverScore"),
+        "textmover.modules": ("MetricConfig", "MetricModel"),
+        "textmover.scoring": ("EncoderMemory", "Scorer", "score"),
+        "textmover.types": ("InputError", "Segment", "SegmentMetric", "SegmentScores"),
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from textmover.rome.features.words import WordIdf
     from textmover.rome.metric import RomeMetric
-    from textmover.rome.parsers import load_parser
+    from textmover.rome.parsers.names import load_parser
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, read_official
 
 __all__ = [
@@ -44,4 +44,22 @@ __all__ = [
     "word_weights",
 ]
 
-__getattr__ = names_of(__name__)
+__getattr__ = names_of(
+    __name__,
+    {
+        "textmover.rome.features.acceptability": ("AcceptabilityModel",),
+        "textmover.rome.features.semantic": ("SemanticResult", "semantic_similarity", "word_weights"),
+        "textmover.rome.features.syntactic": (
+            "SyntacticSimilarity",
+            "WordEdit",
+            "WordTree",
+            "dependency_trees",
+            "syntactic_edits",
+            "syntactic_similarity",
+        ),
+        "textmover.rome.features.words": ("WordIdf",),
+        "textmover.rome.metric": ("RomeMetric",),
+        "textmover.rome.parsers.names": ("load_parser",),
+        "textmover.rome.scorer.network": ("FeatureScorer", "ScorerConfig", "read_official"),
+    },
+)

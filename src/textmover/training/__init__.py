@@ -27,4 +27,13 @@ __all__ = [
     "judge",
 ]
 
-__getattr__ = names_of(__name__)
+__getattr__ = names_of(
+    __name__,
+    {
+        "textmover.training.callbacks": ("AtomicCheckpoints", "RandomState", "WeightAverage"),
+        "textmover.training.modules": ("ClassificationModule", "MultiTaskModule", "RatingsModule", "TaskOptions"),
+        "textmover.training.optimization": ("LoraConfig", "OptimizerConfig"),
+        "textmover.training.reports.agreement": ("judge",),
+        "textmover.training.reports.learning_curves": ("LearningCurves",),
+    },
+)

@@ -102,4 +102,4 @@ __all__ = [
 ]
 
 # Those that are not here yet are tensors, and torch loads with them.
-__getattr__ = names_of(__name__)
+__getattr__ = names_of(__name__, {"textmover.types.tokens": [name for name in __all__ if name not in globals()]})

@@ -34,7 +34,7 @@ def parser(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(name)
         return lambda texts: [TREE if text == "The dog chased the cat." else nothing for text in texts]
 
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers", types.SimpleNamespace(load_parser=load_parser))
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
     return asked
 
 

@@ -79,7 +79,7 @@ def load_parses(options: argparse.Namespace) -> Parses | None:
     """The parses of the parser that the options name, if any."""
     if options.parser is None:
         return None
-    from textmover.rome.parsers import load_parser
+    from textmover.rome.parsers.names import load_parser
 
     return Parses(load_parser(options.parser))
 

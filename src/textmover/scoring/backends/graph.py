@@ -91,7 +91,7 @@ def reading(folder: Path, what: str) -> Iterator[None]:
     """Turn what goes wrong in reading a graph into one sentence."""
     try:
         yield
-    except BackendError:
+    except (BackendError, MemoryError):
         raise
     except Exception as error:  # exceptions of back-ends have no base of their own
         reason = " ".join(str(error).split())

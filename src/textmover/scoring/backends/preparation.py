@@ -142,8 +142,10 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
         runner, made = _ready(metric, encoder, backend, precision, beside)
     else:
         runner = CompiledRunner(encoder.graph())
-    deviation, states = _deviation(metric, encoder, runner), None if made is None else made.states
-    states = probe_states(metric, encoder, runner) if deviation is None else states
+    deviation = _deviation(metric, encoder, runner)
+    states = made.states if made is not None else None
+    if deviation is None:
+        states = probe_states(metric, encoder, runner)
     prepared = Prepared(runner, deviation, states, made)
     _check(prepared, backend, precision)
     encoder.run_with(prepared.runner)

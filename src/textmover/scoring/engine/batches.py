@@ -247,8 +247,11 @@ def encoded_in_rows(
         group.rows.fill(number)
         return group
 
+    def use_of(group: RowGroup, places: np.ndarray) -> Result:
+        return use(group.batch(places))
+
     def uses(group: RowGroup) -> list[Callable[[], Result]]:
-        return [functools.partial(lambda places: use(group.batch(places)), places) for places in group.alike(budget)]
+        return [functools.partial(use_of, group, places) for places in group.alike(budget)]
 
     def jobs() -> Iterator[Callable[[], RowGroup | Result]]:
         for group in groups:
