@@ -33,7 +33,7 @@ from textmover.modules.tokens.statistics import CorpusMean
 from textmover.readers.segments import read_texts
 from textmover.readers.tables import FORMATS
 from textmover.rome.features.words import WordIdf
-from textmover.rome.parsers.names import load_parser
+from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import InputError
 
 logger = logging.getLogger("fit_shipped")

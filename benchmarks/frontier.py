@@ -27,7 +27,7 @@ from textmover.checkpoints.hub import released_metrics
 from textmover.meta_evaluation import grouped_correlations, mean_correlation
 from textmover.presets import PRESETS
 from textmover.readers.named import located
-from textmover.report.figures.panels import save_figure
+from textmover.report.figures.matplotlib import save_figure
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.lexical import lexical_scores
 from textmover.scoring.metric_set import score_together

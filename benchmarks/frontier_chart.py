@@ -13,7 +13,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from textmover.report.figures.panels import save_figure
+from textmover.report.figures.matplotlib import save_figure
 
 SETS = ("WMT15-16 held back", "STS-B dev", "SICK trial", "SFREST")
 """Columns that are drawn."""

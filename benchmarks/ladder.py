@@ -44,8 +44,8 @@ from numpy.typing import NDArray
 from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.averaging import average_metrics, interpolate
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_metric
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.data.leakage import rows_where

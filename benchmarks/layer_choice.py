@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from textmover.functional.cost import unit_vectors
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
-from textmover.modules.analysis import with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.devices import own_arithmetic
+from textmover.modules.layer_similarity import with_all_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import preset_config
 

@@ -15,7 +15,7 @@ from ud_treebank import Sentence, gold_doc, read_conllu
 
 import textmover
 from textmover.modules.encoder.source import resolve_encoder
-from textmover.rome.parsers.names import SpacyParser, parsed_doc
+from textmover.rome.parsers.pipelines import SpacyParser, parsed_doc
 from textmover.types import ParsedText
 
 COLUMNS = (
@@ -47,7 +47,7 @@ A small spaCy pipeline (tagger, morphologizer, lemmatizer and dependency parser 
 Dependencies.
 
 ```python
-from textmover.rome.parsers.names import load_parser
+from textmover.rome.parsers.pipelines import load_parser
 
 parsed = load_parser("textmover-parser")(["The cats were sleeping."])[0]
 print(parsed.lemmas, parsed.heads, parsed.relations)

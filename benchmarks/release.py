@@ -29,8 +29,8 @@ from textmover import Scorer, __version__
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.averaging import as_token_table, refit
 from textmover.checkpoints.files import CARD, WEIGHTS
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_metric
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.files import atomic_file
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation

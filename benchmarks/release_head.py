@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from textmover import Scorer
 from textmover.checkpoints.files import WEIGHTS, check_checkpoint, write_config
-from textmover.modules.probes import PROBES
+from textmover.modules.probe_sentences import PROBES
 
 HEAD = "error_head."
 

@@ -27,7 +27,7 @@ from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import perturb_texts
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import read_segments
-from textmover.rome.parsers.names import load_parser
+from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import InputError, Segment
 
 # --- pairs ------------------------------------------------------------------------------------------------------------

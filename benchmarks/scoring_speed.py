@@ -40,7 +40,7 @@ from matplotlib.figure import Figure
 
 from textmover.data import Columns, read_segments
 from textmover.report import Line
-from textmover.report.figures.panels import save_figure
+from textmover.report.figures.matplotlib import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
@@ -311,7 +311,7 @@ def peaks() -> dict[str, float]:
 
     Those of a layer are four of 384 by 384, and one each of 384 by 1,536 and 1,536 by 384, over 1,024 tokens.
     """
-    from textmover.scoring.backends.packed import PackedLinear
+    from textmover.scoring.backends.torch_runners import PackedLinear
     from textmover.scoring.precision import has_bfloat16
 
     def least(work: Callable[[], Any], repetitions: int) -> float:

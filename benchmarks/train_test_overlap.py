@@ -20,7 +20,7 @@ from jsonargparse import ArgumentParser
 from ladder import read_set
 
 from textmover.data.leakage import normalised_pair
-from textmover.runs.console import guarded
+from textmover.runs.process import guarded
 from textmover.types import Segment
 
 Pair = frozenset[str]

@@ -264,20 +264,20 @@ def reading_once():
 
 def probing_once():
     """Measures how far packed weights move hidden states; small encoders are measured once in equal surroundings."""
-    from textmover.scoring.backends import packed
+    from textmover.scoring.backends import torch_runners
     from textmover.scoring.backends.preparation import probe_states
 
     kept = {}
 
     def probe(metric, encoder, runner, limit: int | None = None) -> float:
         weights = list(encoder.graph().parameters())
-        if not isinstance(runner, packed.PackedRunner) or 4 * sum(one.numel() for one in weights) > SMALL:
+        if not isinstance(runner, torch_runners.PackedRunner) or 4 * sum(one.numel() for one in weights) > SMALL:
             return probe_states(metric, encoder, runner, limit)
         digest = functools.reduce(lambda sum_, one: zlib.crc32(one.detach().contiguous().numpy(), sum_), weights, 0)
         around = torch.get_default_dtype(), torch.get_default_device(), torch.is_autocast_enabled("cpu")
         modes = torch.is_inference_mode_enabled(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
         key = (encoder.graph().model.config.to_json_string(), encoder.computed, digest, limit, *around, *modes)
-        key += (packed._packed,)  # which a test may spoil
+        key += (torch_runners._packed,)  # which a test may spoil
         if key not in kept:
             kept[key] = probe_states(metric, encoder, runner, limit)
         return kept[key]

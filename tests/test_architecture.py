@@ -14,7 +14,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 PACKAGE = "textmover"
 
-BASE = {"_version", "csv_cells", "files", "lazy", "markdown", "reading", "terminal", "types"}
+BASE = {"_version", "csv_cells", "files", "lazy", "markdown_escaping", "safe_reading", "terminal", "types"}
 MODELS = BASE | {"functional", "modules", "rome", "presets"}
 TEXTS = BASE | {"readers", "perturbations", "data"}
 SCORERS = MODELS | {"readers", "report", "checkpoints", "explaining", "scoring"}
@@ -25,17 +25,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": {"lazy"},
     "moved": set(),
     "csv_cells": set(),
-    "markdown": set(),
+    "markdown_escaping": set(),
     "terminal": set(),
-    "files": {"reading", "types"},
-    "reading": {"types"},
+    "files": {"safe_reading", "types"},
+    "safe_reading": {"types"},
     "functional": {"types"},
-    "modules": {"files", "functional", "lazy", "reading", "types"},
-    "rome": {"files", "functional", "lazy", "modules", "reading", "types"},
+    "modules": {"files", "functional", "lazy", "safe_reading", "types"},
+    "rome": {"files", "functional", "lazy", "modules", "safe_reading", "types"},
     "presets": {"lazy", "modules", "rome", "types"},
-    "readers": {"_version", "csv_cells", "files", "reading", "terminal", "types"},
-    "perturbations": {"reading", "types"},
-    "data": {"lazy", "perturbations", "readers", "reading", "types"},
+    "readers": {"_version", "csv_cells", "files", "safe_reading", "terminal", "types"},
+    "perturbations": {"safe_reading", "types"},
+    "data": {"lazy", "perturbations", "readers", "safe_reading", "types"},
     "meta_evaluation": {"types"},
     "report": BASE | {"meta_evaluation", "readers"},
     "checkpoints": MODELS | {"readers"},
@@ -45,8 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": STUDIES | {"metrics"},
     "runs": BASE | {"modules", "readers", "scoring"},
     "experiments": STUDIES,
-    "annotation": {"csv_cells", "data", "files", "meta_evaluation", "readers", "reading", "types"},
-    "app": {"annotation", "checkpoints", "meta_evaluation", "modules", "presets", "reading", "scoring", "types"},
+    "annotation": {"csv_cells", "data", "files", "meta_evaluation", "readers", "safe_reading", "types"},
+    "app": {"annotation", "checkpoints", "meta_evaluation", "modules", "presets", "safe_reading", "scoring", "types"},
     "interfaces": {"modules", "scoring", "types"},
     "__init__": {"_version", "lazy", "moved", "metrics", "modules", "scoring", "types"},
     "cli": STUDIES | {"annotation", "app", "experiments", "runs", "training"},
@@ -171,7 +171,7 @@ MAY_LOAD = {
     "cli/main.py": {"import_module"},
     "readers/tables.py": {"datasets.load_dataset", "datasets.load_from_disk"},
     "lazy.py": {"import_module"},
-    "modules/encoder/base_weights.py": {"safe_open"},
+    "modules/encoder/base_encoder.py": {"safe_open"},
     "modules/encoder/source.py": {"snapshot_download"},
     "modules/matching/names.py": {"point.load"},  # an entry point of an installed package
     "moved.py": {"import_module"},
@@ -183,7 +183,7 @@ MAY_LOAD = {
     },
     "modules/encoder/static_vectors.py": {"np.load"},
     "rome/scorer/network.py": {"torch.load"},
-    "rome/parsers/names.py": {"spacy.load", "stanza.Pipeline"},
+    "rome/parsers/pipelines.py": {"spacy.load", "stanza.Pipeline"},
     "scoring/backends/onnxruntime.py": {"onnxruntime.InferenceSession"},
     "scoring/backends/openvino.py": {"_core().read_model"},
     "scoring/backends/names.py": {"importlib.import_module"},

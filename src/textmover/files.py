@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from textmover.reading import open_pipe
+from textmover.safe_reading import open_pipe
 from textmover.types import InputError
 
 try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 spacy = pytest.importorskip("spacy")
-from textmover.rome.parsers.names import parsed_doc  # noqa: E402  needs spaCy
+from textmover.rome.parsers.pipelines import parsed_doc  # noqa: E402  needs spaCy
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "ud_ewt"

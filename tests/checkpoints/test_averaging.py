@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.averaging import average_metrics, interpolate, refit
-from textmover.modules.probes import probe_scores
+from textmover.modules.probe_sentences import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
 from textmover.types import InputError, Segment
 

@@ -7,8 +7,8 @@ import torch
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.classifier import load_classifier, save_classifier
-from textmover.checkpoints.folder import METRIC_USAGE
 from textmover.checkpoints.hub import released_metrics
+from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.scoring import save_checkpoint

@@ -157,8 +157,8 @@ def test_a_misspelt_released_metric_is_suggested(name, way_out):
 
 def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch):
     """As with an installed package, which holds the default alone."""
-    monkeypatch.setattr("textmover.modules.released_folders.REPOSITORY", ROOT / "nowhere")
-    monkeypatch.setattr("textmover.modules.released_folders.INSTALLED", ROOT / "checkpoints" / "textmover-general")
+    monkeypatch.setattr("textmover.modules.shipped_folders.REPOSITORY", ROOT / "nowhere")
+    monkeypatch.setattr("textmover.modules.shipped_folders.INSTALLED", ROOT / "checkpoints" / "textmover-general")
     with pytest.raises(
         InputError,
         match=r"lie in the folder `checkpoints` of the repository: give the path\. `textmover list` shows all",

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from textmover.checkpoints.averaging import as_token_table
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_checkpoint
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.cli.main import main
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.scoring import Scorer

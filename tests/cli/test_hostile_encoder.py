@@ -10,7 +10,7 @@ import yaml
 
 from textmover import Scorer
 from textmover.modules.encoder.source import file_sha256
-from textmover.rome.features.neighbours import load_neighbours
+from textmover.modules.word_neighbours import load_neighbours
 from textmover.scoring import load_metric, save_checkpoint
 from textmover.types import InputError
 

@@ -15,7 +15,7 @@ from textmover.cli import main as main_module
 from textmover.cli.options.declaration import SingleOption, examples, given_twice
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
-from textmover.runs.console import guarded
+from textmover.runs.process import guarded
 from textmover.types import BOUNDS, InputError
 
 HELP_OF_ALL = """
@@ -59,21 +59,21 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("score", "--format", "textmover.runs.shards.score_formats:FORMATS"),
         ("score", "--precision", "textmover.scoring.precision:Precision"),
         ("score", "--backend", "textmover.scoring.backends:BACKENDS"),
-        ("score", "--on-error", "textmover.readers.streams:OnError"),
-        ("score", "--missing-references", "textmover.readers.streams:MissingReferences"),
+        ("score", "--on-error", "textmover.readers.row_streams:OnError"),
+        ("score", "--missing-references", "textmover.readers.row_streams:MissingReferences"),
         ("explain", "--format", "textmover.report.explanation.output:FORMATS"),
         ("errors", "--format", "textmover.report.errors.output:FORMATS"),
         ("errors", "--fail-on", "textmover.types:SEVERITIES"),
         ("compare", "--format", "textmover.cli.commands.compare:SUFFIXES"),
         ("rank", "--format", "textmover.cli.commands.rank:SUFFIXES"),
         ("rank", "--test", "textmover.meta_evaluation.systems.ranking:RankTest"),
-        ("mbr", "--format", "textmover.runs.mbr_files:FORMATS"),
+        ("mbr", "--format", "textmover.runs.mbr_output:FORMATS"),
         ("evaluate", "--baselines", "textmover.scoring.lexical:LEXICAL"),
         ("evaluate", "--statistic", "textmover.meta_evaluation:STATISTICS"),
         ("evaluate", "--level", "textmover.meta_evaluation:LEVELS"),
         ("robustness", "--baselines", "textmover.scoring.lexical:LEXICAL"),
         ("robustness", "--format", "textmover.report.document:PAGE_FORMATS"),
-        ("analyse-layers", "--centering", "textmover.modules.analysis:CENTERINGS"),
+        ("analyse-layers", "--centering", "textmover.modules.layer_similarity:CENTERINGS"),
         ("export", "--backend", "textmover.scoring.backends:EXPORTED"),
     ],
 )
@@ -122,7 +122,7 @@ def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
 def test_libraries_that_print_their_messages_print_them_once():
     code = (
         "import logging, sys\n"
-        "from textmover.runs.console import set_up_logging\n"
+        "from textmover.runs.process import set_up_logging\n"
         "set_up_logging()\n"
         "logging.getLogger('hub').addHandler(logging.StreamHandler())\n"
         "logging.getLogger('hub.http').warning('again')\n"
@@ -210,7 +210,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
     from textmover.modules.config import MetricConfig
-    from textmover.scoring.field_flags import field_flag
+    from textmover.scoring.config_options import field_flag
 
     text, usual = run("score", "--help-metric").out, run("score", "--help").out
     for entry in fields(MetricConfig):

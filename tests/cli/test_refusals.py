@@ -515,7 +515,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(refused, folder, monkeyp
     def load_parser(name: str) -> None:
         raise InputError("Expected a parser, but got none: train one.")
 
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.pipelines", types.SimpleNamespace(load_parser=load_parser))
     monkeypatch.chdir(folder)
     before = sorted(folder.iterdir())
     arguments, _, sentence = line.partition("| ")

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.shared import SIGNALS, send
 
 from textmover.runs import distributed
-from textmover.runs.console import Terminated, heeding_termination
+from textmover.runs.process import Terminated, heeding_termination
 from textmover.types import InputError
 
 

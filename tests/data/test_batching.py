@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from textmover.data.batching import LengthBuckets, MixedBatches, PartLoader, TrainingLoader
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.types import InputError, Segment, TokenBatch
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.sentences import WordPool
 from textmover.perturbations.severity import SeverityTable
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "quickstart"

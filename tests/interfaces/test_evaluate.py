@@ -8,7 +8,7 @@ import pytest
 
 from textmover import InputError
 from textmover.interfaces.evaluate import EvaluationModule, load
-from textmover.interfaces.scorers import as_scorer
+from textmover.scoring.scorer import as_scorer
 
 HYPOTHESES = ["the cat sat on the street", "a dog", "she will sing"]
 REFERENCES = [["a cat sat in the street"], ["the dog", "a dog"], ["she can not sing", "he can sing"]]
@@ -96,7 +96,7 @@ def test_a_metric_without_sides_has_a_score_alone(tiny_encoder):
 
 
 def test_options_beside_a_scorer_are_refused(tiny_scorer):
-    with pytest.raises(InputError, match=r"Expected no options .* but got device"):
+    with pytest.raises(TypeError, match=r"Expected options only .* but got device"):
         load(tiny_scorer, device="cpu")
 
 

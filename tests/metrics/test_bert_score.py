@@ -276,14 +276,14 @@ def test_batches_are_halved_where_memory_ends(build, idf, caplog):
 
 
 def test_matches_are_halved_where_memory_ends(build, monkeypatch, caplog):
-    from textmover.metrics import token_matches
+    from textmover.metrics import bert_score_matches
 
     def tight(reference, hypothesis):
         if len(reference) > 2:
             raise torch.OutOfMemoryError("no room")
         return pairwise_similarity(reference, hypothesis)
 
-    monkeypatch.setattr(token_matches, "pairwise_similarity", tight)
+    monkeypatch.setattr(bert_score_matches, "pairwise_similarity", tight)
     metric = build(idf=True)
     found = scored(metric)
     assert metric.scorer._engine._block < Scorer(metric.scorer.metric)._engine._block

@@ -3,7 +3,7 @@ import pytest
 from textmover.perturbations.entities import KIND_OF, NAMES, TITLES, names_in
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.sentences import Phrase, WordPool
 
 
 def found(text: str, parse=None, texts=()) -> list[tuple[str, str]]:

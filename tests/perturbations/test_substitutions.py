@@ -2,7 +2,7 @@ import pytest
 
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.sentences import WordPool
 
 NEAR = {
     "lazy": ["lazier", "idle"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.readers.system_scores import read_system_table
+from textmover.readers.system_outputs import read_system_table
 from textmover.types import InputError
 
 ROWS = [

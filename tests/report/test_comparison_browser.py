@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.readers.streams import Row
+from textmover.readers.row_streams import Row
 from textmover.report.systems import comparison, ranking
 from textmover.report.systems.comparison import Comparison
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from textmover.report.explanation.explanation import ExplainedLine
 from textmover.report.explanation.page import render_explanations
-from textmover.report.explanation.values import ExplainedLine
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ import pytest
 
 from textmover.report.explanation import figure as explanation_figure
 from textmover.report.figures.colours import INK, PAPER, diverging, metric_colours, sequential
-from textmover.report.figures.plots import (
+from textmover.report.figures.scales import axis_labels, nice_ticks, padded
+from textmover.report.figures.svg import (
     BinLine,
     density_steps,
     distribution_plot,
@@ -23,7 +24,6 @@ from textmover.report.figures.plots import (
     step_labels,
     value_range,
 )
-from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}

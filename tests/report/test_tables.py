@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from textmover.meta_evaluation import MetricScores, Protocol
-from textmover.report import file_remarks, format_evaluations, print_evaluations, remarks, set_title
+from textmover.report import file_remarks, format_evaluations, print_evaluations, remarks, title_of
 from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix
 from textmover.report.evaluation.wording import headline, mark
 from textmover.types import InputError
@@ -132,11 +132,11 @@ def test_several_sets_have_a_table_of_their_own_before_them(section):
 
 def test_titles_tell_tables_apart(section):
     first = section(name="a").evaluation
-    assert set_title(first, [first]) == "a"
+    assert title_of(first, [first]) == "a"
     fluency = replace(first, dimension="fluency")
     other = replace(fluency, protocol=Protocol("kendall"))
-    assert set_title(fluency, [first, fluency]) == "a · fluency"
-    assert set_title(other, [fluency, other]) == "a · fluency · kendall per-group"
+    assert title_of(fluency, [first, fluency]) == "a · fluency"
+    assert title_of(other, [fluency, other]) == "a · fluency · kendall per-group"
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from textmover.checkpoints.classifier import classifier_folder, save_classifier
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_checkpoint, load_metric
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer

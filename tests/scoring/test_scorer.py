@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import textmover
-from textmover.modules.tokens.given_texts import normalize_references
+from textmover.modules.tokens.text_arguments import normalize_references
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError, SegmentScores
 

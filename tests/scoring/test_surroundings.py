@@ -8,7 +8,7 @@ import torch
 
 from textmover.explaining.words import align_words
 from textmover.metrics import TextMoverBERTScore, TextMoverScore
-from textmover.modules.analysis import analyse_layers, with_all_layers
+from textmover.modules.layer_similarity import analyse_layers, with_all_layers
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint
 

@@ -8,7 +8,7 @@ from tests.sentences import sentences
 
 from textmover.interfaces.evaluate import EvaluationModule
 from textmover.presets import PRESETS
-from textmover.runs.score_inputs import score_pairs
+from textmover.runs.score_run import score_pairs
 from textmover.scoring import Scorer
 from textmover.scoring.metric_set import score_together
 from textmover.types import InputError

@@ -13,7 +13,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
-from textmover.training.stage import FROZEN_STATES
+from textmover.training.base_module import FROZEN_STATES
 from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
 from textmover.types import ErrorSpan
 
@@ -130,7 +130,7 @@ def test_a_frozen_encoder_keeps_its_scores(tiny_encoder, tmp_path):
 def test_a_frozen_encoder_reads_each_text_once_and_without_dropout(tiny_encoder, tmp_path, monkeypatch):
     heads, read = [], []
     for kept in (FROZEN_STATES, 0):
-        monkeypatch.setattr("textmover.training.stage.FROZEN_STATES", kept)
+        monkeypatch.setattr("textmover.training.base_module.FROZEN_STATES", kept)
         seed_everything(1)
         module = MultiTaskModule(metric="twmd", overrides={"encoder": str(tiny_encoder), "freeze_layers": 3})
         data = MarkedDataModule([str(write_tags(tmp_path / "tags.tsv", 40))], held_back=0.3, batch_size=8)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textmover.readers.line_tables import named
 from textmover.readers.lines import empty
 from textmover.readers.segments import TableRow, check_columns, told
 from textmover.readers.tables import open_tables
-from textmover.readers.text_tables import named
-from textmover.reading import NotJsonError, load_json, unreadable
+from textmover.safe_reading import NotJsonError, load_json, unreadable
 from textmover.types import InputError
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from textmover.files import atomic_file
 from textmover.readers.segments import told
-from textmover.reading import load_json, unreadable
+from textmover.safe_reading import load_json, unreadable
 from textmover.types import SEVERITIES, ErrorSpan, InputError
 from textmover.types.text_words import text_words
 

@@ -12,7 +12,7 @@ import gradio as gr
 
 from textmover.app.annotation_session import Desk, Shown
 from textmover.app.html import notice, shown
-from textmover.reading import load_json
+from textmover.safe_reading import load_json
 from textmover.types import InputError
 
 POINTS = {(1, 3): ("poor", "fair", "good")}

@@ -28,7 +28,7 @@ from textmover.annotation import (
 from textmover.annotation.project import Questions, known_questions
 from textmover.annotation.store import as_entry, span_entry, words_and_gaps
 from textmover.app.html import notice, shown, text_block
-from textmover.reading import load_json
+from textmover.safe_reading import load_json
 from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, plural
 
 if TYPE_CHECKING:

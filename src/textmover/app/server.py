@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from textmover.reading import load_json
+from textmover.safe_reading import load_json
 from textmover.types import InputError
 from textmover.types.text_words import SURROGATE
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from textmover.checkpoints.encoder_weights import encoder_prefix, split_state, trained_encoder
 from textmover.checkpoints.files import CONFIG, check_entries
 from textmover.modules.assembly import DIFFERENCE, untrained
-from textmover.modules.encoder.base_weights import base_of, identity_of, weights_print
-from textmover.reading import read_json
+from textmover.modules.encoder.base_encoder import base_of, identity_of, weights_print
+from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 
 LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
@@ -90,7 +90,7 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     """Read the report of an adapter's folder; ``None`` for a checkpoint with full weights.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
+        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
     """
     path = Path(folder) / CONFIG
     entries = read_json(path)

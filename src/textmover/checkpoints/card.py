@@ -12,10 +12,10 @@ import yaml
 from textmover._version import __version__
 from textmover.checkpoints.adapter import adapter_report
 from textmover.checkpoints.encoder_weights import name_weights
-from textmover.checkpoints.folder import METRIC_USAGE
 from textmover.checkpoints.loading import load_metric
-from textmover.markdown import markdown_code, markdown_fence, markdown_text
-from textmover.modules.probes import PROBES, probe_scores
+from textmover.checkpoints.saving import METRIC_USAGE
+from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text
+from textmover.modules.probe_sentences import PROBES, probe_scores
 from textmover.types import SegmentMetric
 
 NOT_HANDED_ON = ("Adapter", "Configuration")

@@ -17,8 +17,8 @@ from textmover.checkpoints.files import check_checkpoint
 from textmover.checkpoints.loading import checkpoint_folder
 from textmover.modules.config import MetricConfig
 from textmover.presets import KINDS, PRESETS, preset_config
-from textmover.reading import read_yaml
 from textmover.rome.config import RomeConfig
+from textmover.safe_reading import read_yaml
 
 SOFTWARE = "textmover"
 """Key of this project's own entry."""

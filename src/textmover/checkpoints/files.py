@@ -13,7 +13,7 @@ from torch import Tensor
 
 from textmover.files import file_sha256
 from textmover.presets import KINDS
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.types import InputError
 
 FORMAT = 2

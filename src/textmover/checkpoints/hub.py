@@ -8,9 +8,9 @@ from pathlib import Path
 
 from textmover._version import __version__
 from textmover.checkpoints.files import CARD, CONFIG, check_checkpoint
-from textmover.modules.released_folders import released_folders
+from textmover.modules.shipped_folders import released_folders
 from textmover.presets import PRESETS, unknown_metric
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.types import InputError
 
 ADVICE = {
@@ -28,7 +28,7 @@ def push_to_hub(
     """Put a checkpoint's folder on the Hugging Face Hub, as it is; what the repository held before is replaced.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
+        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
         repo_id: The repository, ``"owner/name"``; made if there is none.
         private: Whether a repository that is made now is private; one that is there stays as it is.
         revision: Branch to write to, made if there is none; the main one if ``None``.

@@ -30,9 +30,9 @@ from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.files import file_sha256
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.base_weights import weights_print
+from textmover.modules.encoder.base_encoder import weights_print
 from textmover.modules.encoder.source import hub_reason
-from textmover.modules.released_folders import released_folders
+from textmover.modules.shipped_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.types import CompositeMetric, InputError, SegmentMetric, check_whole
 
@@ -47,7 +47,7 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
     """Rebuild a metric from its folder.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
+        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
         **overrides: Fields of the configuration to change, except those that would need other weights. For an adapter
             ``encoder`` and ``revision`` say where its base is; the hash has to be the same.
 

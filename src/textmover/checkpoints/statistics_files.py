@@ -20,8 +20,8 @@ from torch import Tensor
 from textmover._version import __version__
 from textmover.files import atomic_bytes
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.base_weights import tensors_sha256
-from textmover.reading import load_json
+from textmover.modules.encoder.base_encoder import tensors_sha256
+from textmover.safe_reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
 FORMAT = 1

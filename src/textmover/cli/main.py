@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from textmover._version import __version__
 from textmover.cli.options.declaration import SingleOption, add_options
 from textmover.cli.usage_errors import SYNONYMS, did_you_mean, forgotten_input, reworded
-from textmover.runs.console import guarded, heeding_termination, open_streams, set_up_logging
+from textmover.runs.process import guarded, heeding_termination, open_streams, set_up_logging
 
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),

@@ -1,4 +1,4 @@
-"""Data: readers, splits, perturbations and the Lightning data module."""
+"""Training data: rated, marked and generated segments as Lightning data modules, and mixtures of them."""
 
 from __future__ import annotations
 

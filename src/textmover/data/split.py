@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from textmover.readers.text_tables import named
+from textmover.readers.line_tables import named
 from textmover.types import InputError, Segment
 from textmover.types.segments import ComparedText
 

@@ -22,7 +22,7 @@ from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.report.document import Section, block, interval, number
-from textmover.report.figures.panels import HeatGroup, draw_heat_map
+from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements, plural
 
 KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to

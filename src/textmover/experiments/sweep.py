@@ -18,10 +18,10 @@ from textmover.meta_evaluation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.readers.text_tables import named
+from textmover.readers.line_tables import named
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import pick, plain
-from textmover.scoring.field_flags import field_flag, field_value, written
+from textmover.scoring.config_options import field_flag, field_value, written
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 

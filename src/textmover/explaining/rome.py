@@ -11,7 +11,14 @@ from textmover.explaining.shares import rome_shares
 from textmover.explaining.words import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.tokens.unknown_tokens import apart
-from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
+from textmover.report.explanation.explanation import (
+    ExplainedMatch,
+    ExplainedText,
+    ExplainedTrees,
+    NodeEdit,
+    Step,
+    WordPair,
+)
 from textmover.rome.config import SyntacticOptions
 from textmover.rome.features.pairs import compare_trees
 from textmover.rome.features.semantic import taking_part, word_weights
@@ -34,7 +41,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Fields of an :class:`~textmover.report.explanation.values.Explanation` of RoMe's score of a pair."""
+    """Fields of an :class:`~textmover.report.explanation.explanation.Explanation` of RoMe's score of a pair."""
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
     vectors = (one.vectors for one in apart(given, found))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]

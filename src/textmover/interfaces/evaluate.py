@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from textmover.interfaces.scorers import Model, as_scorer, columns_of
-from textmover.modules.tokens.given_texts import listed_texts, normalize_references
-from textmover.types import InputError, SourcedReferences
-
-if TYPE_CHECKING:
-    from textmover.scoring import Scorer
+from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
+from textmover.scoring.scorer import Model, Scorer, as_scorer
+from textmover.types import InputError, SegmentScores, SourcedReferences
 
 __all__ = ["EvaluationModule", "load"]
 
@@ -157,3 +154,9 @@ def _checked(predictions: Any, references: Any, sources: Any) -> tuple[list[str]
         raise InputError("Expected predictions with references or sources, but got one side alone.")
     texts = listed_texts(predictions, "predictions")
     return texts, normalize_references(texts, references, sources)
+
+
+def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
+    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, if there are any."""
+    named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
+    return {name: values.tolist() for name, values in named.items() if values is not None}

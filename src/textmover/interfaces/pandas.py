@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from textmover.interfaces.scorers import Model, as_scorer, columns_of
-from textmover.modules.tokens.given_texts import lists_texts
+from textmover.interfaces.evaluate import columns_of
+from textmover.modules.tokens.text_arguments import lists_texts
+from textmover.scoring.scorer import Model, as_scorer
 from textmover.types import InputError, SourcedReferences
 
 try:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from textmover.interfaces.scorers import Model, as_scorer, columns_of
+from textmover.interfaces.evaluate import columns_of
+from textmover.scoring.scorer import Model, as_scorer
 from textmover.types import InputError
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from textmover.meta_evaluation.error_spans.agreement import (
     compare_errors,
     judge_errors,
 )
-from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, project, span_f1
+from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, span_f1, word_errors
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import (
     LEVELS,
@@ -48,7 +48,7 @@ from textmover.meta_evaluation.results import (
     MetricAgreement,
     MetricScores,
     Protocol,
-    people,
+    human_scores,
 )
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.significance.permutation import (
@@ -95,10 +95,10 @@ __all__ = [
     "SpanF1", "SystemAgreement", "SystemComparison", "SystemMean", "SystemPair", "TieAgreement", "TieCalibration",
     "WilliamsTest", "agreement_by_length", "agreement_by_quantile", "annotator_agreement", "averaged_correlation",
     "bootstrap_gain", "bootstrap_interval", "calibrate_ties", "cohen_kappa", "compare_errors", "compare_systems",
-    "correlations", "darr_tau", "evaluate", "fleiss_kappa", "grouped_correlations", "grouped_darr_tau", "judge_errors",
-    "krippendorff_alpha", "mean_correlation", "mean_over_groups", "metric_correlations", "pair_counts",
-    "paired_bootstrap", "paired_randomisation", "people", "permutation_p_values", "permutation_test",
-    "preferences_from_ratings", "project", "rank_systems", "ranking_agreement", "significance_clusters",
+    "correlations", "darr_tau", "evaluate", "fleiss_kappa", "grouped_correlations", "grouped_darr_tau",
+    "human_scores", "judge_errors", "krippendorff_alpha", "mean_correlation", "mean_over_groups",
+    "metric_correlations", "pair_counts", "paired_bootstrap", "paired_randomisation", "permutation_p_values",
+    "permutation_test", "preferences_from_ratings", "rank_systems", "ranking_agreement", "significance_clusters",
     "soft_pairwise_accuracy", "span_f1", "system_agreement", "system_means", "tie_agreement", "williams_test",
-    "williams_test_of_scores",
+    "williams_test_of_scores", "word_errors",
 ]  # fmt: skip

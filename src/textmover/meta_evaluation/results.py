@@ -291,7 +291,7 @@ class Evaluation(Shown):
         return tuple(sorted(self.metrics, key=lambda one: -one.value if not math.isnan(one.value) else math.inf))
 
 
-def people(judgements: Judgements, dimension: str | None) -> MetricScores:
+def human_scores(judgements: Judgements, dimension: str | None) -> MetricScores:
     """People as a metric that agrees with them, so that where it has no value, no metric has one.
 
     Args:
@@ -304,7 +304,7 @@ def people(judgements: Judgements, dimension: str | None) -> MetricScores:
     Example:
         >>> ratings = {"score": np.array([1.0, 2.0])}
         >>> rated = Judgements("a set", ("h", "h"), (("r",), ("r",)), ratings, ("all", "all"))
-        >>> people(rated, None).scores.tolist()
+        >>> human_scores(rated, None).scores.tolist()
         [1.0, 2.0]
     """
     if dimension is None and judgements.preferences is None and len(judgements.ratings) == 1:

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
+from textmover.metrics.bert_score_matches import TokenMatches, idf_values, match_tokens
 from textmover.metrics.bert_score_model import bert_score_model, load_bert_score, unavailable
-from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
-from textmover.metrics.token_matches import TokenMatches, idf_values, match_tokens
+from textmover.metrics.scorer_metric import ScorerMetric, split_options
 from textmover.modules.config import DEFAULT_ENCODER
-from textmover.modules.tokens.given_texts import listed_texts, normalize_references
+from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
 from textmover.scoring import Scorer
+from textmover.scoring.scorer import as_scorer
 from textmover.types import InputError, SegmentMetric
 
 SIDES = ("precision", "recall", "f1")
@@ -136,7 +137,7 @@ class TextMoverBERTScore(ScorerMetric):
             name, layer = str(model_name_or_path), str(num_layers)
         else:
             given = {key: value for key, value in chosen.items() if value is not None and value is not False}
-            scorer = as_scorer(model_name_or_path, {**given, **options})
+            scorer = as_scorer(model_name_or_path, **{**given, **options})
             entries = scorer.metric.signature.entries
             name, layer = entries.get("encoder", ""), entries.get("layer", "")
         bert_score_model(scorer, idf=idf)

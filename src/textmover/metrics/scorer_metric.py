@@ -11,7 +11,7 @@ from torchmetrics import Metric
 
 from textmover.metrics.ordered import OrderedStates
 from textmover.scoring import Scorer
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError
 
 _TORCHMETRICS_OPTIONS = (
     "compute_on_cpu",
@@ -121,24 +121,6 @@ class ScorerMetric(OrderedStates):
         elif not isinstance(val, Tensor):
             val = [_means(one) for one in val]
         return self._plot(val, ax)
-
-
-def as_scorer(model: Scorer | SegmentMetric, options: Mapping[str, Any]) -> Scorer:
-    """The scorer over a metric that was given as an object, for which there is nothing to choose."""
-    if options:
-        raise TypeError(
-            f"Expected options only where the model is loaded by name, but got {', '.join(options)} with an object: "
-            "choose them where the object is made."
-        )
-    if isinstance(model, Scorer):
-        return model
-    if not isinstance(model, SegmentMetric):
-        raise TypeError(
-            f"Expected the model to be a name, a Scorer or a metric, but got {type(model).__name__}: give one of "
-            "these, such as Scorer.from_pretrained(…)."
-        )
-    # The weights of a module that lives elsewhere may change between updates: nothing is kept.
-    return Scorer(model, cache=False)
 
 
 def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
+from textmover.metrics.scorer_metric import ScorerMetric, split_options
 from textmover.scoring import Scorer
+from textmover.scoring.scorer import as_scorer
 from textmover.types import InputError, SegmentMetric, check_choice
 
 Reduction = Literal["mean", "none"]
@@ -32,10 +33,7 @@ class SegmentValues(ScorerMetric):
     ) -> None:
         check_choice("reduction", reduction, ("mean", "none"))
         own, options = split_options(kwargs)
-        if model is None or isinstance(model, (str, Path)):
-            scorer = Scorer.from_pretrained(model, **options)
-        else:
-            scorer = as_scorer(model, options)
+        scorer = as_scorer(model, **options)
         self.names = self.value_names(scorer)
         super().__init__(scorer, {_state(name): torch.float64 for name in self.names}, **own)
         self.reduction = reduction

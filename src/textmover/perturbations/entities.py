@@ -10,8 +10,8 @@ from random import Random
 from typing import NamedTuple
 
 from textmover.perturbations.clauses import Parse, word_tags
-from textmover.perturbations.phrases import Edit, Phrase, Word, WordPool, fit_article, listed, mixed, one_by_chance
-from textmover.reading import read_yaml
+from textmover.perturbations.sentences import Edit, Phrase, Word, WordPool, fit_article, listed, mixed, one_by_chance
+from textmover.safe_reading import read_yaml
 
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 

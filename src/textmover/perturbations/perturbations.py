@@ -1,7 +1,7 @@
 """Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
 
-A perturbation is a function of a :class:`~textmover.perturbations.phrases.Phrase`, a degree, a random generator and a
-:class:`~textmover.perturbations.phrases.WordPool`, and gives an :class:`Edit`, or ``None`` where it cannot be applied.
+A perturbation is a function of a :class:`~textmover.perturbations.sentences.Phrase`, a degree, a random generator and a
+:class:`~textmover.perturbations.sentences.WordPool`, and gives an :class:`Edit`, or ``None`` where it does not apply.
 ``PERTURBATIONS`` names them. One that needs more, such as a neighbour search or a parser, takes it as a callable: bind
 it with ``functools.partial``, add it to a copy of the mapping and pass that to :func:`perturb` together with a severity
 table that knows the new name.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentences import (
     AUXILIARIES,
     NEGATIVE,
     NUMBER,

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from textmover.perturbations.phrases import Word
-from textmover.reading import read_yaml
+from textmover.perturbations.sentences import Word
+from textmover.safe_reading import read_yaml
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from random import Random
 
 from textmover.perturbations.clauses import Parse, word_tags
 from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentences import (
     FUNCTION_WORDS,
     NEGATIVE,
     Edit,
@@ -24,7 +24,7 @@ from textmover.perturbations.phrases import (
     with_words,
     word_set,
 )
-from textmover.reading import read_yaml
+from textmover.safe_reading import read_yaml
 
 FILLER = "AAA"
 """Meaningless token that replaces a word, as in RoMe (section 4.6, case 3)."""

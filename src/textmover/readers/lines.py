@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 from textmover.readers.named import located
-from textmover.reading import open_input, unreadable
+from textmover.safe_reading import open_input, unreadable
 from textmover.types import InputError, needs_extra
 
 COMPRESSIONS = (".gz", ".zst")

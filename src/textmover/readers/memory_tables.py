@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from textmover.readers.text_tables import Cells, Table
+from textmover.readers.line_tables import Cells, Table
 from textmover.types import InputError
 
 ROWS_OF = ("to_dicts", "to_pylist", "to_list")

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from textmover.readers.line_tables import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.tables import is_table, open_tables
-from textmover.readers.text_tables import named
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.text_words import SURROGATE
 

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from textmover.readers.line_tables import TEXT_TABLES, Cells, Table, named
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.named import located
 from textmover.readers.named.catalogue import place_of
-from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
-from textmover.reading import is_pipe, unreadable
+from textmover.safe_reading import is_pipe, unreadable
 from textmover.types import InputError
 
 FORMATS: Mapping[str, str] = {

@@ -6,8 +6,8 @@ Figures are drawn with matplotlib and the page is filled in by Jinja, which the 
 from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link, largest_disagreements
 from textmover.report.evaluation.page import ReportHead, ReportSection, render_report, write_report
 from textmover.report.evaluation.tables import TABLE_FORMATS, format_evaluations, print_evaluations
-from textmover.report.evaluation.wording import file_remarks, remarks, set_title
-from textmover.report.figures.panels import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.report.evaluation.wording import file_remarks, remarks, title_of
+from textmover.report.figures.matplotlib import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
 from textmover.report.templating import check_jinja
 
 __all__ = [
@@ -30,6 +30,6 @@ __all__ = [
     "remarks",
     "render_report",
     "report_files",
-    "set_title",
+    "title_of",
     "write_report",
 ]

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.text import Text
 
 from textmover.csv_cells import CsvWriter
-from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
+from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.terminal import print_line, print_table
 
 DIGITS = 3  # digits behind the point of a correlation

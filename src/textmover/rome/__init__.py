@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from textmover.rome.features.words import WordIdf
     from textmover.rome.metric import RomeMetric
-    from textmover.rome.parsers.names import load_parser
+    from textmover.rome.parsers.pipelines import load_parser
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, read_official
 
 __all__ = [
@@ -59,7 +59,7 @@ __getattr__ = names_of(
         ),
         "textmover.rome.features.words": ("WordIdf",),
         "textmover.rome.metric": ("RomeMetric",),
-        "textmover.rome.parsers.names": ("load_parser",),
+        "textmover.rome.parsers.pipelines": ("load_parser",),
         "textmover.rome.scorer.network": ("FeatureScorer", "ScorerConfig", "read_official"),
     },
 )

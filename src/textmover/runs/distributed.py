@@ -23,14 +23,14 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.readers.lines import refuse_read_once
-from textmover.readers.streams import Rows
-from textmover.runs.console import heeding_termination
+from textmover.readers.row_streams import Rows
 from textmover.runs.launched_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
+from textmover.runs.process import heeding_termination
 from textmover.runs.progress import Advance, PairCount, progress_bar
-from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
-from textmover.runs.score_inputs import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer
+from textmover.runs.score_output import Target, choose_target, keeping, kept_words, open_sink
+from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard

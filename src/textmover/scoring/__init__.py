@@ -2,9 +2,9 @@
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import average_metrics, interpolate
-from textmover.checkpoints.folder import save_checkpoint, save_encoder
 from textmover.checkpoints.hub import push_to_hub
 from textmover.checkpoints.loading import load_checkpoint, load_metric
+from textmover.checkpoints.saving import save_checkpoint, save_encoder
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.scorer import Scorer, score
 

@@ -11,8 +11,8 @@ from textmover.explaining.rome import explain_rome
 from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.given_texts import normalize_references
-from textmover.report.explanation.values import Explanation, Step
+from textmover.modules.tokens.text_arguments import normalize_references
+from textmover.report.explanation.explanation import Explanation, Step
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.errors.marking import mark_fitted, marks_errors
 from textmover.scoring.scorer_statistics import check_fitted, check_sources

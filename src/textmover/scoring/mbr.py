@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.given_texts import listed_texts, normalize_references
+from textmover.modules.tokens.text_arguments import listed_texts, normalize_references
 from textmover.modules.tokens.text_flags import FALLBACK, copied_sources, fell_back
 from textmover.readers.candidates import Candidates
 from textmover.readers.segments import as_number

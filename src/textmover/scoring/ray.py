@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from textmover.checkpoints.hub import DEFAULT_PRESET
-from textmover.modules.tokens.given_texts import lists_texts
+from textmover.modules.tokens.text_arguments import lists_texts
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
-from textmover.scoring.engine.pairs import VALUES
+from textmover.scoring.engine.pair_table import VALUES
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 

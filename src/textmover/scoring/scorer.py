@@ -16,7 +16,7 @@ from textmover.checkpoints.hub import default_metric, released_folder
 from textmover.checkpoints.loading import changes, checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
-from textmover.modules.tokens.given_texts import (
+from textmover.modules.tokens.text_arguments import (
     References,
     Sources,
     Texts,
@@ -27,13 +27,13 @@ from textmover.modules.tokens.given_texts import (
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
-from textmover.scoring.engine.pairs import Counts
+from textmover.scoring.engine.pair_table import Counts
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import Explanation
+    from textmover.report.explanation.explanation import Explanation
     from textmover.scoring.mbr import MbrResult
 
 
@@ -313,6 +313,34 @@ class Scorer(ScorerStatistics):
     def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
         """Say once of each kind how many segments were out of the ordinary, by system where counts are by system."""
         self._engine.warn(counts, examples)
+
+
+Model = Scorer | SegmentMetric | str | Path | None
+"""A scorer, a metric (also one that is being trained), or the name of one; ``None`` is the default metric."""
+
+
+def as_scorer(model: Model = None, **options: Any) -> Scorer:
+    """The scorer of a model; options are those of :meth:`Scorer.from_pretrained`, where the model is a name.
+
+    Example:
+        >>> as_scorer(as_scorer("twmd"), device="cpu")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        TypeError: Expected options only where …
+    """
+    if model is None or isinstance(model, (str, Path)):
+        return Scorer.from_pretrained(model, **options)
+    if options:
+        raise TypeError(
+            f"Expected options only where the model is loaded by name, but got {', '.join(options)} with an object: "
+            "choose them where the object is made."
+        )
+    if not isinstance(model, (Scorer, SegmentMetric)):
+        raise TypeError(
+            f"Expected the model to be a name, a Scorer or a metric, but got {type(model).__name__}: give one of "
+            "these, such as Scorer.from_pretrained(…)."
+        )
+    # The weights of a module that lives elsewhere may change between calls: nothing is kept.
+    return model if isinstance(model, Scorer) else Scorer(model, cache=False)
 
 
 def score(

@@ -19,10 +19,10 @@ from textmover.checkpoints.hub import (
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.modules.tokens.text_flags import is_english
-from textmover.readers import column_flags
+from textmover.readers import column_options
 from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.field_flags import FIELD, field_flag, given_fields, metric_fields
+from textmover.scoring.config_options import FIELD, field_flag, given_fields, metric_fields
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_statistics import check_sources
 from textmover.types import InputError
@@ -60,7 +60,7 @@ def take_by_language(
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
     sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
-    if column_flags.source_column(options) or getattr(options, "sources", None):
+    if column_options.source_column(options) or getattr(options, "sources", None):
         sides["sources"] = [source for one in references if (source := getattr(one, "source", None))]
     foreign = [name for name, texts in sides.items() if not is_english(texts)]
     if not foreign:
@@ -81,7 +81,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
     names = (*metric_fields(), "backend", "device", "precision")
-    with column_flags.flags_named({**{name: field_flag(name) for name in names}, **presets}):
+    with column_options.flags_named({**{name: field_flag(name) for name in names}, **presets}):
         return Scorer.from_pretrained(
             options.model,
             precision=options.precision,

@@ -14,18 +14,18 @@ from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import interpolate
 from textmover.checkpoints.encoder_weights import trained_encoder
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_checkpoint
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.sources import RatedSource
+from textmover.data.training_sources import RatedSource
 from textmover.files import atomic_file
 from textmover.modules.assembly import untrained
 from textmover.terminal import console
+from textmover.training.base_module import FITTING_TEXTS, StageModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.reports.agreement import judge
-from textmover.training.stage import FITTING_TEXTS, StageModule
 from textmover.types import InputError, Segment, SegmentMetric, check_share
 
 logger = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from textmover.checkpoints.files import CARD
 from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
-from textmover.markdown import markdown_code, markdown_text
+from textmover.markdown_escaping import markdown_code, markdown_text
 from textmover.modules.configured_metric import Calibration
 from textmover.presets import PRESETS, build_metric
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 

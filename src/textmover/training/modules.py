@@ -15,11 +15,11 @@ from textmover.checkpoints.training_run import metric_entry
 from textmover.data.error_spans import MarkedSource
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
-from textmover.data.sources import RatedSource, Source
+from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
+from textmover.training.base_module import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.optimization import LoraConfig, OptimizerConfig
-from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.tasks.error_spans import ErrorTask
 from textmover.training.tasks.paraphrases import ContrastiveTask

@@ -23,7 +23,7 @@ from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
-    from textmover.training.stage import StageModule
+    from textmover.training.base_module import StageModule
 
 logger = logging.getLogger(__name__)
 

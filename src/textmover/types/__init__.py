@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
 from textmover.types.arguments import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
+from textmover.types.display import Shown, View, flagged, plural
 from textmover.types.error_spans import (
     MQM_COSTS,
     SEVERITIES,
@@ -42,7 +43,6 @@ from textmover.types.segments import (
     compared_texts,
     needs_extra,
 )
-from textmover.types.shown import Shown, View, flagged, plural
 
 if TYPE_CHECKING:
     from textmover.types.tokens import (

@@ -10,8 +10,8 @@ from typing import Literal, overload
 
 import numpy as np
 
+from textmover.types.display import MOST_ROWS, Shown, View, plural
 from textmover.types.segments import ComparedText, InputError, Signature
-from textmover.types.shown import MOST_ROWS, Shown, View, plural
 
 Severity = Literal["minor", "major", "critical"]
 """Severity of an error."""

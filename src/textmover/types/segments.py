@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from textmover.types.shown import MOST_ROWS, Shown, View, plural
+from textmover.types.display import MOST_ROWS, Shown, View, plural
 
 Value = TypeVar("Value")
 

@@ -34,7 +34,7 @@ def parser(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(name)
         return lambda texts: [TREE if text == "The dog chased the cat." else nothing for text in texts]
 
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.pipelines", types.SimpleNamespace(load_parser=load_parser))
     return asked
 
 
@@ -42,4 +42,4 @@ def parser(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def any_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every word is near enough to take the place of another."""
     least = {"least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0}
-    monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", least)
+    monkeypatch.setattr("textmover.modules.word_neighbours.WordNeighbours.__init__.__kwdefaults__", least)

@@ -5,8 +5,8 @@ import pytest
 from tests.cli.shared import is_png
 
 from textmover.modules import MetricConfig
-from textmover.modules.analysis import CENTERINGS, analyse_layers, with_all_layers
 from textmover.modules.assembly import assemble
+from textmover.modules.layer_similarity import CENTERINGS, analyse_layers, with_all_layers
 
 TEXTS = [
     "the cat sat on the street",

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from textmover.data.generated.acceptability import CONFUSED, UNGRAMMATICAL, ungrammatical
-from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.sentences import Phrase, WordPool
 
 TEXTS = [
     "The old teacher is helping her students in the garden.",

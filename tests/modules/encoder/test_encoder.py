@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from textmover.modules.encoder.base_weights import BaseEncoder, remember_base
+from textmover.modules.encoder.base_encoder import BaseEncoder, remember_base
 from textmover.modules.encoder.encoder import Encoder, row_graph
 from textmover.modules.encoder.known_encoders import (
     FIRST_POSITION,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from textmover import Scorer
-from textmover.checkpoints.folder import save_checkpoint
 from textmover.checkpoints.loading import load_metric
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.functional import f_score
 from textmover.modules import Matching, MetricConfig, register_matching
 from textmover.modules.matching.matchings import Twmd, build_matching

@@ -23,7 +23,7 @@ from textmover.modules.tokens.text_flags import (
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pairs import READERS, WARNINGS, unusual
+from textmover.scoring.engine.pair_table import READERS, WARNINGS, unusual
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"
 TEXTS = {

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.color import ColorType
 from rich.style import Style
 
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.report.errors.records import NARROWEST, STYLES, marked_lines
 from textmover.types import ErrorSpan, TextErrors
 

@@ -6,9 +6,9 @@ from html import unescape
 
 import pytest
 
+from textmover.report.explanation.explanation import ExplainedLine
 from textmover.report.explanation.output import print_explanation
 from textmover.report.explanation.page import MOST_LINES, line_view, render_explanations
-from textmover.report.explanation.values import ExplainedLine
 from textmover.types import ErrorSpan, InputError, TextErrors
 
 NASTY = '<script>alert("x")</script> & \'q\' <img src=x onerror=y> "b'

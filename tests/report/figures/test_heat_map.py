@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from textmover.report.figures.panels import HeatGroup, draw_heat_map, shade
+from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map, shade
 
 GROUPS = [
     HeatGroup("changes that harm", ["drop", "swap"], [[0.25, 0.126], [math.nan, -0.3]]),
@@ -32,7 +32,7 @@ def test_every_number_and_name_is_there(tmp_path):
 
 
 def test_no_label_is_cut(inside):
-    from textmover.report.figures.panels import _heat_figure
+    from textmover.report.figures.matplotlib import _heat_figure
 
     names = [f"kind of change number {row}" for row in range(17)]
     columns = [f"models/metric-{column}-of-a-long-name" for column in range(8)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.readers.streams import Row
+from textmover.readers.row_streams import Row
 from textmover.report.systems.comparison import MOST_BARS, Comparison, as_html, bars_of, difference_plot
 from textmover.report.systems.ranking import AGREEMENT, Ranking
 from textmover.report.systems.ranking import as_html as ranking_page

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from textmover.rome.parsers.names import LONGEST, CachedParser
+from textmover.rome.parsers.pipelines import LONGEST, CachedParser
 from textmover.types import InputError, ParsedText, Parser
 
 

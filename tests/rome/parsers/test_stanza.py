@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from textmover.rome.parsers.names import load_parser
+from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import InputError, Parser
 
 TREES = {

@@ -18,7 +18,7 @@ import zstandard
 from pyarrow import parquet
 
 from textmover.modules.devices import machine_of
-from textmover.readers.streams import Row, TextFiles
+from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.score_summary import Tally, summarize
 from textmover.runs.shards.folder import (
     LOCK,

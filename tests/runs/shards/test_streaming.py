@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.sentences import sentences
 
-from textmover.readers.streams import Row, TextFiles
+from textmover.readers.row_streams import Row, TextFiles
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
 from textmover.runs.shards.score_formats import Layout

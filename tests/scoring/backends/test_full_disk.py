@@ -12,7 +12,7 @@ import openvino
 import pytest
 import torch
 
-from textmover.modules.probes import probe_scores
+from textmover.modules.probe_sentences import probe_scores
 from textmover.scoring.backends import BackendError, attach
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder

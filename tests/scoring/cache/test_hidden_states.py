@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
-from textmover.scoring.backends.packed import CompiledRunner
+from textmover.scoring.backends.torch_runners import CompiledRunner
 from textmover.scoring.cache.hidden_states import EncoderMemory, _Weights, flush_all
 from textmover.scoring.cache.state_files import StateFiles
 from textmover.scoring.cache.state_folders import FORMAT

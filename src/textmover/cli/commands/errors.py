@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.readers.streams import GivenTexts
+from textmover.readers.row_streams import GivenTexts
 from textmover.report.errors.output import SUFFIXES, check_kept, write_marked
 from textmover.report.errors.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         check_once([*rows.paths, options.fit_on])
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.runs.progress import progress_bar
-    from textmover.runs.score_inputs import texts_and_scorer
+    from textmover.runs.score_run import texts_and_scorer
     from textmover.scoring.errors.marking import warn_marked
 
     options.shard_size, left_out = PART, list[str]()

@@ -22,7 +22,7 @@ from textmover.experiments.evaluation.sets import read_ready, read_sets, scores_
 from textmover.files import check_folder
 from textmover.meta_evaluation import Protocol, evaluate
 from textmover.readers.error_spans import marked_description
-from textmover.report import check_jinja, set_title
+from textmover.report import check_jinja, title_of
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 
@@ -91,7 +91,7 @@ def _print(options: argparse.Namespace, found: Sequence[Judged], protocol: Proto
     for one in found:
         for finding in one.findings:
             if len(results) > 1:
-                sys.stdout.write(f"{set_title(finding.evaluation)}\n")
+                sys.stdout.write(f"{title_of(finding.evaluation)}\n")
             asked = finding.question
             by_statistic = {"pearson": finding.evaluation}
             for name in ("spearman", "kendall"):  # without interval and tests

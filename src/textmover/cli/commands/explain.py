@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import first_given
-from textmover.readers.column_flags import files_of
+from textmover.readers.column_options import files_of
 from textmover.readers.lines import check_once, is_read_once, refuse_read_once
-from textmover.readers.streams import GivenTexts, Row, TextFiles
+from textmover.readers.row_streams import GivenTexts, Row, TextFiles
 from textmover.report.explanation.output import choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
 from textmover.types import InputError, NoReferenceError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedLine
+    from textmover.report.explanation.explanation import ExplainedLine
     from textmover.scoring.scorer import Scorer
 
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         else _lines(options, files, target.format)
     )
     # Not before it is known that the options make sense: these bring torch along.
-    from textmover.modules.tokens.given_texts import normalize_references
+    from textmover.modules.tokens.text_arguments import normalize_references
 
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
-    from textmover.report.explanation.values import ExplainedLine
+    from textmover.report.explanation.explanation import ExplainedLine
     from textmover.scoring.explain import explain_fitted
     from textmover.terminal import progress_bars
 

@@ -14,7 +14,7 @@ from textmover.checkpoints.files import CARD
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.modules.encoder.known_encoders import languages_of
 from textmover.presets import KINDS, PRESETS, Preset, measured, preset_config
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.terminal import print_table
 
 HEADERS = ("name", "agreement", "pairs/s", "formula or use", "source")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import refuse_table_options
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.readers.lines import check_once
-from textmover.runs.mbr_files import choose_output, open_output, refuse_breaks
+from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
 from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from textmover.experiments.papers.computation import compute, figure_path
-from textmover.experiments.papers.config import Experiment, Place, converted
+from textmover.experiments.papers.experiment_file import Experiment, Place, converted
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
-from textmover.reading import read_yaml
 from textmover.report import check_matplotlib
 from textmover.report.document import PAGE_FORMATS, Page, page_text, print_blocks
-from textmover.scoring.field_flags import FIELD, field_flag, given_fields
+from textmover.safe_reading import read_yaml
+from textmover.scoring.config_options import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 

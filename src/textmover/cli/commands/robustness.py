@@ -30,7 +30,7 @@ from textmover.experiments.robustness import (
 )
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import Page, page_text, print_blocks
 from textmover.terminal import progress_bars

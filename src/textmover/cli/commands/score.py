@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.runs.console import heeding_termination
-from textmover.runs.score_files import Target, choose_target
+from textmover.runs.process import heeding_termination
+from textmover.runs.score_output import Target, choose_target
 from textmover.runs.shards.folder import receipt_path
 from textmover.scoring.scorer_options import take_default
 from textmover.types import plural
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
         if options.fit_on is not None:
             check_once([*rows.paths, options.fit_on])
         # Not before it is known that the options make sense: this brings torch along.
-        from textmover.runs.score_inputs import confirm_complete, score_rows
+        from textmover.runs.score_run import confirm_complete, score_rows
 
         if options.resume and target.complete:
             confirm_complete(options, rows, target)

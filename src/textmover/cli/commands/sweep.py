@@ -27,7 +27,7 @@ from textmover.files import check_output, write_output
 from textmover.readers.named.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
-from textmover.scoring.field_flags import given_fields, written
+from textmover.scoring.config_options import given_fields, written
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_options import take_by_language
 from textmover.terminal import print_table, progress_bars

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from textmover.readers.column_flags import COLUMN_OPTIONS, files_of, flags_named, references_of, source_column
+from textmover.readers.column_options import COLUMN_OPTIONS, files_of, flags_named, references_of, source_column
+from textmover.readers.row_streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.types import InputError, Segment
 
 

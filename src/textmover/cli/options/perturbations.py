@@ -79,7 +79,7 @@ def load_parses(options: argparse.Namespace) -> Parses | None:
     """The parses of the parser that the options name, if any."""
     if options.parser is None:
         return None
-    from textmover.rome.parsers.names import load_parser
+    from textmover.rome.parsers.pipelines import load_parser
 
     return Parses(load_parser(options.parser))
 
@@ -88,6 +88,6 @@ def load_neighbour_search(options: argparse.Namespace) -> Neighbours | None:
     """The search for neighbours in the embedding space that the options name, if any."""
     if options.neighbours is None:
         return None
-    from textmover.rome.features.neighbours import load_neighbours
+    from textmover.modules.word_neighbours import load_neighbours
 
     return load_neighbours(options.neighbours)

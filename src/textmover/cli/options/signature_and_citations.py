@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from textmover.scoring.field_flags import given_fields
+from textmover.scoring.config_options import given_fields
 from textmover.scoring.scorer_options import build_scorer, take_default
 from textmover.types import Signature
 

@@ -29,7 +29,7 @@ from textmover.experiments.search.study import (
     with_values,
     write_recipe,
 )
-from textmover.runs.console import causes
+from textmover.runs.process import causes
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError, needs_extra
 

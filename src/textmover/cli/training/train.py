@@ -23,19 +23,19 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from textmover.checkpoints.adapter import AdapterConfig
-from textmover.checkpoints.folder import check_replaceable
+from textmover.checkpoints.saving import check_replaceable
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.cli.options.declaration import given_twice
 from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
-from textmover.reading import NotYamlError, load_yaml
-from textmover.runs.console import Terminated, causes, guarded, set_up_logging
 from textmover.runs.launched_processes import check_by_hand
+from textmover.runs.process import Terminated, causes, guarded, set_up_logging
+from textmover.safe_reading import NotYamlError, load_yaml
+from textmover.training.base_module import StageModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
 from textmover.training.sharding import ShardedStrategy
-from textmover.training.stage import StageModule
 from textmover.training.trainer_checks import SayHowToResume, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
@@ -67,7 +67,7 @@ def _load(text: str, path: str = "") -> Any:
 
 
 BOUNDED = "bounded_yaml"
-"""The mode of our parsers: YAML that is read by :mod:`textmover.reading`."""
+"""The mode of our parsers: YAML that is read by :mod:`textmover.safe_reading`."""
 
 set_loader(BOUNDED, _load, (NotYamlError,))
 

@@ -15,10 +15,10 @@ from typing import Any
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import SentencesDataModule, check_damage, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
+from textmover.data.training_sources import Source
 from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.perturbations.phrases import (
+from textmover.perturbations.sentences import (
     Edit,
     Function,
     Phrase,
@@ -29,7 +29,7 @@ from textmover.perturbations.phrases import (
     mixed,
     one_by_chance,
 )
-from textmover.reading import read_yaml
+from textmover.safe_reading import read_yaml
 from textmover.types import InputError, check_share, plural
 
 logger = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from typing import Any
 
 from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, text_hash
+from textmover.data.training_sources import Source
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.sentences import WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments

@@ -11,10 +11,10 @@ from typing import Any
 
 from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions
 from textmover.data.generated.records import SIZES, STYLES, Act, Domain, Fact, RecordBook, in_style, tell
-from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
-from textmover.perturbations.phrases import keyed_random, one_by_chance
-from textmover.reading import read_yaml
+from textmover.data.training_sources import Source
+from textmover.perturbations.sentences import keyed_random, one_by_chance
+from textmover.safe_reading import read_yaml
 from textmover.types import InputError, Segment, plural
 
 SHIPPED = Path(__file__).with_name("records.yaml")

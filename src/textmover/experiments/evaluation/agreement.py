@@ -23,11 +23,11 @@ from textmover.meta_evaluation import (
     Protocol,
     compare_errors,
     evaluate,
+    human_scores,
     judge_errors,
-    people,
     preferences_from_ratings,
 )
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.readers.judgements import READERS, repeated_rows
 from textmover.report import file_remarks
@@ -188,7 +188,7 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
                 f"{np.nanmax(ratings):g}: lower --preference-gap"
             )
         return Failure(judgements.name, dimension, f"{reason}.")
-    rows = (people(judgements, dimension),)
+    rows = (human_scores(judgements, dimension),)
     found = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
     return found if isinstance(found, Failure) else question
 

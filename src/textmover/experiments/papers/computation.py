@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from textmover.experiments.papers.config import Experiment
+from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates, layer_remarks
 from textmover.experiments.papers.metrics import KeptScores
 from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
@@ -19,7 +19,7 @@ from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import DIGITS, Section, block, interval, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
-from textmover.scoring.field_flags import FIELD
+from textmover.scoring.config_options import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:

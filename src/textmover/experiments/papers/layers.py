@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from textmover.experiments.papers.specification import LayerSpec
-from textmover.modules.analysis import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
+from textmover.modules.layer_similarity import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels

@@ -17,7 +17,7 @@ import numpy as np
 from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.experiments.evaluation.metrics import baseline_scores, shared_memory
 from textmover.experiments.evaluation.sets import write_scores
-from textmover.experiments.papers.config import Experiment
+from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
 from textmover.modules.assembly import Parts

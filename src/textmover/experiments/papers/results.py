@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textmover.experiments.evaluation.agreement import Failure, evaluated
-from textmover.experiments.papers.config import Experiment
+from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.metrics import ExperimentMetrics, KeptScores, Scored
 from textmover.experiments.papers.specification import MEAN, Column, Question, TableSpec
-from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, people
+from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, human_scores
 from textmover.report.evaluation.wording import file_remarks, remarks
 from textmover.types import InputError
 
@@ -96,7 +96,7 @@ class Findings:
                     f"{', '.join(judgements.ratings) or 'none'}, but got {one.dimension!r}: correct it."
                 )
         for one in asked:
-            answer = self._evaluated(one, [people(self.sets[one.set], one.dimension)], samples=0)
+            answer = self._evaluated(one, [human_scores(self.sets[one.set], one.dimension)], samples=0)
             if isinstance(answer, Failure):
                 self.hopeless[one] = answer
         if asked and len(self.hopeless) == len(asked):

@@ -21,7 +21,7 @@ import yaml
 from textmover.csv_cells import CsvWriter
 from textmover.experiments.search.space import JudgedParts, Space, read_recipe, read_space
 from textmover.files import atomic_file
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.terminal import console, print_table
 from textmover.types import InputError, plural
 

@@ -13,7 +13,7 @@ from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, pe
 from textmover.meta_evaluation.statistics.correlation import check_statistic, unit_correlations
 from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
 from textmover.types import InputError, View, plural
-from textmover.types.shown import shown_tuple
+from textmover.types.display import shown_tuple
 
 
 @shown_tuple

@@ -26,7 +26,7 @@ from textmover.meta_evaluation.statistics.scores import (
     paired_scores,
 )
 from textmover.types import InputError, View, plural
-from textmover.types.shown import shown_tuple
+from textmover.types.display import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
 """Agreement of the means of systems, as functions of rows."""

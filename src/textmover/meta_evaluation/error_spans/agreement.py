@@ -16,8 +16,8 @@ from textmover.meta_evaluation.error_spans.segment_sums import (
     check_pairs,
     figures,
     judged_words,
-    project,
     segment_sums,
+    word_errors,
     word_tags,
 )
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
@@ -279,7 +279,7 @@ def judged_probabilities(
     for owner, (one, errors) in enumerate(zip(gold, found, strict=True)):
         if errors.words:
             words = judged_words(one, errors)
-            rows.append((owner, project(errors, words), word_tags(one.errors, words)))
+            rows.append((owner, word_errors(errors, words), word_tags(one.errors, words)))
     several = []
     for part in (0, 1):
         probabilities = np.concatenate([np.zeros(0), *(one[part] for _, one, _ in rows)])

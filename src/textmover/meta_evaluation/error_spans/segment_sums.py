@@ -19,7 +19,7 @@ Words = Sequence[tuple[int, int]]
 Tags = NDArray[np.bool_]
 
 
-def project(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
+def word_errors(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
     """Project probabilities onto words of another tokenisation of the same text.
 
     A word is as probably wrong as the worst of the marked words that share a character with it. A gap takes the largest
@@ -35,7 +35,7 @@ def project(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
 
     Example:
         >>> errors = TextErrors("don't go", (), ((0, 5), (6, 8)), np.array([0.7, 0.1]), np.array([0.0, 0.2, 0.3]))
-        >>> [one.tolist() for one in project(errors, [(0, 2), (2, 5), (6, 8)])]
+        >>> [one.tolist() for one in word_errors(errors, [(0, 2), (2, 5), (6, 8)])]
         [[0.7, 0.7, 0.1], [0.0, 0.0, 0.2, 0.3]]
     """
     (starts, ends), (own_starts, own_ends) = _ends(words), _ends(errors.words)

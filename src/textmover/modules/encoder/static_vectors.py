@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from textmover.modules.encoder.cache_folders import cached
+from textmover.modules.encoder.converted_files import cached
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.vector_files import LAYOUT, MATRIX, MEAN, WORDS, provide
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.types import InputError, TokenBatch, check_choice
 
 UnknownWords = Literal["drop", "zero", "mean", "error"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textmover.readers.judgements.description import check_keys, read_field
 from textmover.readers.segments import NamedColumns
-from textmover.reading import read_yaml
+from textmover.safe_reading import read_yaml
 from textmover.types import InputError
 
 

@@ -16,7 +16,7 @@ from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, 
 from textmover.readers.lines import usable
 from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import TableRow, read_rows, told
-from textmover.reading import NotJsonError, load_json
+from textmover.safe_reading import NotJsonError, load_json
 from textmover.types import InputError, SourcedReferences, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, Severity
 

@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from textmover.readers.text_tables import named
-from textmover.reading import load_yaml, read_yaml
+from textmover.readers.line_tables import named
+from textmover.safe_reading import load_yaml, read_yaml
 from textmover.types import InputError
 
 Choice = Literal["error", "keep", "leave out"]

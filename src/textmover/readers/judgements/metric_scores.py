@@ -12,9 +12,9 @@ import numpy as np
 
 from textmover.readers.judgements.rows import CellTable, read_cells
 from textmover.readers.judgements.table_sets import set_name
+from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
-from textmover.readers.text_tables import named, without_blank_end
 from textmover.types import InputError, Judgements, plural
 
 ROLES = ("group", "item", "system")

@@ -21,10 +21,10 @@ from textmover.readers.judgements.rows import (
     number,
     read_cells,
 )
+from textmover.readers.line_tables import named
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.named.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow
-from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements, NoReferenceError, plural
 
 NO_REFERENCE = "no reference"

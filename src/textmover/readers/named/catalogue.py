@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.files import user_cache
-from textmover.reading import read_yaml
+from textmover.safe_reading import read_yaml
 from textmover.types import InputError
 
 PREFIX = "data:"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from textmover.readers.named.catalogue import Part
-from textmover.reading import load_json
+from textmover.safe_reading import load_json
 from textmover.types import InputError
 
 Row = dict[str, Any]

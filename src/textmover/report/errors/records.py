@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from textmover.markdown import REORDERING, one_line
+from textmover.markdown_escaping import REORDERING, one_line
 from textmover.terminal import UNWRAPPED, console
 from textmover.types import SEVERITIES, ErrorSpan, TextErrors, flagged, plural
 

@@ -33,10 +33,11 @@ from textmover.report.evaluation.wording import (
     mark,
     overview_rows,
     remarks,
-    set_title,
     shown_groups,
+    title_of,
 )
-from textmover.report.figures.plots import (
+from textmover.report.figures.scales import Scale, padded, signed
+from textmover.report.figures.svg import (
     BinLine,
     density_steps,
     distribution_plot,
@@ -47,7 +48,6 @@ from textmover.report.figures.plots import (
     step_labels,
     value_range,
 )
-from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements, plural
 
@@ -145,11 +145,11 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
         script="script.js",
         title=head.title,
         head=head,
-        evaluations=[(set_title(one, evaluations), plural(one.n, "segment")) for one in evaluations],
+        evaluations=[(title_of(one, evaluations), plural(one.n, "segment")) for one in evaluations],
         overview=overview,
         best_of_sets=[best_rows(column) for column in zip(*(values for _, values in overview), strict=True)],
         sections=[
-            {"key": f"set-{index}", "title": set_title(one.evaluation, evaluations), **_section(one, colours, fold)}
+            {"key": f"set-{index}", "title": title_of(one.evaluation, evaluations), **_section(one, colours, fold)}
             for index, one in enumerate(sections, start=1)
         ],
         colour_of=colours,

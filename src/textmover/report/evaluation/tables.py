@@ -27,7 +27,7 @@ from textmover.report.document import (
     pick,
     print_sections,
 )
-from textmover.report.evaluation.wording import SIGNIFICANT, mark, overview_rows, remarks, set_title, shown_groups
+from textmover.report.evaluation.wording import SIGNIFICANT, mark, overview_rows, remarks, shown_groups, title_of
 from textmover.report.figures.colours import DIVERGING, step_of
 from textmover.report.figures.scales import MINUS, signed
 from textmover.types import InputError
@@ -103,7 +103,7 @@ def _sections(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]
         sections.append(Section("All sets", _overview_table(evaluations), caption=caption))
     for one, added in zip(evaluations, further, strict=True):
         signatures = [(metric.name, metric.signature) for metric in one.ranked() if metric.signature]
-        sections.append(Section(set_title(one, evaluations), _summary_table(one), remarks(one, added), signatures))
+        sections.append(Section(title_of(one, evaluations), _summary_table(one), remarks(one, added), signatures))
     return sections
 
 
@@ -152,7 +152,7 @@ def _overview_table(evaluations: Sequence[Evaluation]) -> Table:
     cells = [(name, *map(number, values)) for name, values in rows]
     columns = zip(*(values for _, values in rows), strict=True)
     best = {(row, place) for place, column in enumerate(columns, start=1) for row in best_rows(column)}
-    return Table(["metric", *(set_title(one, evaluations) for one in evaluations)], cells, best)
+    return Table(["metric", *(title_of(one, evaluations) for one in evaluations)], cells, best)
 
 
 # --- all digits -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ STATISTIC_NAMES = {
 }
 
 
-def set_title(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
+def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
     """Heading of a table: the set, with dimension and protocol if needed to tell tables apart.
 
     Args:

@@ -21,11 +21,11 @@ from matplotlib.patches import Rectangle, Wedge
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
-from textmover.report.figures.panels import figure_path, fonts_for, save_figure, shade
+from textmover.report.figures.matplotlib import figure_path, fonts_for, save_figure, shade
 from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import Explanation
+    from textmover.report.explanation.explanation import Explanation
 
 SMALLEST, LARGEST = 0.165, 0.4  # sides of a cell, in inches
 ROOM = 8.6  # inches that cells share between them, as far as they are not smaller than the smallest

@@ -16,16 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.report.errors.records import print_marked
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
-from textmover.report.figures.panels import check_matplotlib
+from textmover.report.figures.matplotlib import check_matplotlib
 from textmover.report.templating import check_jinja
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedLine, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanation import ExplainedLine, ExplainedTrees, Explanation, SideName
 
 ALONE = "underline"  # style of words without a counterpart, on top of their colour: it shows without colours, too
 BAR = 12  # characters of the longest bar

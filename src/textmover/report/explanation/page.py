@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.report.errors.records import shown_pieces
 from textmover.report.explanation.parts import blank_words, flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
@@ -19,7 +19,7 @@ from textmover.report.templating import render_page
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedLine, Explanation, SideName
+    from textmover.report.explanation.explanation import ExplainedLine, Explanation, SideName
 
 MOST_LINES = 200  # pairs that a page shows at most
 WORDS = 60_000  # words that a page shows in all; where texts hold more, the rest of each is folded away as plain text

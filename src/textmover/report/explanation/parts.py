@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from textmover.markdown import one_line
-from textmover.report.figures.plots import shortened
+from textmover.markdown_escaping import one_line
 from textmover.report.figures.scales import MINUS, signed
+from textmover.report.figures.svg import shortened
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedMatch, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanation import ExplainedMatch, ExplainedTrees, Explanation, SideName
 
 MOST_WORDS = 60  # rows or columns of a picture; words of longer texts are drawn in stretches
 LONGEST_LABEL = 18  # characters of a label

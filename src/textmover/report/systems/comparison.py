@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover._version import __version__
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
-from textmover.readers.streams import Row
+from textmover.readers.row_streams import Row
 from textmover.report.document import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.disagreements import fold_limit, shown_text
 from textmover.report.evaluation.wording import SIGNIFICANT

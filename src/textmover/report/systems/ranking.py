@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from textmover._version import __version__
-from textmover.markdown import one_line
+from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
 from textmover.report.document import Section, Table, csv_text, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.tables import Matrix, p_values_between

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
-from textmover.modules.encoder.base_weights import weights_print
+from textmover.modules.encoder.base_encoder import weights_print
 from textmover.rome.features.words import ordinary
 from textmover.types import InputError, TokenBatch
 

@@ -21,8 +21,8 @@ from torch.nn.functional import linear, softplus
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from textmover.files import atomic_file, user_cache
-from textmover.reading import read_json
 from textmover.rome.config import MEAN
+from textmover.safe_reading import read_json
 from textmover.types import InputError, check_whole
 
 Activation = Literal["none", "relu", "tanh"]

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from textmover import reading
+from textmover import safe_reading
 from textmover.files import NO_LOCKS, atomic_file, digest_of, warn_without_locks
 from textmover.readers.lines import iter_lines, open_bytes
-from textmover.readers.streams import Row
+from textmover.readers.row_streams import Row
 from textmover.runs.score_summary import Tally
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.types import InputError, plural
@@ -235,7 +235,7 @@ def read_receipt(path: Path) -> Receipt | None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
-    found = reading.read_json(path)
+    found = safe_reading.read_json(path)
     if not isinstance(found, dict):
         raise ValueError(f"Expected an object in {path}, but got {type(found).__name__}.")
     return found
@@ -279,7 +279,7 @@ def _count(path: Path, layout: Layout) -> int:
             return int(file.metadata.num_rows)
     if layout.format == "json":
         with open_bytes(path) as stream:
-            entries = reading.load_json(stream.read(), str(path))
+            entries = safe_reading.load_json(stream.read(), str(path))
         return int(entries["n"]) + int(entries.get("skipped", 0))
     lines: Iterable[Any] = iter_lines(path, ends=True)
     rows = csv.reader(lines) if layout.format == "csv" else lines  # a kept cell may hold line breaks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.modules.devices import scoring_mode
-from textmover.readers.streams import Row, Rows, left_out
+from textmover.readers.row_streams import Row, Rows, left_out
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import Tally, check_any_left
 from textmover.runs.shards.shards import Parts, Shard, ShardScores

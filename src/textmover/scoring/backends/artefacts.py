@@ -21,7 +21,7 @@ import torch
 from textmover._version import __version__
 from textmover.files import atomic_folder, file_sha256, remove_leftovers, user_cache
 from textmover.modules.encoder.known_encoders import UNTRACED, sees_locally
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder
 

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import lasting, new_lock, scoring_mode
-from textmover.modules.probes import PROBES, probe_scores, probe_values
+from textmover.modules.probe_sentences import PROBES, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted, used
 from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_packages, package, version
-from textmover.scoring.backends.packed import CompiledRunner, packed_runner
+from textmover.scoring.backends.torch_runners import CompiledRunner, packed_runner
 from textmover.scoring.engine.batches import best_fit, states_in_rows
 from textmover.types import (
     EncoderRunner,

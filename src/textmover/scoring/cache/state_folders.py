@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from textmover.files import remove_leftovers
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 
 FORMAT = 3
 """Version of the layout, and of what textmover makes of an encoder's outputs; states of another one are never read."""

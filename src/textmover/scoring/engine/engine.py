@@ -16,7 +16,7 @@ import torch
 from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
-from textmover.scoring.engine.pairs import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
+from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural

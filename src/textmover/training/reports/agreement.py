@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from textmover._version import __version__
-from textmover.checkpoints.folder import METRIC_USAGE
+from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
-from textmover.data.sources import RatedSource
-from textmover.markdown import markdown_code, markdown_fence, markdown_text
+from textmover.data.training_sources import RatedSource
+from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.agreement.labels import (
     bootstrap_labels,
     bootstrap_share,
@@ -30,7 +30,7 @@ from textmover.modules.devices import evaluating
 from textmover.modules.errors.head import by_rule
 from textmover.scoring.errors.marking import mark_fitted
 from textmover.scoring.scorer import Scorer
-from textmover.training.stage import StageModule
+from textmover.training.base_module import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 from textmover.training.tasks.ratings import STATISTICS

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, atomic_file
-from textmover.markdown import figure_label
+from textmover.markdown_escaping import figure_label
 from textmover.types import InputError, check_share, needs_extra
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from textmover.csv_cells import unguarded
 from textmover.readers.lines import LONGEST_LINE, LineError, empty
-from textmover.reading import NotJsonError, load_json
+from textmover.safe_reading import NotJsonError, load_json
 from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)

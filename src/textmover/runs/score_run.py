@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
 from textmover.modules.tokens.text_flags import same_outputs
-from textmover.readers.column_flags import flags_named
+from textmover.readers.column_options import flags_named
 from textmover.readers.lines import refuse_read_once
-from textmover.readers.streams import Row, Rows
+from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
-from textmover.runs.score_files import Sink, Target, keeping, open_sink
+from textmover.runs.score_output import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
 from textmover.runs.shards.folder import (
     check_folder,

@@ -266,7 +266,7 @@ class Explanation(Shown):
         Returns:
             The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
         """
-        from textmover.report.figures.panels import check_matplotlib
+        from textmover.report.figures.matplotlib import check_matplotlib
 
         check_matplotlib()
         from textmover.report.explanation.figure import explanation_figure
@@ -285,7 +285,7 @@ class Explanation(Shown):
         Args:
             path: Its suffix says what is written; the file appears under its name only when it is complete.
         """
-        from textmover.report.figures.panels import FORMATS
+        from textmover.report.figures.matplotlib import FORMATS
 
         path = Path(path)
         suffix = path.suffix.lower()

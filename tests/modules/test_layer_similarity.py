@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from textmover.modules import MetricConfig
-from textmover.modules.analysis import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.modules.assembly import Parts, assemble
+from textmover.modules.layer_similarity import CENTERINGS, analyse_layers, draw_pairs, read_tokens, with_all_layers
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 TEXTS = [

@@ -10,7 +10,7 @@ import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.presets import KINDS
-from textmover.reading import load_yaml
+from textmover.safe_reading import load_yaml
 from textmover.types import InputError
 
 FIELD = "field."

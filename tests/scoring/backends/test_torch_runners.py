@@ -11,8 +11,8 @@ from torch import nn
 
 from textmover.modules.encoder.encoder import EncoderGraph
 from textmover.scoring import Scorer
-from textmover.scoring.backends import attach, packed
-from textmover.scoring.backends.packed import PackedRunner, packed_runner
+from textmover.scoring.backends import attach, torch_runners
+from textmover.scoring.backends.torch_runners import PackedRunner, packed_runner
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 FAMILIES = {  # more settings, the linear maps, and those with GELU behind them
@@ -57,7 +57,7 @@ def inputs(padded: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def packed_maps(runner: PackedRunner) -> list[nn.Module]:
-    return [one for one in runner._made.modules() if isinstance(one, packed.PackedLinear)]
+    return [one for one in runner._made.modules() if isinstance(one, torch_runners.PackedLinear)]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -125,7 +125,7 @@ def test_threads_do_not_get_in_each_others_way(family):
 def test_what_is_not_in_float32_or_cannot_be_packed_stays(monkeypatch):
     graph = graph_of("bert")
     runner_of(graph)
-    monkeypatch.setattr(packed.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(torch_runners.platform, "machine", lambda: "arm64")
     assert packed_runner(graph) is None
     monkeypatch.undo()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
@@ -190,14 +190,14 @@ def test_gradients_come_from_the_model(metric):
 def test_an_encoder_whose_states_would_change_is_left_alone(tiny_metric, monkeypatch, caplog):
     metric = tiny_metric()
     runner_of(metric.encoder.graph())
-    honest = packed._packed
+    honest = torch_runners._packed
 
     def wrong(graph):
         found = honest(graph)
-        next(one for one in found.modules() if isinstance(one, packed.PackedLinear))._activation = "relu"
+        next(one for one in found.modules() if isinstance(one, torch_runners.PackedLinear))._activation = "relu"
         return found
 
-    monkeypatch.setattr(packed, "_packed", wrong)
+    monkeypatch.setattr(torch_runners, "_packed", wrong)
     caplog.set_level(logging.WARNING)
     attach(metric, "torch", "exact")
     assert metric.encoder.runner is None

@@ -6,7 +6,7 @@ import torch
 from textmover.data.error_spans import MarkedBatch
 from textmover.data.labelled import LabelBatch
 from textmover.data.paraphrases import ParaphraseBatch
-from textmover.data.sources import RatingBatch
+from textmover.data.training_sources import RatingBatch
 from textmover.presets import build_metric, preset_config
 
 

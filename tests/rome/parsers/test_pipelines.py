@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.rome.parsers.names import DEFAULT_PARSER, SpacyParser, files_hash, load_parser
+from textmover.rome.parsers.pipelines import DEFAULT_PARSER, SpacyParser, files_hash, load_parser
 from textmover.types import InputError, Parser
 
 pytest.importorskip("spacy")
@@ -177,7 +177,7 @@ def test_missing_one_says_how_to_get_it(name, way):
 
 
 def test_missing_released_one_says_how_to_train_it(monkeypatch):
-    monkeypatch.setattr("textmover.rome.parsers.names.released_folders", lambda marker: {})
+    monkeypatch.setattr("textmover.rome.parsers.pipelines.released_folders", lambda marker: {})
     with pytest.raises(InputError, match=r"released: none.*python benchmarks/train_parser\.py"):
         load_parser()
 

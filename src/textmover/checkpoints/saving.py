@@ -25,8 +25,8 @@ from textmover.files import atomic_folder
 from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.devices import lasting
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
-from textmover.modules.probes import PROBES, probe_scores
-from textmover.reading import read_json
+from textmover.modules.probe_sentences import PROBES, probe_scores
+from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric
 
 LOOSE = {"long_texts": "truncate", "unknown_words": "drop"}

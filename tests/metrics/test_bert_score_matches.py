@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from textmover.functional import f_score
-from textmover.metrics.token_matches import TokenMatches, idf_values, match_tokens
+from textmover.metrics.bert_score_matches import TokenMatches, idf_values, match_tokens
 from textmover.scoring import Scorer
 from textmover.types import InputError, SpecialToken, TokenTrait
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from textmover.reading import read_yaml
+from textmover.safe_reading import read_yaml
 
 LEXICON = read_yaml(Path(__file__).with_name("lexicon.yaml"))
 """Lists of English words by their use."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from textmover.files import atomic_file
-from textmover.reading import load_json, load_yaml, open_input, read_json, read_yaml
+from textmover.safe_reading import load_json, load_yaml, open_input, read_json, read_yaml
 from textmover.types import BOUNDS, InputError
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"

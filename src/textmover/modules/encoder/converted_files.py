@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from textmover.files import hidden_folder, user_cache
-from textmover.reading import read_json
+from textmover.safe_reading import read_json
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

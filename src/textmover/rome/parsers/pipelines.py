@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textmover.modules.devices import new_lock
-from textmover.modules.released_folders import released_folders
+from textmover.modules.shipped_folders import released_folders
 from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra
 from textmover.types.text_words import SURROGATE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textmover.files import atomic_bytes, names_another_format
-from textmover.markdown import figure_label
+from textmover.markdown_escaping import figure_label
 from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential, step_of
 from textmover.report.figures.scales import signed
 from textmover.types import InputError, needs_extra

@@ -1,6 +1,6 @@
 """Released folders are found by name, and the package's own come first."""
 
-from textmover.modules import released_folders as module
+from textmover.modules import shipped_folders as module
 
 
 def test_folders_with_the_marker_by_name(tmp_path, monkeypatch):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from textmover.readers.judgements.rows import JudgedText, assembled, check_unique, number, read_cells
+from textmover.readers.line_tables import named
 from textmover.readers.lines import empty, open_bytes
 from textmover.readers.segments import FINITE, TableRow, as_number
-from textmover.readers.text_tables import named
-from textmover.reading import check_size, load_json, unreadable
+from textmover.safe_reading import check_size, load_json, unreadable
 from textmover.types import InputError, Judgements
 from textmover.types.arguments import most_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from textmover.readers.judgements.preferences import read_darr
+from textmover.readers.judgements.darr import read_darr
 from textmover.types import InputError
 
 HEADER = "LP DATA SID BETTER WORSE"

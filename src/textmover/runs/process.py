@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.text_tables"
+DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.line_tables"
 """Loggers of the devices that metrics compute on, and of tables, which are read several times: each message once."""
 
 LONGEST_SENTENCE = 4_000

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.readers.judgements.rows import CellTable, read_cells
+from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.lines import check_equal_lengths, usable
+from textmover.readers.row_streams import check_distinct
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, read_lines, read_rows
-from textmover.readers.streams import check_distinct
 from textmover.readers.tables import is_table
-from textmover.readers.text_tables import named, without_blank_end
 from textmover.types import InputError, plural
 
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"

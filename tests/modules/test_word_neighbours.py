@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from textmover.rome.features.neighbours import WordNeighbours, load_neighbours
+from textmover.modules.word_neighbours import WordNeighbours, load_neighbours
 from textmover.types import InputError
 
 VECTORS = torch.tensor([[1.0, 0.2], [1.0, 0.3], [1.0, -0.1], [-1.0, 0.0], [-1.0, 0.4]])

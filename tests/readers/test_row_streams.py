@@ -16,8 +16,8 @@ import zstandard
 from pyarrow import parquet
 
 from textmover.readers.lines import Position, iter_lines
+from textmover.readers.row_streams import Row, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_lines, read_segments
-from textmover.readers.streams import Row, TableFile, TextFiles
 from textmover.types import InputError
 
 RECORDS = [
