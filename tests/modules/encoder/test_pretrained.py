@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.scoring.backends.test_packed import graph_of
+from tests.scoring.backends.test_torch_runners import graph_of
 from transformers import AutoConfig, AutoModel
 
 from textmover import Scorer

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.scoring.backends.test_packed import FAMILIES, graph_of
+from tests.scoring.backends.test_torch_runners import FAMILIES, graph_of
 
 from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring.backends import onnxruntime, openvino
