@@ -7,6 +7,7 @@ import copy
 import itertools
 import re
 import string
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 
 OPENS, CLOSES = 8, 16
 """Bits beside those of :class:`~textmover.types.TokenTrait`: nothing before a piece is of its word, nothing behind."""
+
+KEPT_CHARACTERS = 1 << 19
+"""Characters of words whose tokens are kept; some 15 MB."""
 
 LETTER = "\N{REPLACEMENT CHARACTER}"
 """Stands for a part of a character, or an unknown one: neither punctuation nor white space."""
@@ -84,6 +88,9 @@ class Tokenizer:
         self._unknown_id = self._tokenizer.unk_token_id
         self._flags = self._vocabulary_flags(stop_words) if traits else None
         self._rust = self._own_backend()
+        self._words: dict[str, list[int]] = {}
+        self._kept_characters = 0
+        self._by_words = self._flags is None and self._parts_at_spaces()
 
     def _own_backend(self) -> Any:
         """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
@@ -101,6 +108,15 @@ class Tokenizer:
             side = getattr(self._tokenizer, "truncation_side", "right")
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
+
+    def _parts_at_spaces(self) -> bool:
+        """Return whether a word between spaces has the same tokens in every text: WordPiece as BERT splits texts."""
+        rust = self._rust
+        parts = () if rust is None else (rust.normalizer, rust.pre_tokenizer, rust.model)
+        if [type(one).__name__ for one in parts] != ["BertNormalizer", "BertPreTokenizer", "WordPiece"]:
+            return False
+        cut_at_end = getattr(self._tokenizer, "truncation_side", "right") == "right"
+        return cut_at_end and not any(" " in one.content for one in rust.get_added_tokens_decoder().values())
 
     lacking_id = None  # unknown tokens differ by their spelling
 
@@ -193,6 +209,8 @@ class Tokenizer:
     def _encode(self, texts: list[str]) -> _Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
             return _Encoded([], [], [], None)
+        if self._by_words:
+            return self._encode_words(texts)
         if self._rust is not None:
             # The fast way does not track which word a piece is of.
             encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
@@ -219,6 +237,29 @@ class Tokenizer:
             for text, tokens in zip(texts, ids, strict=True)
         ]
         return _Encoded(ids, encoded["special_tokens_mask"], truncated)
+
+    def _encode_words(self, texts: Sequence[str]) -> _Encoded:
+        """Texts as the tokens of their words, each of which is tokenised once."""
+        words = [text.split(" ") for text in texts]
+        known = self._words  # replaced and never emptied, since other threads read it
+        fresh = [word for word in dict.fromkeys(itertools.chain.from_iterable(words)) if word not in known]
+        self._kept_characters += sum(map(len, fresh))
+        if self._kept_characters > KEPT_CHARACTERS:
+            known = self._words = {}
+            fresh = list(dict.fromkeys(itertools.chain.from_iterable(words)))
+            self._kept_characters = sum(map(len, fresh))
+        encodings = self._rust.encode_batch_fast(fresh, add_special_tokens=False)
+        known.update((word, one.ids) for word, one in zip(fresh, encodings, strict=True))
+        sample = self._rust.encode("a")
+        opening = sample.special_tokens_mask.index(0)
+        first, last = sample.ids[:opening], sample.ids[opening + 1 :]
+        room = max(0, self.max_length - len(first) - len(last)) if self.long_texts != "window" else sys.maxsize
+        rows = [list(itertools.chain.from_iterable(map(known.__getitem__, one))) for one in words]
+        return _Encoded(
+            [[*first, *row[:room], *last] for row in rows],
+            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
+            [len(row) > room for row in rows],
+        )
 
     def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
         """The words of a text between white space, and the one that each of its tokens is a part of."""
