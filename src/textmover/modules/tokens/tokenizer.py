@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ import torch
 from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
 from textmover.modules.tokens.text_flags import divides_words
 from textmover.modules.tokens.unknown_tokens import with_unknown
+from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 from textmover.types.text_words import SURROGATE, UNSPACED
 
@@ -38,20 +39,8 @@ MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 OPENS, CLOSES = 8, 16
 """Bits beside those of :class:`~textmover.types.TokenTrait`: nothing before a piece is of its word, nothing behind."""
 
-KEPT_CHARACTERS = 1 << 19
-"""Characters of words whose tokens are kept; some 15 MB."""
-
 LETTER = "\N{REPLACEMENT CHARACTER}"
 """Stands for a part of a character, or an unknown one: neither punctuation nor white space."""
-
-
-class _Encoded(NamedTuple):
-    """Output of a Hugging Face tokenizer; words are ``None`` if not asked for or unknown to it."""
-
-    ids: list[list[int]]
-    special: list[list[int]]
-    truncated: list[bool]
-    words: list[list[int | None]] | None = None
 
 
 class Tokenizer:
@@ -88,9 +77,8 @@ class Tokenizer:
         self._unknown_id = self._tokenizer.unk_token_id
         self._flags = self._vocabulary_flags(stop_words) if traits else None
         self._rust = self._own_backend()
-        self._words: dict[str, list[int]] = {}
-        self._kept_characters = 0
-        self._by_words = self._flags is None and self._parts_at_spaces()
+        side = getattr(self._tokenizer, "truncation_side", "right")
+        self._words = WordCache.of(self._rust) if self._flags is None and side == "right" else None
 
     def _own_backend(self) -> Any:
         """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
@@ -108,15 +96,6 @@ class Tokenizer:
             side = getattr(self._tokenizer, "truncation_side", "right")
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
-
-    def _parts_at_spaces(self) -> bool:
-        """Return whether a word between spaces has the same tokens in every text: WordPiece as BERT splits texts."""
-        rust = self._rust
-        parts = () if rust is None else (rust.normalizer, rust.pre_tokenizer, rust.model)
-        if [type(one).__name__ for one in parts] != ["BertNormalizer", "BertPreTokenizer", "WordPiece"]:
-            return False
-        cut_at_end = getattr(self._tokenizer, "truncation_side", "right") == "right"
-        return cut_at_end and not any(" " in one.content for one in rust.get_added_tokens_decoder().values())
 
     lacking_id = None  # unknown tokens differ by their spelling
 
@@ -158,12 +137,12 @@ class Tokenizer:
                 "fewer, or set `long_texts` to 'window'."
             )
         special = [[1] * len(opening) + [0] * len(row) + [1] * len(closing) for row in rows]
-        encoded = _Encoded(whole, special, [False] * len(whole))
+        encoded = Encoded(whole, special, [False] * len(whole))
         batch, lacking = self._batch([self._tokenizer.decode(list(row)) for row in rows], encoded)
         places = np.argwhere(lacking).tolist()
         return with_unknown(batch, [(row, place, f"{row} {place}", self._tokenizer.unk_token) for row, place in places])
 
-    def _batch(self, texts: list[str], encoded: _Encoded) -> tuple[TokenBatch, np.ndarray]:
+    def _batch(self, texts: list[str], encoded: Encoded) -> tuple[TokenBatch, np.ndarray]:
         """Encoded texts as a batch, and the places of tokens that the vocabulary lacks, bool ``[B, L]``."""
         lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
         present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
@@ -206,16 +185,16 @@ class Tokenizer:
                     yield row, place - 1, key, ""
                 yield row, place, key, written
 
-    def _encode(self, texts: list[str]) -> _Encoded:
+    def _encode(self, texts: list[str]) -> Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
-            return _Encoded([], [], [], None)
-        if self._by_words:
-            return self._encode_words(texts)
+            return Encoded([], [], [], None)
+        if self._rust is not None and self._words is not None:
+            return self._words.encode(texts, self.max_length if self.long_texts != "window" else sys.maxsize)
         if self._rust is not None:
             # The fast way does not track which word a piece is of.
             encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
             encodings = encode(texts)
-            return _Encoded(
+            return Encoded(
                 [one.ids for one in encodings],
                 [one.special_tokens_mask for one in encodings],
                 [bool(one.overflowing) for one in encodings],
@@ -236,30 +215,7 @@ class Tokenizer:
             and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
             for text, tokens in zip(texts, ids, strict=True)
         ]
-        return _Encoded(ids, encoded["special_tokens_mask"], truncated)
-
-    def _encode_words(self, texts: Sequence[str]) -> _Encoded:
-        """Texts as the tokens of their words, each of which is tokenised once."""
-        words = [text.split(" ") for text in texts]
-        known = self._words  # replaced and never emptied, since other threads read it
-        fresh = [word for word in dict.fromkeys(itertools.chain.from_iterable(words)) if word not in known]
-        self._kept_characters += sum(map(len, fresh))
-        if self._kept_characters > KEPT_CHARACTERS:
-            known = self._words = {}
-            fresh = list(dict.fromkeys(itertools.chain.from_iterable(words)))
-            self._kept_characters = sum(map(len, fresh))
-        encodings = self._rust.encode_batch_fast(fresh, add_special_tokens=False)
-        known.update((word, one.ids) for word, one in zip(fresh, encodings, strict=True))
-        sample = self._rust.encode("a")
-        opening = sample.special_tokens_mask.index(0)
-        first, last = sample.ids[:opening], sample.ids[opening + 1 :]
-        room = max(0, self.max_length - len(first) - len(last)) if self.long_texts != "window" else sys.maxsize
-        rows = [list(itertools.chain.from_iterable(map(known.__getitem__, one))) for one in words]
-        return _Encoded(
-            [[*first, *row[:room], *last] for row in rows],
-            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
-            [len(row) > room for row in rows],
-        )
+        return Encoded(ids, encoded["special_tokens_mask"], truncated)
 
     def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
         """The words of a text between white space, and the one that each of its tokens is a part of."""

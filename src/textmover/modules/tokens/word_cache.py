@@ -1,0 +1,66 @@
+"""Tokens of words, kept where a word between spaces has the same tokens in every text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+KEPT_CHARACTERS = 1 << 19
+"""Characters of words whose tokens are kept; some 15 MB."""
+
+PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
+"""Normaliser, splitter and model of tokenizers that part words at spaces, whatever stands on either side."""
+
+
+class Encoded(NamedTuple):
+    """Output of a Hugging Face tokenizer; words are ``None`` if not asked for or unknown to it."""
+
+    ids: list[list[int]]
+    special: list[list[int]]
+    truncated: list[bool]
+    words: list[list[int | None]] | None = None
+
+
+class WordCache:
+    """Tokenises each word once, and texts by their words."""
+
+    def __init__(self, rust: Any) -> None:
+        self._rust = rust
+        self._words: dict[str, list[int]] = {}
+        self._characters = 0
+        sample = rust.encode("a")
+        self._opening = sample.ids[: sample.special_tokens_mask.index(0)]
+        self._closing = sample.ids[len(self._opening) + 1 :]
+
+    @classmethod
+    def of(cls, rust: Any) -> WordCache | None:
+        """The cache of a compiled tokenizer; ``None`` where what stands around a word may change its tokens."""
+        parts = () if rust is None else (rust.normalizer, rust.pre_tokenizer, rust.model)
+        if tuple(type(part).__name__ for part in parts) != PARTS:
+            return None
+        spaced = any(" " in token.content for token in rust.get_added_tokens_decoder().values())
+        return None if spaced else cls(rust)
+
+    def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+        """Tokens of texts, special ones around them, cut at the end to ``max_length``."""
+        first, last = self._opening, self._closing
+        room = max(0, max_length - len(first) - len(last))
+        rows = self._tokens([text.split(" ") for text in texts])
+        return Encoded(
+            [[*first, *row[:room], *last] for row in rows],
+            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
+            [len(row) > room for row in rows],
+        )
+
+    def _tokens(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
+        distinct = dict.fromkeys(itertools.chain.from_iterable(texts))
+        known = self._words  # replaced and never emptied, since other threads read it
+        fresh = [word for word in distinct if word not in known]
+        self._characters += sum(map(len, fresh))
+        if self._characters > KEPT_CHARACTERS:
+            known, fresh = {}, list(distinct)
+            self._words, self._characters = known, sum(map(len, fresh))
+        encodings = self._rust.encode_batch_fast(fresh, add_special_tokens=False)
+        known.update((word, one.ids) for word, one in zip(fresh, encodings, strict=True))
+        return [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in texts]

@@ -1,0 +1,70 @@
+"""Texts have the tokens of their words, where words are tokenised once."""
+
+import random
+
+import pytest
+from tokenizers import pre_tokenizers
+from transformers import AutoTokenizer
+
+from textmover.modules.tokens import word_cache
+from textmover.modules.tokens.tokenizer import Tokenizer
+
+ODD = [
+    "",
+    " ",
+    "\u00a0",
+    "\u200b",
+    "\x1c",
+    "\x85",
+    "\u3000",
+    "\t",
+    "e\u0301",
+    "\u0301",
+    "[SEP]",
+    "x[MASK]y",
+    "[ MASK ]",
+    "İ",
+]
+ODD += [
+    "ﬁ",
+    "中文",
+    "한",
+    "ก็",
+    "a" * 120,
+    "...",
+    "don't",
+    "\x00",
+    "\u2028",
+    "😀",
+    "\ufeff",
+    "\ufffd",
+    "##ing",
+    "The",
+    "old",
+]
+
+
+@pytest.mark.parametrize("long_texts", ["truncate", "window"])
+def test_tokens_of_words_are_those_of_texts(embedded, long_texts, monkeypatch):
+    found = Tokenizer(embedded, "bert", 24, long_texts)
+    draw = random.Random(0)
+    texts = ["".join(draw.choice(ODD + [" "] * 9) for _ in range(draw.randint(0, 40))).strip() for _ in range(3000)]
+    monkeypatch.setattr(word_cache, "KEPT_CHARACTERS", 400)  # so that words are forgotten on the way
+    parts = [found._encode(texts[start : start + 100]) for start in range(0, len(texts), 100)]
+    whole = found._rust.encode_batch(texts)
+    assert found._words is not None
+    assert [row for part in parts for row in part.ids] == [one.ids for one in whole]
+    assert [row for part in parts for row in part.special] == [one.special_tokens_mask for one in whole]
+    assert [row for part in parts for row in part.truncated] == [bool(one.overflowing) for one in whole]
+
+
+def test_tokenizers_that_do_not_part_words_at_spaces_keep_none(embedded, tmp_path):
+    assert Tokenizer(embedded, "bert", 24, traits=True)._words is None  # which ask for the words of the whole text
+    read = AutoTokenizer.from_pretrained(embedded)
+    read.add_tokens(["New York"])
+    read.save_pretrained(tmp_path)
+    assert Tokenizer(tmp_path, None, 24)._words is None
+    read = AutoTokenizer.from_pretrained(embedded)
+    read.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    read.save_pretrained(tmp_path)
+    assert Tokenizer(tmp_path, None, 24)._words is None
