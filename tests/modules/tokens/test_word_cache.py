@@ -1,5 +1,6 @@
 """Texts have the tokens of their words, where words are tokenised once."""
 
+import copy
 import random
 
 import pytest
@@ -53,6 +54,7 @@ def test_tokens_of_words_are_those_of_texts(embedded, long_texts, monkeypatch):
     parts = [found._encode(texts[start : start + 100]) for start in range(0, len(texts), 100)]
     whole = found._rust.encode_batch(texts)
     assert found._words is not None
+    assert copy.deepcopy(found)._words._words == {}
     assert [row for part in parts for row in part.ids] == [one.ids for one in whole]
     assert [row for part in parts for row in part.special] == [one.special_tokens_mask for one in whole]
     assert [row for part in parts for row in part.truncated] == [bool(one.overflowing) for one in whole]

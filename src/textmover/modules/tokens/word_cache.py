@@ -42,6 +42,9 @@ class WordCache:
         spaced = any(" " in token.content for token in rust.get_added_tokens_decoder().values())
         return None if spaced else cls(rust)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WordCache, (self._rust,)  # a copy begins without words
+
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
         """Tokens of texts, special ones around them, cut at the end to ``max_length``."""
         first, last = self._opening, self._closing
