@@ -15,7 +15,7 @@ from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer
-from textmover.types import InputError, SpecialToken, TokenBatch, check_choice, check_whole
+from textmover.types import InputError, TokenBatch, check_choice, check_whole
 
 Encoding = Literal["single", "joint", "separate"]
 Pooling = Literal["mean", "cls"]
@@ -114,7 +114,7 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
     Where both texts were cut to the limit before, they count as equally long: one token may then go to the other text.
     """
     device = first.mask.device
-    own = [one.mask & (one.special == SpecialToken.NONE) for one in (first, second)]
+    own = [one.ordinary for one in (first, second)]
     kept = kept_tokens(own[0].sum(dim=1), own[1].sum(dim=1), limit - template.size)
     texts = [inside & (inside.cumsum(dim=1) <= count[:, None]) for inside, count in zip(own, kept, strict=True)]
     rows = len(first)
@@ -247,7 +247,7 @@ class TextClassifier(nn.Module):
         found = found.to(first.mask.device)
         if self.template is None:
             return found
-        ordinary = sum((one.mask & (one.special == SpecialToken.NONE)).sum(dim=1) for one in sides)
+        ordinary = sum(one.ordinary.sum(dim=1) for one in sides)
         return found | (ordinary > self.limit - self.template.size)
 
     def _check_room(self, first: TokenBatch, second: TokenBatch) -> None:
@@ -258,7 +258,7 @@ class TextClassifier(nn.Module):
         cut = self.cut(first, second)
         if cut.any():
             pair = int(cut.int().argmax())
-            tokens = [int((one.special[pair] == SpecialToken.NONE)[one.mask[pair]].sum()) for one in (first, second)]
+            tokens = [int(one.ordinary[pair].sum()) for one in (first, second)]
             raise InputError(
                 f"Expected pairs of at most {self.limit - template.size} tokens beside the special ones, but got texts "
                 f"of {tokens[0]} and {tokens[1]}: shorten them, set `long_texts` to 'truncate', or take the encoding "

@@ -19,7 +19,7 @@ from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.windows import longest_first
 from textmover.modules.tokens.statistics import CorpusMean
-from textmover.types import InputError, SpecialToken, TokenTrait, check_choice, check_whole
+from textmover.types import InputError, TokenTrait, check_choice, check_whole
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
 """The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""
@@ -136,7 +136,7 @@ def read_tokens(parts: Parts, texts: Sequence[str]) -> TextTokens:
         batch = parts.tokenizer(texts[start : start + WINDOW])
         if batch.traits is None:
             raise ValueError("Expected a tokenizer that tells traits, but got one without: set subwords to 'first'.")
-        ordinary = (batch.mask & (batch.special == SpecialToken.NONE)).numpy()
+        ordinary = batch.ordinary.numpy()
         continuing = (batch.traits & TokenTrait.CONTINUATION).numpy() != 0
         continued = np.zeros_like(continuing)
         continued[:, :-1] = continuing[:, 1:]
@@ -207,7 +207,7 @@ def _read_layers(
         for chosen, _ in longest_first(tokens.lengths[filled].tolist(), batch_tokens):
             rows = [filled[row] for row in chosen]
             batch = parts.tokenizer([texts[row] for row in rows]).to(encoder.device)
-            ordinary = batch.mask & (batch.special == SpecialToken.NONE)
+            ordinary = batch.ordinary
             weights = ordinary[:, :, None].float()
             row_of = np.full(len(texts), -1)
             row_of[rows] = np.arange(len(rows))

@@ -37,8 +37,21 @@ class TokenTrait:
     """A whole word of the list of stop words."""
 
 
+class _Tokens:
+    """Base of what holds tokens of texts."""
+
+    __slots__ = ()
+    mask: Tensor
+    special: Tensor
+
+    @property
+    def ordinary(self) -> Tensor:
+        """True for tokens that are neither special nor padding, bool ``[B, L]``."""
+        return self.mask & (self.special == SpecialToken.NONE)
+
+
 @dataclass(frozen=True, slots=True)
-class TokenBatch:
+class TokenBatch(_Tokens):
     """Tokenised texts, padded on the right.
 
     Attributes:
@@ -157,7 +170,7 @@ class TextFeatures(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenEmbeddings:
+class TokenEmbeddings(_Tokens):
     """Token vectors of a batch of texts, ready to be matched with those of another.
 
     Attributes:

@@ -20,7 +20,7 @@ from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.memory_tables import named_tables
-from textmover.types import InputError, MarkedSegment, SpecialToken, TokenBatch, check_share, compared_texts, plural
+from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, compared_texts, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan
 from textmover.types.text_words import text_words
 from textmover.types.tokens import token_offsets
@@ -99,7 +99,7 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
         ``wrong`` float32 ``[B, L]``, ``missing`` float32 ``[B, L + 1]`` and ``severity`` int64 ``[B, L]``, as in
         :class:`MarkedBatch`.
     """
-    ordinary = (tokens.mask & (tokens.special == SpecialToken.NONE)).cpu().numpy()
+    ordinary = tokens.ordinary.cpu().numpy()
     rows, length = ordinary.shape
     wrong = np.full((rows, length), np.nan, dtype=np.float32)
     missing = np.full((rows, length + 1), np.nan, dtype=np.float32)

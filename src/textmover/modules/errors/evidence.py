@@ -32,11 +32,6 @@ SPECIAL_KEY = torch.iinfo(torch.int64).min + 10
 """Key of special tokens, below that of any other."""
 
 
-def ordinary(tokens: TokenEmbeddings) -> Tensor:
-    """Tokens that are not special, bool ``[B, L]``."""
-    return tokens.mask & (tokens.special == SpecialToken.NONE)
-
-
 class Spelling(NamedTuple):
     """Spelling of the ``V`` tokens of a vocabulary."""
 
@@ -53,15 +48,15 @@ class Spelling(NamedTuple):
 
     def unspaced_texts(self, tokens: TokenEmbeddings) -> Tensor:
         """Texts of scripts without spaces, where cuts between tokens depend on their neighbours, bool ``[B]``."""
-        count = (self.unspaced[tokens.input_ids] & ordinary(tokens)).sum(dim=1)
-        return (count > 0) & (count >= UNSPACED_SHARE * ordinary(tokens).sum(dim=1))
+        count = (self.unspaced[tokens.input_ids] & tokens.ordinary).sum(dim=1)
+        return (count > 0) & (count >= UNSPACED_SHARE * tokens.ordinary.sum(dim=1))
 
     def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Keys ``[B, U]`` of the characters of some rows' known tokens, and of the words of others.
 
         The second value tells where the units of each token start and end, ``[B, L]``.
         """
-        ids, known = tokens.input_ids, ordinary(tokens)
+        ids, known = tokens.input_ids, tokens.ordinary
         begins = self.begins[ids] | pad(self.closes[ids] | ~known, (1, 0), value=True)[:, :-1] | ~known | rows[:, None]
         spelled = rows[:, None] & (keys >= 0) & known
         counts = torch.where(spelled, self.starts[ids + 1] - self.starts[ids], begins.long()) * tokens.mask
@@ -262,7 +257,7 @@ def evidence(
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
     others, hypotheses = apart(others, hypotheses)
     theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
-    there, present = ordinary(others), ordinary(hypotheses)
+    there, present = others.ordinary, hypotheses.ordinary
     pairs = there[:, :, None] & present[:, None, :]
     cosines = pairwise_similarity(theirs, own).masked_fill(~pairs, 0.0)
     logits = (cosines / temperature).masked_fill(~pairs, LOWEST)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from textmover.types import InputError, SpecialToken, TokenBatch
+from textmover.types import InputError, TokenBatch
 
 TOLERANCE = 1e-2
 """Largest distance of a distribution's sum from 1, with which those of half precision pass."""
@@ -48,7 +48,7 @@ def soft_batch(
     rows = [one.tolist() for one in torch.split(ids, mask.sum(dim=1).tolist())]
     batch: TokenBatch = metric.tokenizer.from_ids(rows).to(encoder.device)
     read = chosen.to(table.dtype) @ table[: soft.shape[2]] if inputs_embeds is None else chosen.to(table.dtype)
-    ordinary = batch.mask & (batch.special == SpecialToken.NONE)
+    ordinary = batch.ordinary
     return replace(batch, embeddings=encoder.embed(batch.input_ids).masked_scatter(ordinary[:, :, None], read))
 
 

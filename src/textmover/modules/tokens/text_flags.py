@@ -91,7 +91,7 @@ SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
     """Flags of texts by name, bool ``[B]``; a batch on the CPU, and languages of the metric, none for all."""
     none = np.zeros(len(batch), dtype=bool)
-    ordinary = batch.mask & (batch.special == 0)
+    ordinary = batch.ordinary
     known = ordinary if batch.unknown is None else ordinary & (batch.unknown == 0)
     lacking = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.base_encoder import weights_print
-from textmover.rome.features.words import ordinary
 from textmover.types import InputError, TokenBatch
 
 ACCEPTABLE = "acceptable"
@@ -78,7 +77,7 @@ class AcceptabilityModel(nn.Module):
                 where its tokenizer and length limit are the same.
         """
         probabilities = self.classifier(batch).softmax(dim=1)[:, self.place]
-        return torch.where(ordinary(batch).any(dim=1), probabilities, 0.0)
+        return torch.where(batch.ordinary.any(dim=1), probabilities, 0.0)
 
     @own_arithmetic()
     @torch.no_grad()
@@ -99,6 +98,6 @@ class AcceptabilityModel(nn.Module):
         if not distinct:
             return torch.zeros(0)
         found = self.classifier.predict(distinct)[:, self.place]
-        found[~ordinary(self.tokenize(distinct)).any(dim=1)] = 0.0
+        found[~self.tokenize(distinct).ordinary.any(dim=1)] = 0.0
         places = {text: place for place, text in enumerate(distinct)}
         return found[[places[text] for text in texts]]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.tokens.statistics import IdfTable
-from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
+from textmover.types import InputError, TokenBatch, TokenTrait
 
 Span = tuple[int, int]
 """First character of a word in its text, and the one after its last."""
@@ -31,7 +31,7 @@ def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
     """Character spans of the words of a tokenizer with traits."""
     if batch.traits is None:
         raise InputError("Expected tokens with traits, but got none: set `traits` of the tokenizer.")
-    taking_part, continuing = ordinary(batch).tolist(), (batch.traits & TokenTrait.CONTINUATION).tolist()
+    taking_part, continuing = batch.ordinary.tolist(), (batch.traits & TokenTrait.CONTINUATION).tolist()
     found = []
     for row, places in enumerate(offsets.tolist()):
         spans: list[Span] = []
@@ -58,16 +58,11 @@ def word_vectors_of_spans(
             places[row, : len(of_text)] = torch.tensor(list(of_text), dtype=torch.long)
     places, offsets = places.to(vectors.device)[:, :, None], offsets.to(vectors.device)[:, None]  # [B, W, 1, 2]
     overlap = (offsets[..., 0] < places[..., 1]) & (places[..., 0] < offsets[..., 1])  # [B, W, L]
-    overlap &= ordinary(batch)[:, None, :]
+    overlap &= batch.ordinary[:, None, :]
     count = overlap.sum(dim=2)
     with torch.autocast(vectors.device.type, enabled=False):
         summed = torch.bmm(overlap.to(vectors.dtype), vectors)
     return summed / count.clamp(min=1)[:, :, None], count > 0
-
-
-def ordinary(batch: TokenBatch) -> Tensor:
-    """Tokens that are not special, bool ``[B, L]``."""
-    return batch.mask & (batch.special == SpecialToken.NONE)
 
 
 # --- idf --------------------------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ class TextWork:
                 for one in words or (batch.texts[row],):
                     self._remember(name, one, script)
         if batch.unknown is not None:
-            known = (batch.mask & (batch.special == 0) & (batch.unknown == 0)).any(dim=1).numpy()
+            known = (batch.ordinary & (batch.unknown == 0)).any(dim=1).numpy()
             for row in np.flatnonzero(flags["unknown"] & ~known)[:EXAMPLES]:
                 self._remember("empty", batch.texts[row])
         return flags

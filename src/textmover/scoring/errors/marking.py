@@ -23,7 +23,6 @@ from textmover.types import (
     SegmentMetric,
     Signature,
     SourcedReferences,
-    SpecialToken,
     TextErrors,
     TokenEmbeddings,
     compared_texts,
@@ -165,7 +164,7 @@ def _read(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddi
     logits: ErrorLogits = error_logits(metric, hypotheses, others)
     wrong = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).double().cpu().numpy()
     missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
-    words = others.mask & (others.special == SpecialToken.NONE)
+    words = others.ordinary
     missing[(~logits.present.any(dim=1) & words.any(dim=1)).cpu().numpy(), 0] = np.inf
     severity = None if logits.severity is None else logits.severity.softmax(dim=2).double().cpu().numpy()
     lengths = hypotheses.mask.sum(dim=1).tolist()
