@@ -66,6 +66,16 @@ def test_identical_texts_score_one_and_unrelated_ones_about_zero(name, base):
     assert scorer.metric.range[1] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in MULTILINGUAL])
+def test_other_scripts_and_languages_are_flagged(name, base):
+    texts = ["Доброе утро", "Ich weiß nicht, wo meine Schlüssel sind.", "I do not know where my keys are."]
+    found = Scorer.from_pretrained(name).score(texts, texts[2:] * 3)
+    assert {flag: found.flags[flag].tolist() for flag in ("script", "language")} == {
+        "script": [True, False, False],
+        "language": [False, True, False],
+    }
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, base):
     reference = "The old bridge was closed to traffic on Monday because of the flood."

@@ -74,8 +74,8 @@ FROM_PADDING = ("roberta", "xlm-roberta", "camembert")
 
 
 def languages_of(identity: str) -> tuple[str, ...]:
-    """Languages of the encoder that a signature names, such as ``roberta-base@1a2b3c4d``; none where not known."""
-    name = re.split("[+@]", identity)[0].rsplit("/", 1)[-1]
+    """Languages of the encoder, or its table, that a signature names, as ``roberta-base@1a2b3c4d``; none if unknown."""
+    name = re.split("(?:-table)?[+@]", identity)[0].rsplit("/", 1)[-1]
     return tuple(LANGUAGES.get(name, "").split())
 
 
