@@ -107,6 +107,7 @@ def test_a_cut_is_found_without_the_fast_tokenizer(tokenizer, tiny_encoder, monk
         fast, slow = (Tokenizer(tiny_encoder, "bert", 12, long_texts) for _ in range(2))
         monkeypatch.setattr(slow, "_tokenizer", Slow())
         monkeypatch.setattr(slow, "_rust", None)
+        monkeypatch.setattr(slow, "_words", None)
         assert slow(texts).truncated == fast(texts).truncated == truncated
 
 

@@ -118,7 +118,8 @@ class Tokenizer:
                     f"{check_string(text, position)[:SHOWN]!a}: {REPAIR}."
                 )
         stripped = [text.strip() for text in texts]
-        encoded = self._encode(stripped)
+        most = self.max_length if self.long_texts != "window" else sys.maxsize
+        encoded = self._encode(stripped) if self._words is None else self._words.encode(stripped, most)
         if self.long_texts == "error":
             refuse_long(stripped, encoded.truncated, self.max_length)
         batch, lacking = self._batch(stripped, encoded)
@@ -188,8 +189,6 @@ class Tokenizer:
     def _encode(self, texts: list[str]) -> Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
             return Encoded([], [], [], None)
-        if self._rust is not None and self._words is not None:
-            return self._words.encode(texts, self.max_length if self.long_texts != "window" else sys.maxsize)
         if self._rust is not None:
             # The fast way does not track which word a piece is of.
             encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch

@@ -47,17 +47,8 @@ class WordCache:
 
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
         """Tokens of texts, special ones around them, cut at the end to ``max_length``."""
-        first, last = self._opening, self._closing
-        room = max(0, max_length - len(first) - len(last))
-        rows = self._tokens([text.split(" ") for text in texts])
-        return Encoded(
-            [[*first, *row[:room], *last] for row in rows],
-            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
-            [len(row) > room for row in rows],
-        )
-
-    def _tokens(self, texts: Sequence[Sequence[str]]) -> list[list[int]]:
-        distinct = dict.fromkeys(itertools.chain.from_iterable(texts))
+        split = [text.split(" ") for text in texts]
+        distinct = dict.fromkeys(itertools.chain.from_iterable(split))
         known = self._words  # replaced and never emptied, since other threads read it
         fresh = [word for word in distinct if word not in known]
         self._characters += sum(map(len, fresh))
@@ -66,4 +57,11 @@ class WordCache:
             self._words, self._characters = known, sum(map(len, fresh))
         encodings = self._rust.encode_batch_fast(fresh, add_special_tokens=False)
         known.update((word, one.ids) for word, one in zip(fresh, encodings, strict=True))
-        return [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in texts]
+        rows = [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in split]
+        first, last = self._opening, self._closing
+        room = max(0, max_length - len(first) - len(last))
+        return Encoded(
+            [[*first, *row[:room], *last] for row in rows],
+            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
+            [len(row) > room for row in rows],
+        )
