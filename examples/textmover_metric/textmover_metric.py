@@ -7,6 +7,8 @@
     >>> metric.compute(predictions=["A cat sat there."], references=["There sat a cat."])["score"]
     0.9073…
 
+A metric that reads sources takes ``sources=`` in ``compute``, also without references.
+
 Run it from a folder without a file `evaluate.py` (the root of this project has one).
 """
 
@@ -38,5 +40,13 @@ class TextMoverMetric(evaluate.Metric):
     def _download_and_prepare(self, dl_manager: Any) -> None:
         self.module = ours.load(None if self.config_name == "default" else self.config_name)
 
-    def _compute(self, predictions: list[str], references: list[Any]) -> dict[str, Any]:
-        return self.module.compute(predictions=predictions, references=references)
+    def compute(
+        self, *, predictions: Any = None, references: Any = None, sources: Any = None, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """Score the predictions, along with those that were added; sources are those of all of them."""
+        if references is None and predictions is not None and sources is not None:
+            references = [[] for _ in predictions]
+        return super().compute(predictions=predictions, references=references, sources=sources, **kwargs)
+
+    def _compute(self, predictions: list[str], references: list[Any], sources: Any = None) -> dict[str, Any]:
+        return self.module.compute(predictions=predictions, references=references, sources=sources)

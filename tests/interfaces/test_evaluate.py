@@ -124,7 +124,7 @@ import evaluate
 from textmover import Scorer
 from textmover.interfaces.evaluate import load
 
-texts, references, folder, encoder = json.loads(sys.argv[1])
+texts, references, folder, encoder, many = json.loads(sys.argv[1])
 scorer = Scorer.from_pretrained("twmd", encoder=encoder, backend="torch", device="cpu")
 found = evaluate.combine([load(scorer), load(scorer, name="again")]).compute(predictions=texts, references=references)
 assert found["textmover_score"] == found["again_score"], found
@@ -139,15 +139,22 @@ if folder:
     assert given["scores"] == found["again_scores"], given
     module.add_batch(predictions=texts, references=[one[0] for one in references])
     assert len(module.compute()["scores"]) == len(texts)
+    both = Scorer.from_pretrained("twmd", encoder=many, backend="torch", device="cpu", mode="both", fallback=True)
+    module.module.scorer, sources = both, texts[::-1]
+    for given in ({"references": references}, {}):
+        found = module.compute(predictions=texts, sources=sources, **given)["scores"]
+        assert found == both.score(texts, given.get("references"), sources).scores.tolist(), found
 print("as expected")
 """
 
 
 @pytest.mark.slow
-def test_the_real_package_loads_the_module_and_combines_ours(embedded, tiny_encoder, tmp_path, programs):
+def test_the_real_package_loads_the_module_and_combines_ours(
+    embedded, tiny_encoder, tiny_multilingual, tmp_path, programs
+):
     """From another folder, since the root of the project has a file `evaluate.py`."""
     (tmp_path / "real.py").write_text(REAL, encoding="utf-8")
-    given = json.dumps([HYPOTHESES, REFERENCES, str(FOLDER), str(tiny_encoder)])
+    given = json.dumps([HYPOTHESES, REFERENCES, *map(str, (FOLDER, tiny_encoder, tiny_multilingual))])
     offline = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     ran = subprocess.run(
         [programs / "python", "real.py", given], cwd=tmp_path, capture_output=True, text=True, check=False,

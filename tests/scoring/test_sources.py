@@ -261,6 +261,22 @@ def test_a_torchmetrics_metric_takes_sources(scorer_of):
     assert float(alone.compute()) == pytest.approx(scorer_of(mode="source").score(HYPOTHESES, None, SOURCES).mean)
 
 
+@pytest.mark.parametrize("mode", ["source", "both"])
+def test_a_stream_takes_sources(scorer_of, mode):
+    scorer = scorer_of(mode=mode, fallback=True)
+    references = [REFERENCES[0], None, REFERENCES[2], REFERENCES[3]]
+    triples = zip(HYPOTHESES[:3], references[:3], SOURCES[:3], strict=True)
+    stream = scorer.score_stream([*triples, (HYPOTHESES[3], references[3])], shard_size=3)
+    expected = scorer.score(HYPOTHESES, [one or () for one in references], [*SOURCES[:3], None]).scores
+    assert np.concatenate([part.scores for part in stream]) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(InputError, match="compares with references alone: set `mode` to source or both"):
+        list(scorer_of().score_stream(zip(HYPOTHESES, REFERENCES, SOURCES, strict=True)))
+    with pytest.raises(InputError, match=r"a reference or a source for each hypothesis, .* but number 1 has none"):
+        list(scorer.score_stream([("a", None, " "), ("a", "b", "c")]))
+    with pytest.raises(TypeError, match="or triples with its source, but got tuple in segment 2"):
+        list(scorer.score_stream([("a", "b", "c"), ("a", "b", "c", "d")]))
+
+
 def test_an_explanation_adds_up_to_the_score_against_the_source(scorer_of):
     for fields in ({"calibrate": True}, {"scale": 1.0, "offset": 0.0}):
         scorer = scorer_of(mode="source", **fields)

@@ -17,6 +17,7 @@ from textmover.checkpoints.loading import changes, checkpoint_folder, load_metri
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.devices import lasting, log_device, resolve_device
 from textmover.modules.tokens.text_arguments import (
+    PairedTexts,
     References,
     Sources,
     Texts,
@@ -175,16 +176,15 @@ class Scorer(ScorerStatistics):
         with self._progress_bar(len(hypotheses)) as advance:
             return scorer.score_fitted(hypotheses, grouped, advance)
 
-    def score_stream(
-        self, pairs: Iterable[tuple[str, str | Sequence[str]]], shard_size: int = 4096
-    ) -> Iterator[SegmentScores]:
+    def score_stream(self, pairs: Iterable[PairedTexts], shard_size: int = 4096) -> Iterator[SegmentScores]:
         """Score an input that need not fit into memory, a shard at a time.
 
         Statistics stay as they are: a stream is read once, so that a metric which fits idf weights on the texts that it
         scores has to be fitted before (:meth:`fit`, :meth:`fit_on_call`, :meth:`load_statistics`).
 
         Args:
-            pairs: Hypothesis of each segment, and its reference or references, read as they are wanted.
+            pairs: Hypothesis of each segment, its reference or references (``None`` without any), and possibly its
+                source, read as they are wanted.
             shard_size: Segments that are held and scored together; it moves no score by more than rounding.
 
         Returns:
@@ -193,7 +193,7 @@ class Scorer(ScorerStatistics):
         Raises:
             InputError: If a segment cannot be scored, which is said with the place of its shard, or a statistic has not
                 been fitted.
-            TypeError: If something is not a pair of texts.
+            TypeError: If something is neither a pair nor a triple of texts.
 
         Example:
             >>> from textmover import Scorer
@@ -207,13 +207,16 @@ class Scorer(ScorerStatistics):
         check_fitted(scorer.metric)
         return scorer._stream(iter(pairs), shard_size)
 
-    def _stream(self, pairs: Iterator[tuple[str, str | Sequence[str]]], shard_size: int) -> Iterator[SegmentScores]:
+    def _stream(self, pairs: Iterator[PairedTexts], shard_size: int) -> Iterator[SegmentScores]:
         counts: dict[str, int] = {}
         done = 0
         with self._progress_bar(None) as advance:
             while shard := list(itertools.islice(pairs, shard_size)):
                 try:
-                    scores = self.score_fitted(*paired_texts(shard), advance, warn=False)
+                    hypotheses, references = paired_texts(shard)
+                    if any(one.source is not None for one in references):
+                        check_sources(self.metric)
+                    scores = self.score_fitted(hypotheses, references, advance, warn=False)
                 except (InputError, TypeError) as error:
                     if not done:
                         raise

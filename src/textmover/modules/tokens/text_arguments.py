@@ -11,6 +11,7 @@ from textmover.types import InputError, SourcedReferences, plural
 Texts = str | Sequence[str]
 Sources = str | Sequence[str | None]
 References = str | Sequence[str] | Sequence[Sequence[str]]
+PairedTexts = tuple[str, str | Sequence[str]] | tuple[str, str | Sequence[str] | None, str | None]
 
 
 def normalize_references(
@@ -52,15 +53,17 @@ def normalize_references(
 
 
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReferences]]:
-    """Pairs of a hypothesis and its reference or references, as two lists."""
+    """Pairs of a hypothesis and its reference or references, or triples with its source too, as two lists."""
     for position, pair in enumerate(pairs):
-        if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
+        if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) not in (2, 3):
             raise TypeError(
-                "Expected pairs of a hypothesis and its reference or references, but got "
+                "Expected pairs of a hypothesis and its reference or references, or triples with its source, but got "
                 f"{type(pair).__name__} in segment {position + 1}."
             )
-    hypotheses = [pair[0] for pair in pairs]
-    return hypotheses, normalize_references(hypotheses, [pair[1] for pair in pairs])
+    hypotheses, references, sources = map(list, zip(*((*pair, None)[:3] for pair in pairs), strict=True))
+    if all(one is None for one in sources):
+        return hypotheses, normalize_references(hypotheses, references)
+    return hypotheses, normalize_references(hypotheses, [() if one is None else one for one in references], sources)
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:
