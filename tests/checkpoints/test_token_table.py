@@ -14,7 +14,6 @@ from textmover.cli.main import main
 from textmover.modules.encoder.static_vectors import POSITIONS, TokenTable
 from textmover.scoring import Scorer
 from textmover.training import RatingsModule
-from textmover.training.optimization import LoraConfig, add_lora
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea ✅", ""]
@@ -121,10 +120,13 @@ def test_what_has_no_table_is_refused_or_told(tiny_metric, folder, caplog):
         as_token_table(load_checkpoint(folder))
     with pytest.raises(InputError, match="`long_texts` to be 'truncate' or 'error' for a table"):
         load_checkpoint(folder, long_texts="window")
-    with pytest.raises(InputError, match="Expected"):
-        add_lora(load_checkpoint(folder).encoder, LoraConfig())
     RatingsModule(str(folder))
     assert "has no encoder to train" in caplog.text
+
+
+def test_commands_refuse_windows_over_a_table(folder, capsys):
+    assert main(["score", "a dog", "the dog", "--model", str(folder), "--long-texts", "window"]) == 2
+    assert "Expected `--long-texts` to be 'truncate' or 'error' for a table of token vectors" in capsys.readouterr().err
 
 
 def test_a_damaged_table_is_refused_in_one_sentence(folder):

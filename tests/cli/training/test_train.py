@@ -8,6 +8,8 @@ import yaml
 
 from runs import recipe, write_recipe
 from textmover import Scorer
+from textmover.checkpoints.averaging import as_token_table
+from textmover.checkpoints.saving import save_checkpoint
 from textmover.cli.main import main as textmover
 from textmover.cli.training.train import main as train
 from textmover.training import RatingsModule
@@ -119,6 +121,15 @@ def test_a_second_run_names_the_metric_that_it_replaces_and_warns_once_of_empty_
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_low_rank_updates_of_a_table_are_refused_with_the_way_to_a_trained_one(tmp_path, tiny_metric, refuse):
+    metric = as_token_table(tiny_metric(layer=0, temperature=0.1))
+    folder = str(save_checkpoint(metric, tmp_path / "table", card="# card"))
+    start = {"metric": folder, "overrides": {}, "lora": {"rank": 4}}
+    said = refuse(**{f"model__init_args__{name}": value for name, value in start.items()})
+    assert "got a table of vectors, which cannot be trained: train a metric with `layer: 0` and without `lora`" in said
+    assert "`textmover export RUN FOLDER --table`" in said
 
 
 def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, refuse):
