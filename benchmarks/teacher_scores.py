@@ -56,7 +56,7 @@ def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterato
     for row in generator.permutation(len(texts))[:most]:
         near = (weights @ weights[[row]].T).toarray()[:, 0]
         near[row] = -1
-        rank = min(int(generator.exponential(4)), 19)
+        rank = min(int(generator.exponential(4)), 19, len(texts) - 2)  # itself is the farthest
         yield texts[row], texts[int(np.argsort(-near, kind="stable")[rank])]
 
 
