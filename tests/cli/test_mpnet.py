@@ -10,13 +10,22 @@ from pytorch_lightning import Trainer
 from textmover import Scorer, TextMoverScore
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.data import RatingsDataModule
-from textmover.scoring import save_checkpoint
+from textmover.scoring import load_metric, save_checkpoint
 from textmover.training import RatingsModule
 
 HYPOTHESES = ["the cat sat on the mat", "a small dog ran", "the old house", "she sells red books"]
 REFERENCES = ["the cat is on the mat", "a big dog ran home", "the young house", "she sold a red book"]
 TEXTS = ["-i", "h.txt", "r.txt"]
-COMMANDS = [["score", *TEXTS], ["explain", HYPOTHESES[0], REFERENCES[0]]]
+SYSTEMS = ["-t", "h.txt", "o.txt", "-r", "r.txt", "--samples", "20"]
+COMMANDS = [
+    ["score", *TEXTS],
+    ["compare", *SYSTEMS],
+    ["rank", *SYSTEMS],
+    ["mbr", "-i", "h.txt", "o.txt", "r.txt"],
+    ["explain", HYPOTHESES[0], REFERENCES[0]],
+    ["errors", HYPOTHESES[0], REFERENCES[0]],
+    ["evaluate", "--data", "ratings.tsv", "--samples", "20"],
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,7 @@ def encoder(tiny_encoder, tmp_path_factory):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("h", HYPOTHESES), ("r", REFERENCES)):
+    for name, lines in (("h", HYPOTHESES), ("o", HYPOTHESES[::-1]), ("r", REFERENCES)):
         (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
     lines = ["hypothesis\treference\tscore"]
     lines += [f"{HYPOTHESES[n % 4]}\t{REFERENCES[n % 4]} {n}\t{n % 7}" for n in range(32)]
@@ -49,6 +58,19 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
 def test_commands(run, files, encoder, command):
     assert run(*command, "--model", "twmd", "--encoder", str(encoder)).ok().out
+
+
+@pytest.mark.parametrize("options", [[], ["--table"]], ids=["whole", "table"])
+def test_exports(run, files, encoder, options):
+    metric = load_metric("twmd", encoder=str(encoder), layer=0)
+    with torch.no_grad():  # a table knows no places
+        metric.encoder.model.embeddings.position_embeddings.weight.zero_()
+    save_checkpoint(metric, files / "metric", card="")
+    assert run("export", "metric", "exported", *options).ok().out
+    expected, found = (
+        Scorer.from_pretrained(files / one).score(HYPOTHESES, REFERENCES).scores for one in ("metric", "exported")
+    )
+    assert found == pytest.approx(expected, abs=0.005 if options else 1e-6)
 
 
 @pytest.mark.parametrize(
