@@ -1,5 +1,6 @@
 """``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -130,6 +131,17 @@ def test_low_rank_updates_of_a_table_are_refused_with_the_way_to_a_trained_one(t
     said = refuse(**{f"model__init_args__{name}": value for name, value in start.items()})
     assert "got a table of vectors, which cannot be trained: train a metric with `layer: 0` and without `lora`" in said
     assert "`textmover export RUN FOLDER --table`" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(110, "line 112, but got ''"), (130, "as in the header, but got 2 in line 122")]
+)
+def test_scores_of_a_teacher_that_do_not_fit_their_pairs_are_refused(number, words, ratings, refuse):
+    cells = [line.rpartition("\t") for line in ratings.read_text().splitlines()]
+    scores = [cells[0][2], *(["1.5", "2.5"] * len(cells))[:number]]
+    joined = itertools.zip_longest((pair for pair, *_ in cells), scores, fillvalue="")
+    ratings.write_text("".join("\t".join(line) + "\n" for line in joined))
+    assert words in refuse()
 
 
 def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, refuse):
