@@ -52,15 +52,3 @@ def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, .
         way_out = "give a table with --data" if is_table(options.input[0]) else "add a second file"
         raise InputError(f"Expected hypotheses and references after -i, but got {options.input[0]} alone: {way_out}.")
     return (options.input[0],), tuple(options.input[1:])
-
-
-def references_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """Columns of references, each once."""
-    default = [] if getattr(options, "field.mode", None) == "source" else ["reference"]
-    return tuple(dict.fromkeys(options.reference_column or default))
-
-
-def source_column(options: argparse.Namespace) -> str | None:
-    """Column of sources, which a mode that reads them has without an option."""
-    read = getattr(options, "field.mode", "reference") != "reference" or getattr(options, "field.fallback", False)
-    return getattr(options, "source_column", None) or ("source" if read else None)

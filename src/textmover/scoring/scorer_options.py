@@ -8,19 +8,23 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from textmover.checkpoints.files import CONFIG
 from textmover.checkpoints.hub import AUTO as AUTO
 from textmover.checkpoints.hub import (
     DEFAULT_METRIC,
     DEFAULT_PRESET,
     MULTILINGUAL_METRIC,
     default_metric,
+    is_metric,
     released_folder,
 )
+from textmover.checkpoints.loading import checkpoint_folder
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.modules.encoder.source import MULTILINGUAL
 from textmover.modules.tokens.text_flags import is_english
 from textmover.readers import column_options
-from textmover.readers.segments import read_lines
+from textmover.readers.segments import IfThere, read_lines
+from textmover.safe_reading import read_json
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.config_options import FIELD, field_flag, given_fields, metric_fields
 from textmover.scoring.scorer import Scorer
@@ -42,6 +46,31 @@ def take_default(options: argparse.Namespace) -> None:
         options.model = default_metric(given_fields(options))
 
 
+def references_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Columns of references, each once."""
+    default = _compared_column(options, "reference", "source")
+    return tuple(dict.fromkeys(options.reference_column or ([default] if default else [])))
+
+
+def source_column(options: argparse.Namespace) -> str | None:
+    """Column of sources, which metrics that read them have without an option."""
+    return getattr(options, "source_column", None) or _compared_column(options, "source", "reference")
+
+
+def _compared_column(options: argparse.Namespace, side: str, other: str) -> str | None:
+    """Default column of a side that metrics compare with; all of them do without it if all fall back on the other."""
+    model = getattr(options, "model", None)
+    lenient = []
+    for name in model if isinstance(model, list) else [model]:
+        folder = None if name in (None, AUTO) else checkpoint_folder(name, getattr(options, "revision", None))
+        own = read_json(folder / CONFIG).get("metric") if folder and is_metric(folder / CONFIG) else None
+        fields = (own if isinstance(own, dict) else {}) | given_fields(options)
+        fallback = fields.get("fallback", False)
+        if fallback or fields.get("mode", "reference") != other:
+            lenient.append(fallback)
+    return (IfThere(side) if all(lenient) else side) if lenient else None
+
+
 def read_before(options: argparse.Namespace) -> int:
     """Segments to read before the metric is loaded: one that may be refused, some to tell the language of all."""
     return 256 if options.model == AUTO else 1
@@ -60,7 +89,7 @@ def take_by_language(
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
     sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
-    if column_options.source_column(options) or getattr(options, "sources", None):
+    if source_column(options) or getattr(options, "sources", None):
         sides["sources"] = [source for one in references if (source := getattr(one, "source", None))]
     foreign = [name for name, texts in sides.items() if not is_english(texts)]
     if not foreign:

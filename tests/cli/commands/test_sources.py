@@ -16,6 +16,22 @@ def metric(tiny_multilingual):
     return ["--model", "twmd", "--encoder", tiny_multilingual, "--layer", "2", "--quiet"]
 
 
+@pytest.fixture(scope="module")
+def checkpoints(tiny_multilingual, tmp_path_factory):
+    """Folders of metrics that read references, sources, or both."""
+    from textmover.scoring import load_metric, save_checkpoint
+
+    fields = {"plain": {}, "source": {"mode": "source"}, "both": {"mode": "both"}}
+    fields["fallback"] = {"mode": "both", "fallback": True}
+    folder = tmp_path_factory.mktemp("checkpoints")
+    return {
+        name: str(
+            save_checkpoint(load_metric("twmd", encoder=str(tiny_multilingual), **one), folder / name, card="#\n")
+        )
+        for name, one in fields.items()
+    }
+
+
 @pytest.fixture
 def files(tmp_path):
     columns = {"hypothesis": HYPOTHESES, "other": OTHERS, "reference": REFERENCES, "source": SOURCES}
@@ -54,6 +70,55 @@ def test_lines_columns_and_python_give_the_same_scores(run, files, metric, tiny_
     assert lines == pytest.approx(expected, abs=1e-6)
     assert lines == table
     assert scores(run("score", "-i", "hypothesis.txt", "reference.txt", *metric)) != lines
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "rank", "rank-long", "errors", "evaluate", "sweep"])
+def test_a_checkpoint_that_reads_sources_reads_their_column(run, files, checkpoints, command):
+    rows = zip(HYPOTHESES * 4, OTHERS * 4, SOURCES * 4, "ab" * 6, range(12), strict=True)
+    table = ["hypothesis\tother\tsource\tsystem\tscore", *("\t".join(map(str, row)) for row in rows)]
+    write_lines(files / "rated.tsv", table)
+    more = {
+        "compare": SYSTEMS,
+        "rank": SYSTEMS,
+        "rank-long": ["--system-column", "system", "--item-column", "score"],
+        "evaluate": ["--samples", "20", "--permutations", "20"],
+        "sweep": ["--samples", "20", "--no-figure", "--field", "alpha=0.5"],
+    }
+    given = [command.partition("-")[0], "--data", "rated.tsv", *more.get(command, ())]
+    found = run(*given, "--model", checkpoints["source"]).ok().out
+    typed = run(*given, "--model", checkpoints["plain"], "--mode", "source").ok().out
+    assert found.replace("/source", "/plain") == typed
+
+
+def test_a_checkpoint_that_falls_back_reads_the_columns_that_are_there(run, files, checkpoints):
+    columns = {"hypothesis": HYPOTHESES, "reference": REFERENCES, "source": SOURCES}
+    for left in ("reference", "source"):
+        names = [name for name in columns if name != left]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
+        write_lines(files / f"{left}.jsonl", map(json.dumps, rows))
+        write_lines(files / f"{left}.tsv", ["\t".join(names), *("\t".join(row.values()) for row in rows)])
+    model = ["--quiet", "--model", checkpoints["fallback"]]
+    for form in ("jsonl", "tsv"):
+        by_source = scores(run("score", "--data", f"reference.{form}", *model))
+        assert by_source == scores(run("score", "-i", "hypothesis.txt", "-s", "source.txt", *model))
+        assert by_source == scores(run("score", "--data", f"reference.{form}", "--source-column", "source", *model))
+        by_reference = scores(run("score", "--data", f"source.{form}", *model))
+        assert by_reference == scores(run("score", "-i", "hypothesis.txt", "reference.txt", *model))
+        said = run("score", "--data", f"source.{form}", "--source-column", "src", *model).complaint()
+        assert "Expected a column 'src' in source." in said
+        strict = run("score", "--data", f"source.{form}", "--model", checkpoints["both"]).complaint()
+        assert f"Expected a column 'source' in source.{form}" in strict
+    write_lines(files / "alone.tsv", ["hypothesis", *HYPOTHESES])
+    assert "Expected a column 'reference' in alone.tsv" in run("score", "--data", "alone.tsv", *model).complaint()
+
+
+def test_a_metric_without_fallback_needs_its_column_beside_one_that_falls_back(run, files, checkpoints):
+    rows = zip(HYPOTHESES * 4, SOURCES * 4, range(12), strict=True)
+    write_lines(files / "rated.tsv", ["hypothesis\tsource\tscore", *("\t".join(map(str, row)) for row in rows)])
+    given = ["evaluate", "--data", "rated.tsv", "--samples", "20", "--model", checkpoints["fallback"]]
+    run(*given).ok()
+    said = run(*given, "--model", checkpoints["plain"]).complaint()
+    assert "Expected a column 'reference' in rated.tsv" in said
 
 
 def test_a_row_without_a_reference_falls_back_to_its_source(run, files, metric):

@@ -12,12 +12,12 @@ from textmover.cli.options.columns import first_given, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import group_positions
-from textmover.readers.column_options import flags_named, references_of
+from textmover.readers.column_options import flags_named
 from textmover.readers.system_outputs import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
 from textmover.runs.score_run import score_pairs
-from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
+from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language, take_default
 from textmover.types import InputError
 
 if TYPE_CHECKING:

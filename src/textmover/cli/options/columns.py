@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from textmover.readers.column_options import COLUMN_OPTIONS, files_of, flags_named, references_of, source_column
+from textmover.readers.column_options import COLUMN_OPTIONS, files_of, flags_named
 from textmover.readers.row_streams import GivenTexts, Rows, TableFile, TextFiles
 from textmover.readers.segments import Columns, read_segments
+from textmover.scoring.scorer_options import references_of, source_column
 from textmover.types import InputError, Segment
 
 
@@ -53,8 +54,7 @@ def first_given(options: argparse.Namespace, *names: str) -> str | None:
 
 def refuse_table_options(options: argparse.Namespace, flag: str, names: Sequence[str] = COLUMN_OPTIONS) -> None:
     """Refuse options that only a table has a use for, where text files are given by ``flag``."""
-    given = first_given(options, *names, "split", "data_format", "keep_columns")
-    if given:
+    if given := first_given(options, *names, "split", "data_format", "keep_columns"):
         raise InputError(
             f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."
         )

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.options.columns import first_given, refuse_table_options, source_of
 from textmover.files import write_output
-from textmover.readers.column_options import flags_named, references_of
+from textmover.readers.column_options import flags_named
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.row_streams import Row, TableFile, TextFiles
 from textmover.readers.system_outputs import digest_signature, read_system_scores
 from textmover.report.explanation.output import Target, choose_target
 from textmover.runs.score_run import score_pairs
 from textmover.scoring.config_options import given_fields
-from textmover.scoring.scorer_options import load_scorer, take_by_language
+from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language
 from textmover.types import InputError, plural
 
 if TYPE_CHECKING:
