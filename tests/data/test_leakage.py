@@ -70,6 +70,16 @@ def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, tmp_path, caplog
     assert f"share their `{header}` with items to train on" in said
 
 
+def test_a_document_of_sources_without_references_is_seen(tmp_path, caplog):
+    path = tmp_path / "rated.tsv"
+    rows = [f"{row % 10}\ta {row}\t{text}\t{row}" for row, text in enumerate(sentences(300))]
+    path.write_text("\n".join(["doc\thypothesis\tsource\tscore", *rows]) + "\n")
+    with caplog.at_level(logging.WARNING):
+        RatingsDataModule([str(path)], columns=Columns(references=(), source="source")).setup()
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert "share their `doc` with items to train on" in said
+
+
 @pytest.mark.parametrize("source", ["Satz {}", ""])
 def test_sources_of_their_own_are_no_fault(source, tmp_path, caplog):
     path = tmp_path / "wmt.tsv"

@@ -154,6 +154,31 @@ def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
     assert sorted(map(key, kept)) == sorted(map(key, found.segments))
 
 
+@pytest.mark.parametrize(
+    ("left", "given", "overrides", "by"),
+    [
+        ("reference", {}, {"encoder": "multilingual", "mode": "source"}, ["source", "topic"]),
+        ("", {"source": "src"}, {"encoder": "multilingual", "mode": "both", "fallback": True}, ["reference", "topic"]),
+        ("", {}, {}, ["reference", "topic"]),
+    ],
+)
+def test_the_recipe_reads_sources_in_place_of_references_and_beside_them_where_asked(left, given, overrides, by):
+    rows = [{"src": f"{row['reference']} x", **row} for row in clean_rows()]
+    rows[3] |= {"src": "", "reference": ""}
+    rows = [{name: cell for name, cell in row.items() if name != left} for row in rows]
+    found = checked(rows, given=given, flags=flags)
+    lacking = {one.problem: one.first for one in found.findings if one.problem in ("no source", "no reference")}
+    assert lacking == {"no source" if left else "no reference": "row 4"}
+    recipe = yaml.safe_load(found.recipe)
+    fields, arguments = recipe["model"]["init_args"]["overrides"], recipe["data"]["init_args"]
+    assert {name: fields[name] for name in ("encoder", "mode", "fallback") if name in fields} == overrides
+    assert arguments["held_back_by"] == by
+    del arguments["train"]
+    data = RatingsDataModule(rows, **{**arguments, "columns": Columns(**arguments["columns"])})
+    data.setup()
+    assert f"{len(data.segments)} to train on, {len(data.parts['held-back'])} held back;" in repr(found)
+
+
 def test_texts_with_several_ratings_without_annotators():
     rows = [{name: cell for name, cell in row.items() if name != "rater"} for row in clean_rows()]
     found = {one.problem: one for one in checked(rows).findings}
@@ -235,6 +260,8 @@ def test_a_column_that_no_name_tells_is_asked_for():
     with pytest.raises(InputError, match=r"a column of the texts in .*, but got 'a', 'reference', 'rating': name it"):
         checked(rows)
     assert checked(rows * 5, given={"hypothesis": "a"}).rows == 5
+    with pytest.raises(InputError, match=r"name it with `references`, or that of the sources with `source`\.$"):
+        checked([{"answer": "x", "german": "y", "rating": 1}])
 
 
 def test_files_are_read_as_tables_in_memory(tmp_path):

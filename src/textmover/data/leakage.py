@@ -121,7 +121,7 @@ def unread_columns(path: str | MemoryTable, columns: Columns, split: str) -> dic
         for _, cells in table.rows if names else ():
             if isinstance(cells, InputError):
                 continue
-            reference = cells.get(columns.reference_columns[0])
+            reference = cells.get((*columns.reference_columns, columns.source or "")[0])
             for name, value in ((name, cells.get(name)) for name in names):
                 if isinstance(reference, str) and isinstance(value, (str, int)) and value != "":
                     found.setdefault(name, {})[normalise_reference(reference)] = normalise_reference(str(value))

@@ -16,7 +16,7 @@ import numpy as np
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
 from textmover.data.rating_scales import over_annotators, scale_of, split_by_range
 from textmover.data.split import BY_REFERENCE, split_held_back
-from textmover.data.written_recipe import FEWEST, filled_recipe, share_to_hold_back, template_for
+from textmover.data.written_recipe import FEWEST, filled_recipe, overrides_for, share_to_hold_back, template_for
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import open_tables
@@ -38,6 +38,7 @@ NO_NUMBER = "rating is not a number"
 
 UNUSABLE = (
     ("no reference", r"Expected a reference"),
+    ("no source", r"Expected a source"),
     ("no rating", r"Expected a finite number .* got (nothing|'\s*')"),
     ("rating with a decimal comma", r"Expected a finite number .*: write it with a point"),
     (NO_NUMBER, r"Expected a finite number"),
@@ -116,7 +117,7 @@ def check_table(
     Args:
         path: The table.
         given: Columns by role: ``hypothesis``, ``references``, ``score``, ``source``, ``annotator`` and ``groups`` to
-            hold back by; found by their names where missing.
+            hold back by; found by their names where missing. A ``source`` given, or found alone, is learned from.
         flags: Flags of texts by what the default metric reads.
         scale: Lowest and highest rating; found from the ratings where missing.
         runs: Folder of the runs of the recipe.
@@ -144,10 +145,8 @@ def check_table(
             problem, way_out = f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", f"the row is left out{unless}"
             findings.append(Finding(problem, len(beyond), first, way_out))
             data["rating_range"] = list(bounds)
-    if findings:
-        data["unusable"] = "leave-out"
-    if segments:
-        findings += _repeated(read, annotator)
+    data |= {"unusable": "leave-out"} if findings else {}
+    findings += _repeated(read, annotator) if segments else []
     if unfit := _nothing_to_learn(path, segments, findings):
         return done([], unfit[0], None, unfit[1])
     if annotator is not None:
@@ -155,11 +154,13 @@ def check_table(
         findings += found
         data |= {"annotator": annotator, "annotators": how}
         segments = over_annotators(segments, annotator, how)
-    findings += _flagged(read, flags)
-    by = list(dict.fromkeys([*BY_REFERENCE, *(name for name in columns.groups if name != annotator)]))
+    overrides = overrides_for(columns, sources=bool((given or {}).get("source")))
+    findings += _flagged(read, flags, chosen="encoder" in overrides)
+    side = BY_REFERENCE[0] if columns.references else "source"
+    by = list(dict.fromkeys([side, *(name for name in columns.groups if name != annotator)]))
     found, share = _held_back(segments, by)
     findings += found
-    data |= {"held_back_by": by} if len(by) > 1 else {}
+    data |= {"held_back_by": by} if by != [*BY_REFERENCE] else {}
     reached = np.array([one.score for one in segments])
     told = f"ratings from {round(reached.min(), 2):g} to {round(reached.max(), 2):g}, mean {reached.mean():.3g}"
     told += JOINED.get(data.get("annotators", ""), "")
@@ -170,7 +171,7 @@ def check_table(
         finding, refusal = _no_split(segments, by, path, "unusable" in data)
         findings.append(finding)
         return done(segments, told, None, refusal)
-    recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count))
+    recipe = filled_recipe({**data, "held_back": share}, runs, f"{runs}/metric", template_for(count), overrides)
     trained, kept = map(len, split_held_back(segments, share, by))
     return done(segments, f"{trained:,} to train on, {kept:,} held back; {told}", recipe)
 
@@ -195,7 +196,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         found[role] = tuple(free) if role == "references" else free[0]
         used |= set(free) if role == "references" else {free[0]}
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
-        if role not in found:
+        if role not in found and (role != "references" or "source" not in found):
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
             roles = [(one, [many] if isinstance(many, str) else many) for one, many in given.items()]
             taking = {name: f"`{one}`" for one, several in roles for name in several if name in names}
@@ -207,6 +208,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
                 way_out = f"leave {out} out, or, if another column holds the {flag}, name it"
             raise InputError(
                 f"Expected a column of the {flag} in {path}, but {got} {left}: {way_out} with `{role}`"
+                f"{', or that of the sources with `source`' if role == 'references' else ''}"
                 f"{f', such as {close[0]!r}' if close else ''}."
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
@@ -214,7 +216,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if annotator:  # which the columns know as one of the groups
         check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
-    columns = Columns(found["hypothesis"], found["references"], found["score"], found.get("source"), groups)
+    columns = Columns(found["hypothesis"], found.get("references", ()), found["score"], found.get("source"), groups)
     return columns, annotator, table.unit
 
 
@@ -259,21 +261,21 @@ def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Find
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
     """Equal rows, texts with several ratings, and texts that say nothing or are copies."""
-    rows = Counter((one.hypothesis, one.references, one.score, *one.groups.items()) for _, one in read)
+    rows = Counter((one.hypothesis, one.compared.texts, one.score, *one.groups.items()) for _, one in read)
     again: list[int] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
     seen = set()
     for number, one in read:
-        key = (one.hypothesis, one.references, one.score, *one.groups.items())
+        key = (one.hypothesis, one.compared.texts, one.score, *one.groups.items())
         if rows[key] > 1 and key in seen:
             again.append(number)
         seen.add(key)
-        rated.setdefault((one.hypothesis, one.references), set()).add(one.score)
+        rated.setdefault((one.hypothesis, one.compared.texts), set()).add(one.score)
     if again:
         way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
         yield Finding("the same row again", len(again), _first(again), f"{way_out}: remove one")
     if annotator is None:
-        several = [number for number, one in read if len(rated[one.hypothesis, one.references]) > 1]
+        several = [number for number, one in read if len(rated[one.hypothesis, one.compared.texts]) > 1]
         if several:
             way_out = "each rating counts: name the annotator's column to average them"
             yield Finding("the same text with several ratings", len(several), _first(several), way_out)
@@ -299,7 +301,7 @@ def _annotators(
     spread = float(np.std([one.score or 0.0 for one in segments]))
     strict = len(means) > 1 and spread > 0 and max(means) - min(means) > spread / 2
     how = "standardised" if constant or strict else "mean"
-    texts = len({(one.hypothesis, one.references) for one in segments})
+    texts = len({(one.hypothesis, one.compared.texts) for one in segments})
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
     unnamed = [number for number, one in read if not one.groups[column].strip()]
@@ -313,13 +315,13 @@ def _annotators(
     return found, how
 
 
-def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None) -> Iterator[Finding]:
+def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen: bool) -> Iterator[Finding]:
     texts = list(dict.fromkeys(text for _, one in read for text in (one.hypothesis, *one.references)))
     found = {} if flags is None else flags(texts)
     for name, (problem, training) in FLAGGED.items():
         bad = {text for text, flag in zip(texts, found.get(name, ()), strict=False) if flag}
         places = [number for number, one in read if bad & {one.hypothesis, *one.references}]
-        if places:
+        if places and not (chosen and "`encoder`" in training):
             yield Finding(problem, len(places), _first(places), training)
 
 
@@ -376,7 +378,7 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
         refusal = f"Expected ratings that differ in {path}, but {got}: {way_out}."
         return Finding(problem, size, "", "not possible"), refusal
     few = by[1:] if share_to_hold_back(segments) else by[:1]
-    values = [[one.groups.get(name) or one.references for one in segments] for name in few]
+    values = [[one.groups.get(name) or one.references or one.source for one in segments] for name in few]
     counts = " and ".join(plural(len({*map(str, one)}), name) for one, name in zip(values, few, strict=True))
     only, reason = counts, f"rows of one {' or '.join(few)} stay together"
     got = f"{reason}, and all {plural(size, 'rating')} are of {counts}"

@@ -9,6 +9,7 @@ from string import Template
 from typing import Any
 
 from textmover.data.split import BY_REFERENCE, split_held_back
+from textmover.readers.segments import Columns
 from textmover.types import Segment
 
 TEMPLATE = Path(__file__).with_name("recipe.yaml")
@@ -44,8 +45,18 @@ def template_for(ratings: int) -> Path:
     return TEMPLATE if ratings <= MOST_RATINGS else LARGE_TEMPLATE
 
 
-def filled_recipe(data: Mapping[str, Any], runs: str, metric: str, template: Path) -> str:
-    """The recipe as YAML, with arguments of the data module and the folders that a run writes."""
+def overrides_for(columns: Columns, *, sources: bool) -> dict[str, Any]:
+    """Fields by which a metric reads sources, where there are no references or both are to be read."""
+    if not columns.references:
+        return {"encoder": "multilingual", "mode": "source"}
+    return {"encoder": "multilingual", "mode": "both", "fallback": True} if sources else {}
+
+
+def filled_recipe(
+    data: Mapping[str, Any], runs: str, metric: str, template: Path, overrides: Mapping[str, Any] | None = None
+) -> str:
+    """The recipe as YAML, with arguments of the data module, folders that a run writes, and fields of the metric."""
     lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
-    filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric)}
+    fields = "".join(f"\n      {name}: {json.dumps(value)}" for name, value in (overrides or {}).items())
+    filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric), "overrides": fields}
     return Template(template.read_text(encoding="utf-8")).substitute(filled)

@@ -192,6 +192,9 @@ def numbered_segments(
 def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
     try:
         hypothesis, compared = row.text(columns.hypothesis), row.compared(columns.reference_columns, columns.source)
+        if not compared.texts:
+            named = columns.reference_columns
+            raise row.lacking("reference", *named) if named else row.lacking("source", columns.source or "")
         return Segment(
             hypothesis=hypothesis,
             references=SourcedReferences(compared, None, compared.places),  # which scores without a source, too

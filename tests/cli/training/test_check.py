@@ -87,6 +87,18 @@ def test_a_table_that_cannot_be_trained_on_is_an_error(table, capsys, embedded, 
 
 
 @pytest.mark.slow
+def test_the_recipe_of_rated_translations_without_references_is_accepted_by_train(
+    table, capsys, embedded, tiny_multilingual
+):
+    table.write_text(table.read_text().replace("output,reference", "translation,source", 1))
+    assert main(["check", "mine.csv"]) == 0
+    once = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
+    tiny = ["--model.init_args.overrides.encoder", str(tiny_multilingual)]
+    assert main(["train", "--config", "mine_recipe.yaml", *once, *tiny]) == 0
+    assert '"mode": "source"' in (table.parent / "runs" / "mine" / "metric" / "config.json").read_text()
+
+
+@pytest.mark.slow
 def test_the_recipe_is_accepted_by_train(table, capsys, embedded):
     assert main(["check", "mine.csv"]) == 0
     once = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
