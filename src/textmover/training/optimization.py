@@ -239,9 +239,9 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
         import peft
     if not isinstance(encoder, Encoder):
         raise InputError(
-            "Expected LoRA on an encoder with layers, but got a table of vectors, which cannot be trained: train a "
-            "metric with `layer: 0` and without `lora`, and make a table of it with `textmover export RUN FOLDER "
-            "--table`."
+            f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: a table of vectors cannot be "
+            "trained, so train a metric with `layer: 0` and without `lora`, and make a table of it with `textmover "
+            "export RUN FOLDER --table`."
         )
     if has_lora(encoder):
         raise InputError("Expected an encoder without LoRA, but got one that has it: merge that with `merge_lora`.")
