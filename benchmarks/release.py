@@ -34,6 +34,7 @@ from textmover.checkpoints.saving import save_checkpoint
 from textmover.files import atomic_file
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
+from textmover.meta_evaluation.statistics.ties import calibrate_ties
 
 START = "twmd"
 """The metric that training starts from, whose agreement stands beside that of the released one."""
@@ -81,9 +82,9 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
     kept = ladder.output / "scores"
     lines = [
         "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
-        f"`{START}` is the metric before training{told_fields(spec)}.\n",
-        f"| judgements | n | `{START}` | this metric | gain |",
-        "|---|---|---|---|---|",
+        f"`{START}` is the metric before training{told_fields(spec)}. Pairwise accuracy is acc23, ties calibrated.\n",
+        f"| judgements | n | `{START}` | this metric | gain | Kendall | pairwise accuracy |",
+        "|---|---|---|---|---|---|---|",
     ]
     details: list[str] = []
     for name, one in sets.items():
@@ -93,7 +94,9 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
         own = bootstrap_interval(after, one.human, one.groups, clusters=clusters)
         lines.append(
             f"| {name} | {len(one.segments)} | {gain.before:.3f} | **{own.estimate:.3f}** "
-            f"({own.low:.3f} to {own.high:.3f}) | {gain.estimate:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) |"
+            f"({own.low:.3f} to {own.high:.3f}) | {gain.estimate:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) "
+            f"| {mean_correlation(grouped_correlations(after, one.human, one.groups)).kendall:.3f} "
+            f"| {calibrate_ties(after, one.human, one.groups).agreement.acc23:.3f} |"
         )
         print(lines[-1], flush=True)
         details += _details(spec, ladder, name, one, after)

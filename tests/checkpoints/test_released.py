@@ -1,5 +1,6 @@
 """Released metrics: small, whole, on one scale, found by name, and the default of every door."""
 
+import csv
 import hashlib
 import importlib.util
 import json
@@ -220,3 +221,27 @@ def test_the_signature_of_a_released_metric_names_it_unless_a_field_is_changed(e
     assert Scorer.from_pretrained(name, rescale=True, layer=None).signature.entries["release"] == name  # as it is
     assert "release" not in Scorer.from_pretrained(name, multi_reference="mean").signature.entries
     assert "release" not in Scorer.from_pretrained("twmd").signature.entries
+
+
+SETS = ("WMT17", "STS-B test", "SICK test", "BAGEL informativeness", "SFHOTEL informativeness", "WebNLG-2017 semantics")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_card_list_and_tables_tell_the_same_figures(name):
+    card = (released_folder(name) / "README.md").read_text(encoding="utf-8")
+    found = {one: re.search(rf"^\| {one} \| \d+ \| 0\.\d+ \| \*\*(0\.\d+)\*\*", card, re.MULTILINE) for one in SETS}
+    told = {one: float(match[1]) for one, match in found.items() if match}
+    with (ROOT / "src/textmover/presets.csv").open(newline="") as stream:
+        [listed] = [row for row in csv.DictReader(stream) if row["metric"] == name]
+    assert {one: float(listed[one]) for one in told} == pytest.approx(told, abs=1.5e-3)  # other arithmetic
+    with (ROOT / "docs/results/wmt17_runs.csv").open(newline="") as stream:
+        runs = [row for row in csv.DictReader(stream) if row["configuration"] == f"configs/released/{name}.yaml"]
+    assert told["WMT17"] in {round(float(row["mean_pearson"]), 3) for row in runs if "sources" not in row["metric"]}
+    page = (ROOT / "docs/results/learning.md").read_text(encoding="utf-8")
+    titles, _, *lines = [
+        row.split("|") for row in re.search(r"^\| set \| n .*?(?=\n\n)", page, re.MULTILINE | re.DOTALL)[0].splitlines()
+    ]
+    if f" `{name}` " in titles:
+        cells = {row[1].strip()[:5]: row[titles.index(f" `{name}` ")] for row in lines}
+        shown = {one: float(re.search(r"\.\d+", cells[one[:5]])[0]) for one in told}
+        assert shown == pytest.approx(told, abs=1e-9)
