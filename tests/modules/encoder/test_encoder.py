@@ -1,6 +1,8 @@
 """Encoders cut after the layer that is read give what the whole encoder gives there."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +22,7 @@ from textmover.modules.encoder.known_encoders import (
 )
 from textmover.types import InputError, TokenBatch
 
+ROOT = Path(__file__).resolve().parents[3]
 TEXTS = ["the small dog ran to the old house in the evening", "tea", "", "she will buy a book in town today"]
 
 SMALL = {
@@ -238,6 +241,15 @@ def test_greedy_layers_are_those_of_bert_score():
     ours = {name: layers[1] for name, layers in LAYERS.items() if name in model2layers}
     assert len(ours) >= 12
     assert ours == {name: model2layers[name] for name in ours}
+
+
+def test_own_choices_are_the_best_of_the_development_sets():
+    with (ROOT / "docs" / "results" / "layers.csv").open(newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["set"] == "mean"]
+    found = {(row["encoder"], row["preset"]): [float(row.get(str(one)) or 0) for one in range(13)] for row in rows}
+    assert len(found) >= 4
+    for (name, metric), means in found.items():
+        assert LAYERS[name][metric == "bertscore-f1"] == max(range(13), key=means.__getitem__)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dt
 LAYERS = {
     "all-MiniLM-L6-v2": (6, 6),
     "multilingual-e5-small": (12, 12),
+    "all-mpnet-base-v2": (12, 12),
     "bert-base-uncased": (10, 9),
     "bert-base-cased": (10, 9),
     "bert-base-multilingual-cased": (10, 9),
