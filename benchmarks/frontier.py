@@ -41,7 +41,7 @@ SAME = {"bert-score": "bertscore-f1", "torchmetrics": "bertscore-f1"}
 OVERLAP = {"chrF": "chrf", "BLEU": "sentbleu"}
 PEERS = (*SAME, *OVERLAP)
 
-QUICK = ("bertscore-f1", "textmover-general", "textmover-wmt", "textmover-fast", "textmover-multilingual")
+QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "fast", "base", "multilingual")))
 """Metrics that are measured with ``fast`` precision, too: over one encoder all gain alike."""
 
 CORES, PRECISIONS = (1, 2), ("exact", "fast")
