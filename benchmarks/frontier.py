@@ -46,8 +46,8 @@ QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "f
 
 CORES, PRECISIONS = (1, 2), ("exact", "fast")
 OFFSETS = {
-    "textmover-wmt": (-78, 12), "textmover-multilingual": (-6, -15), "bert-score": (-28, -14),
-    "torchmetrics": (-20, -14), "BLEU": (-12, 9),
+    "textmover-wmt": (9, -4), "textmover-multilingual": (-6, -15), "bert-score": (-52, 6),
+    "torchmetrics": (-20, -14), "textmover-static": (-66, 9), "chrF": (-28, -4), "BLEU": (-12, 9),
 }  # fmt: skip
 """Places of names that would lie on others."""
 
@@ -136,7 +136,7 @@ def draw(rows: Sequence[Mapping[str, str]], path: Path, title: str) -> None:
         axes.scatter(x, y, color=colour, s=34 if named else 14, zorder=3 if named else 2)
         if named:
             axes.annotate(name, (x, y), xytext=OFFSETS.get(name, (6, 3)), textcoords="offset points", fontsize=8.5)
-    axes.annotate("presets", (places["trwmd-b"]), xytext=(10, 0), textcoords="offset points", color=OTHERS)
+    axes.annotate("presets", (places["trwmd-b"]), xytext=(-46, 0), textcoords="offset points", color=OTHERS)
     axes.set_xscale("log")
     axes.set_xlabel("pairs per second, two cores", color=INK)
     axes.set_ylabel("Pearson with people, mean of six test sets", color=INK)

@@ -46,6 +46,7 @@ COLUMNS = {
     "rte_train": ("premise", "hypothesis", "label"),
     "qqp_positives": ("question1", "question2", "is_duplicate"),
     "teacher": ("original", "perturbed", "type", "score"),
+    "runs": ("set", "hypothesis", "reference", "score"),
 }
 """Columns by the beginning of a file's name, or that of its folder."""
 
@@ -77,8 +78,9 @@ def made_up(name: str, folder: Path) -> str:
         lines = [f"The {number} old men of {path.stem} never saw {number + 3} green trees." for number in range(40)]
     else:
         kind = path.stem if path.stem in COLUMNS else path.parent.name
-        lines = ["\t".join(COLUMNS[kind])]
-        lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(64)]
+        mark = "," if path.suffix == ".csv" else "\t"
+        lines = [mark.join(COLUMNS[kind])]
+        lines += [mark.join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(64)]
     target.write_text("\n".join(lines) + "\n")
     return name if name.startswith("data:") else str(target)
 
