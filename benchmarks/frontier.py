@@ -46,7 +46,7 @@ QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "f
 
 CORES, PRECISIONS = (1, 2), ("exact", "fast")
 OFFSETS = {
-    "textmover-wmt": (9, -4), "textmover-multilingual": (-128, -4), "bert-score": (-52, 6),
+    "textmover-wmt": (9, -4), "textmover-multilingual": (-134, -16), "bert-score": (-52, 6),
     "torchmetrics": (-20, -14), "textmover-static": (-46, 12), "chrF": (-28, -4), "BLEU": (-12, 9),
 }  # fmt: skip
 """Places of names that would lie on others."""
