@@ -172,5 +172,5 @@ def test_nothing_else_loads_yaml_or_json_from_files():
         "runs/launched_processes.py: json.loads",
         "runs/shards/score_formats.py: json.loads",
     }
-    here = {"reading.py: yaml.load", "reading.py: yaml.MarkedYAMLError", "reading.py: json.loads"}
+    here = {"safe_reading.py: yaml.load", "safe_reading.py: yaml.MarkedYAMLError", "safe_reading.py: json.loads"}
     assert loading == own | here
