@@ -60,7 +60,8 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReference
                 "Expected pairs of a hypothesis and its reference or references, or triples with its source, but got "
                 f"{type(pair).__name__} in segment {position + 1}."
             )
-    hypotheses, references, sources = map(list, zip(*((*pair, None)[:3] for pair in pairs), strict=True))
+    whole = [(*pair, None)[:3] for pair in pairs]
+    hypotheses, references, sources = ([one[side] for one in whole] for side in range(3))
     if all(one is None for one in sources):
         return hypotheses, normalize_references(hypotheses, references)
     return hypotheses, normalize_references(hypotheses, [() if one is None else one for one in references], sources)
