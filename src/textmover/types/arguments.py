@@ -55,6 +55,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "workers": (0, 1_000),
     "versions": (1, 1_000),
     "records": (1, 1_000_000),
+    "events": (0, 1_000_000),
     "negatives": (0, 1_000),
     "words": (1, 10_000),
     "sentences": (1, 1_000_000_000),

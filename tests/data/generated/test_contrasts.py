@@ -72,6 +72,23 @@ def test_pairs_of_a_test_set_are_left_out(table):
     assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == ROWS // 2
 
 
+def test_wrong_facts_cost_a_share_of_their_severity_and_unrelated_texts_all_of_it(table):
+    by_reference = {}
+    for strictness in (1.0, 0.5):
+        source = read(file(table), types={"number": 1.0}, strictness=strictness, unrelated=1.0)
+        for one in [*source.items, *source.parts["held-back"]]:
+            by_reference.setdefault((one.references, one.groups["contrast"]), []).append(one.score)
+    assert {tuple(found) for (_, kind), found in by_reference.items() if kind == "unrelated"} == {(0.0, 0.0)}
+    assert sum(kind == "unrelated" for _, kind in by_reference) == ROWS
+    for (_, kind), (strict, mild) in by_reference.items():
+        assert kind == "unrelated" or mild == pytest.approx(100 - (100 - strict) / 2)
+
+
+def test_events_stand_beside_the_files(table):
+    kinds = Counter(one.groups["contrast"] for one in read(file(table), types={"number": 1.0}, events=300).items)
+    assert min(kinds["roles"], kinds["antonym"], kinds["insert"], kinds["grammar"]) > 10
+
+
 def test_a_text_with_nothing_to_make_wrong_is_left_out():
     found = contrast_segments([Segment("So it goes.", ("It is so.",))], {"number": 1.0}, 0)
     assert found == []
@@ -97,6 +114,9 @@ def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
     ("pairs", "options", "sentence"),
     [
         (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
+        (1, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
+        (1, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
+        (1, {"events": -1}, "Expected `events` to be a whole number from 0 to 1,000,000, but got -1"),
         (1, {"words": (9, 3)}, "Expected `words` in ascending order"),
         (0, {}, "Expected `pairs` to name at least one file"),
     ],

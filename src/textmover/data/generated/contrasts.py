@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, check_words, with_neighbours
+from textmover.data.generated.datamodule import (
+    NEIGHBOURS,
+    GeneratedDataModule,
+    check_damage,
+    check_words,
+    with_neighbours,
+)
+from textmover.data.generated.events import EQUIVALENT, REWORDING, event_segments
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.data.training_sources import Source
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentences import WordPool
+from textmover.perturbations.sentences import WordPool, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment, plural
+from textmover.types import InputError, Segment, check_share, plural
 
 NOTICE = (
     "The ratings of rewordings and wrong facts are synthetic: each kind of damage has a fixed rating. Agreeing "
@@ -28,8 +35,8 @@ NOTICE = (
 WRONG_FACTS = ("number", "entity", "roles", "negate", "antonym", "replace")
 """Kinds of damage that leave nearly every word and change what is said."""
 
-REWORDING, EQUIVALENT = "paraphrase", "notation"
-"""Kinds that change words and leave what is said: written by people, and by rule."""
+UNRELATED = "unrelated"
+"""Kind of another text altogether, which says how far from a text a wrong fact is."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,9 @@ class ContrastsDataModule(GeneratedDataModule):
         pairs: Files of texts and their rewordings.
         types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
             and a content word with the same weight.
+        events: How many events of ``textmover/data/generated/events.yaml`` to tell beside them, rightly and wrongly.
+        strictness: Share of its severity that a wrong fact costs; people who rate similarity take off less than 1.
+        unrelated: Share of the texts that have another one beside them, rated 0.
         words: Least and greatest number of words of a text.
         without: Files of text pairs, such as test sets, that must not be trained on, in either order.
         held_back: Share of the texts to hold back for validation.
@@ -73,6 +83,9 @@ class ContrastsDataModule(GeneratedDataModule):
         self,
         pairs: list[RewordedFile],
         types: dict[str, float] | None = None,
+        events: int = 0,
+        strictness: float = 1.0,
+        unrelated: float = 0.0,
         words: tuple[int, int] = (5, 40),
         without: list[PairFile] | None = None,
         held_back: float = HELD_BACK_SHARE,
@@ -87,20 +100,42 @@ class ContrastsDataModule(GeneratedDataModule):
         )
         check_words(words, (5, 40))
         self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
-        self.types = check_damage("types", types, WRONG_FACTS, all_perturbations())
+        self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events
+        check_share("strictness", strictness)
+        check_share("unrelated", unrelated)
+        self.strictness, self.unrelated = strictness, unrelated
 
     def read(self) -> list[Source[Any]]:
         """Read the pairs and make the wrong facts."""
         reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
+        made = [*contrast_segments(reworded, self.types, self.seed), *event_segments(self.events, self.seed)]
         return self._rated(
             "contrasts",
-            contrast_segments(reworded, self.types, self.seed),
+            [self._softened(one) for one in with_unrelated(made, self.unrelated, self.seed)],
             {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"},
             drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
+
+    def _softened(self, segment: Segment) -> Segment:
+        if segment.groups["contrast"] == UNRELATED:
+            return segment
+        return replace(segment, score=round(100 - self.strictness * (100 - (segment.score or 0.0)), 2))
+
+
+def with_unrelated(segments: Sequence[Segment], share: float, seed: int) -> list[Segment]:
+    """The segments, and for a share of the references the reference of another that is near by."""
+    references = list(dict.fromkeys(one.references for one in segments))
+    found = []
+    for place, reference in enumerate(references):
+        rng = keyed_random(f"{seed}\nunrelated {reference[0]}")
+        further = 1 + int(rng.random() * min(NEIGHBOURS, len(references) - 1))
+        if rng.random() < share and len(references) > 1:
+            other = references[(place + further) % len(references)]
+            found.append(Segment(other[0], reference, score=0.0, groups={"contrast": UNRELATED}))
+    return [*segments, *found]
 
 
 def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:

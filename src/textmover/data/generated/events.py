@@ -1,0 +1,178 @@
+"""Events of a shipped file: told twice in other words, and told wrongly in nearly the same ones."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from textmover.data.generated.acceptability import ungrammatical
+from textmover.perturbations.sentences import keyed_random, mixed, one_by_chance
+from textmover.perturbations.severity import shipped_table
+from textmover.safe_reading import read_yaml
+from textmover.types import Segment
+
+SHIPPED = Path(__file__).with_name("events.yaml")
+
+SLOT = re.compile(r"\{(([a-z]+)\d?)\}")
+"""A slot of a wording: its name and what it holds."""
+
+NAMED = frozenset(("person", "country", "city", "team", "company", "group", "office", "animal", "child", "thing"))
+"""What slots hold that are names and not figures."""
+
+NEVER_TRAINED = 6
+"""Every so many-th event of the file, of which none is trained on: what contrasts are measured with."""
+
+REWORDING, EQUIVALENT = "paraphrase", "notation"
+"""Kinds that change words and leave what is said: by another wording, and by another notation of figures."""
+
+GRAMMAR = "grammar"
+"""Kind of a copy that says the same in worse English; as bad as a word said twice."""
+
+NUMBERS = "123"
+"""What tells slots of one kind apart."""
+
+FRAMES = (0, 0, 1, 1, 1, 2, 2)
+"""Numbers of frames around a wording, one by chance."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """An event put into words: which wording, with which values, in which frames."""
+
+    event: int
+    way: int
+    values: Mapping[str, tuple[int, int]]  # by slot: which value, and which way to say it
+    frames: tuple[tuple[int, int], ...]  # which frame, and which way to put it
+    opposite: bool = False
+
+
+@cache
+def _book() -> Any:
+    return read_yaml(SHIPPED)
+
+
+def event_segments(events: int, seed: int, *, trained: bool = True) -> list[Segment]:
+    """Tellings of events beside a reference, rated from 0 to 100, with the group ``contrast``, the kind of change.
+
+    Each event has a rewording, two near copies with one wrong fact, and where it has figures these in another notation.
+    All follow from the number of the event and the seed. The events of the file that are trained on are not those that
+    metrics are judged with (``trained=False``).
+    """
+    segments: list[Segment] = []
+    for number in range(events):
+        rng = keyed_random(f"{seed}\nevent {number}")
+        told = _drawn(rng, trained)
+        reference = tell(told)
+        made = {REWORDING: tell(_reworded(told, rng)), EQUIVALENT: tell(_other_words(told, rng))}
+        value = _with_another_value(told, rng)
+        wrong = {
+            "roles": _exchanged(told),
+            "antonym": replace(told, opposite=True) if "opposite" in _book()["events"][told.event] else None,
+            _kind_of_value(told, value): value,
+            "insert": _framed(told, rng),
+        }
+        copies = {kind: tell(one) for kind, one in wrong.items() if one is not None}
+        if (broken := ungrammatical(reference, "confused", seed=number)) is not None:
+            copies[GRAMMAR] = broken
+        made |= {kind: copies[kind] for kind in mixed(list(copies), rng)[:2]}
+        segments += [
+            Segment(text, (reference,), score=_rating(kind, reference, text), groups={"contrast": kind})
+            for kind, text in made.items()
+            if text != reference
+        ]
+    return segments
+
+
+def tell(told: Telling) -> str:
+    """The sentence that tells an event."""
+    book = _book()
+    text = book["events"][told.event]["opposite" if told.opposite else "ways"][told.way]
+    for frame, way in told.frames:
+        text = book["frames"][frame][way].replace("{}", text)
+    filled = SLOT.sub(lambda found: book["slots"][found[2]][told.values[found[1]][0]][told.values[found[1]][1]], text)
+    return f"{filled[0].upper()}{filled[1:]}."
+
+
+def _rating(kind: str, reference: str, text: str) -> float:
+    """What is left of 100 by the severity of a kind and, where a copy is wrong, the share of the words that went."""
+    words = Counter(reference.split())
+    share = 0.0 if kind in (REWORDING, EQUIVALENT) else (words - Counter(text.split())).total() / words.total()
+    return round(100 * (1 - shipped_table().severity("repeat" if kind == GRAMMAR else kind, 1, share)), 1)
+
+
+def _drawn(rng: Random, trained: bool) -> Telling:
+    book = _book()
+    part = [event for event in range(len(book["events"])) if (event % NEVER_TRAINED != 0) == trained]
+    event = one_by_chance(part, rng)
+    order = mixed(range(len(book["frames"])), rng)[: one_by_chance(FRAMES, rng)]
+    frames = tuple((frame, int(rng.random() * len(book["frames"][frame]))) for frame in order)
+    way = int(rng.random() * len(book["events"][event]["ways"]))
+    return _with_values(Telling(event, way, {}, frames), rng)
+
+
+def _with_values(told: Telling, rng: Random) -> Telling:
+    """The telling with a value by chance for each slot that has none, of one kind no two alike."""
+    book, values = _book(), dict(told.values)
+    texts = [book["events"][told.event]["ways"][told.way], *(book["frames"][frame][way] for frame, way in told.frames)]
+    for name, kind in SLOT.findall(" ".join(texts)):
+        taken = {value for other, (value, _) in values.items() if other.rstrip(NUMBERS) == kind}
+        free = [value for value in range(len(book["slots"][kind])) if value not in taken]
+        if name not in values:
+            value = one_by_chance(free, rng)
+            values[name] = (value, int(rng.random() * len(book["slots"][kind][value])))
+    return replace(told, values=values)
+
+
+def _reworded(told: Telling, rng: Random) -> Telling:
+    others = [way for way in range(len(_book()["events"][told.event]["ways"])) if way != told.way]
+    frames = tuple((frame, int(rng.random() * len(_book()["frames"][frame]))) for frame, _ in told.frames)
+    return _other_words(replace(told, way=one_by_chance(others, rng), frames=frames), rng)
+
+
+def _other_words(told: Telling, rng: Random) -> Telling:
+    """The telling with its values said in words by chance."""
+    slots = _book()["slots"]
+    return replace(
+        told,
+        values={
+            name: (value, int(rng.random() * len(slots[name.rstrip(NUMBERS)][value])))
+            for name, (value, _) in told.values.items()
+        },
+    )
+
+
+def _exchanged(told: Telling) -> Telling | None:
+    """The telling with the first and the second of a kind exchanged."""
+    for name, value in told.values.items():
+        other = f"{name[:-1]}2"
+        if name.endswith("1") and other in told.values:
+            return replace(told, values={**told.values, name: told.values[other], other: value})
+    return None
+
+
+def _with_another_value(told: Telling, rng: Random) -> Telling:
+    name = one_by_chance(list(told.values), rng)
+    rest = {other: value for other, value in told.values.items() if other != name}
+    while (found := _with_values(replace(told, values=rest), rng)).values[name][0] == told.values[name][0]:
+        pass
+    return found
+
+
+def _kind_of_value(told: Telling, changed: Telling) -> str:
+    name = next(name for name, value in told.values.items() if changed.values[name] != value)
+    return "entity" if name.rstrip(NUMBERS) in NAMED else "number"
+
+
+def _framed(told: Telling, rng: Random) -> Telling:
+    """The telling with a further frame, of which the reference says nothing."""
+    frames = _book()["frames"]
+    free = [frame for frame in range(len(frames)) if frame not in {one for one, _ in told.frames}]
+    frame = one_by_chance(free, rng)
+    more = replace(told, frames=(*told.frames, (frame, int(rng.random() * len(frames[frame])))))
+    return _with_values(more, rng)

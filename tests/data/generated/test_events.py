@@ -1,0 +1,65 @@
+import re
+from collections import Counter
+
+import pytest
+
+from textmover.data.generated.events import NAMED, SHIPPED, SLOT, event_segments
+from textmover.safe_reading import read_yaml
+
+BOOK = read_yaml(SHIPPED)
+EVENTS = {one["ways"][0]: one for one in BOOK["events"]}
+
+
+def slots(wording: str) -> set[str]:
+    return {name for name, _ in SLOT.findall(wording)}
+
+
+@pytest.mark.parametrize("first", EVENTS)
+def test_every_wording_of_an_event_tells_the_same_slots(first):
+    event = EVENTS[first]
+    wordings = [*event["ways"], *event.get("opposite", [])]
+    assert len(event["ways"]) > 1
+    assert len(set(wordings)) == len(wordings)
+    assert {frozenset(slots(one)) for one in wordings} == {frozenset(slots(first))}
+    assert {kind for _, kind in SLOT.findall(first)} <= BOOK["slots"].keys()
+    assert len(event.get("opposite", event["ways"])) == len(event["ways"])
+
+
+def test_frames_and_values_are_what_wordings_need():
+    for frame in BOOK["frames"]:
+        assert all(one.count("{}") == 1 for one in frame)
+        assert len({frozenset(slots(one)) for one in frame}) == 1
+    for kind, values in BOOK["slots"].items():
+        words = [word for one in values for word in one]
+        assert len(set(words)) == len(words)
+        assert all(isinstance(word, str) for word in words)
+        assert (kind in NAMED) != any(re.search(r"\d|day$", word) for word in words)
+
+
+def test_each_kind_of_copy_changes_what_it_says():
+    by_reference: dict[str, dict[str, str]] = {}
+    for one in event_segments(600, seed=3):
+        by_reference.setdefault(one.references[0], {})[one.groups["contrast"]] = one.hypothesis
+        assert one.hypothesis != one.references[0]
+    for reference, texts in by_reference.items():
+        words = Counter(re.findall(r"\w+", reference.lower()))
+        if "roles" in texts:
+            assert Counter(re.findall(r"\w+", texts["roles"].lower())) == words
+        if "insert" in texts:
+            assert Counter(re.findall(r"\w+", texts["insert"].lower())) > words
+        assert "paraphrase" in texts
+
+
+def test_wrong_copies_are_rated_below_rewordings_and_the_seed_decides():
+    found = event_segments(200, seed=1)
+    assert found == event_segments(200, seed=1) != event_segments(200, seed=2)
+    best = max(one.score for one in found if one.groups["contrast"] not in ("paraphrase", "notation"))
+    assert best < 93.0 == min(one.score for one in found if one.groups["contrast"] == "paraphrase")
+
+
+def test_events_to_judge_with_are_not_trained_on():
+    def told(trained: bool) -> set[str]:
+        return {one.references[0] for one in event_segments(400, seed=1, trained=trained)}
+
+    assert any("won against" in text or "lost to" in text for text in told(False))
+    assert not any("won against" in text or "lost to" in text for text in told(True))
