@@ -3,8 +3,8 @@
     python benchmarks/contrasts.py --metrics twmd textmover-general bertscore-f1
 
 The rewordings are translations that people found right in the development part of MLQE-PE (beside their post-edit) and
-pairs of STS-B's development part that say the same, neither of which is trained on. A further column tells how often a
-metric prefers another notation of a number or date to a wrong number.
+pairs of STS-B's development part that say the same, neither of which is trained on. Another notation of a number or
+date stands beside a wrong number, too. The columns after "event" are of generated events that are not trained on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,8 @@ import harness
 import numpy as np
 
 from textmover import Scorer
-from textmover.data.generated.contrasts import (
-    EQUIVALENT,
-    REWORDING,
-    WRONG_FACTS,
-    RewordedFile,
-    contrast_segments,
-    reworded_pairs,
-)
+from textmover.data.generated.contrasts import WRONG_FACTS, RewordedFile, contrast_segments, reworded_pairs
+from textmover.data.generated.events import EQUIVALENT, GRAMMAR, REWORDING, event_segments
 from textmover.types import Segment
 
 FILES = (
@@ -36,11 +30,21 @@ FILES = (
     ),
 )
 
+EVENT = "event, "
+"""Start of the names of columns about events."""
+
+CHANGED_EVENTS = ("number", "entity", "roles", "antonym", "insert", GRAMMAR)
+"""Kinds of wrong copies of events."""
+
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
     pairs = [one for file in FILES for one in reworded_pairs(file)]
-    return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS}
+    told = event_segments(2 * most, seed, trained=False)
+    return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS} | {
+        f"{EVENT}{kind}": [one for one in told if one.groups["contrast"] in (REWORDING, EQUIVALENT, kind)]
+        for kind in CHANGED_EVENTS
+    }
 
 
 def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
@@ -48,14 +52,15 @@ def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tup
     flat = [one for part in found.values() for one in part]
     scores = iter(scorer.score([one.hypothesis for one in flat], [one.references for one in flat]).scores)
     result: dict[str, tuple[float, int]] = {}
-    for kind, part in found.items():
+    for column, part in found.items():
+        kind = column.removeprefix(EVENT)
         by_text: dict[str, dict[str, float]] = defaultdict(dict)
         for one in part:
             by_text[one.references[0]][one.groups["contrast"]] = next(scores)
         whole = [one for one in by_text.values() if kind in one]
-        result[kind] = preferred(whole, REWORDING, kind)
+        result[column] = preferred(whole, REWORDING, kind)
         if kind == "number":
-            result[f"{kind}, {EQUIVALENT}"] = preferred(whole, EQUIVALENT, kind)
+            result[f"{column}, {EQUIVALENT}"] = preferred(whole, EQUIVALENT, kind)
     return result
 
 
