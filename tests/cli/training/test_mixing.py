@@ -156,6 +156,22 @@ def test_everything_together_from_runs(run, save_run, tmp_path, write):
     assert "0.25 of the way back to the untrained encoder, with mean and calibration fitted on `ratings.csv`" in card
 
 
+@pytest.mark.parametrize(("fields", "column"), [({"mode": "source"}, "source"), ({"fallback": True}, "source")])
+def test_ratings_are_read_as_the_checkpoint_compares(
+    run, tiny_metric, tiny_multilingual, tmp_path, write, fields, column
+):
+    metric = tiny_metric(encoder=str(tiny_multilingual), calibrate=True, **fields)
+    folder = save_checkpoint(metric, tmp_path / "sources", card="")
+    table = write("ratings.csv", [RATED[0].replace("reference", column), *RATED[1:]])
+    run("export", folder, "out", "--ratings", table, "--hypothesis-column", "system").silent()
+    pairs = list(zip(*(line.split(",")[:2] for line in RATED[1:]), strict=True))
+    metric.calibration = None
+    scores = Scorer(metric).score(list(pairs[0]), sources=list(pairs[1])).scores
+    expected = np.polyfit(scores, [0.9, 0.1, 0.6], 1)
+    found = load_checkpoint(tmp_path / "out").calibration
+    assert (found.scale.item(), found.offset.item()) == pytest.approx(tuple(expected), rel=1e-3)
+
+
 def test_equal_ratings_are_refused(refused, save_run, write, tmp_path):
     name, _ = save_run()
     table = write("ratings.csv", [RATED[0], *(f"{line.rsplit(',', 1)[0]},0.5" for line in RATED[1:])])

@@ -18,6 +18,7 @@ from textmover.modules.devices import resolve_device
 from textmover.modules.probe_sentences import PROBES
 from textmover.readers.column_options import COLUMN_OPTIONS
 from textmover.scoring.backends import Prepared, check_backend, prepare
+from textmover.scoring.config_options import FIELD
 from textmover.training.finished_runs import metric_and_card, mix
 from textmover.types import InputError, Segment
 
@@ -36,7 +37,8 @@ def run(options: argparse.Namespace) -> None:
     rated: list[Segment] = []
     if options.average is not None or options.untrained is not None or options.ratings is not None:
         if options.ratings is not None:
-            rated = read_tables([options.ratings], options, score=True)[0]
+            own = {f"{FIELD}{name}": getattr(metric, name) for name in ("mode", "fallback") if hasattr(metric, name)}
+            rated = read_tables([options.ratings], argparse.Namespace(**vars(options), **own), score=True)[0]
         settings = {name: getattr(options, name) for name in ("weights", "untrained", "ratings")}
         name = Path(options.run_checkpoint).name
         metric, card = mix(metric, card, name, average=options.average or (), rated=rated, **settings)
