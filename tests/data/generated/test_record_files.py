@@ -31,7 +31,7 @@ def test_a_book_of_ones_own_takes_acts_and_severities_from_the_project(tmp_path)
     book = own(tmp_path)
     assert list(book.domains) == ["museum"]
     assert book.domains["museum"].facts["day"].asked == "day off"
-    assert book.domains["museum"].facts["ticket"].asked == "ticket"
+    assert book.domains["museum"].facts["ticket"].asked == ""  # by its name
     assert book.domains["museum"].facts["day"].values == (("Mondays",),)
     assert (book.acts, book.severities) == (load_records().acts, load_records().severities)
     assert set(own(tmp_path, acts={"state": {"weight": 1}}).acts) == {"state"}
@@ -39,9 +39,19 @@ def test_a_book_of_ones_own_takes_acts_and_severities_from_the_project(tmp_path)
     assert own(tmp_path, severities=with_own).severities["omitted"] == 0.1
 
 
+def test_numbers_without_quotation_marks_are_texts(tmp_path):
+    book = own(tmp_path, **with_fact(values=[1987, [2.5, "two and a half"]], asked=7))
+    assert book.domains["museum"].facts["day"].values == (("1987",), ("2.5", "two and a half"))
+    assert book.domains["museum"].facts["day"].asked == "7"
+
+
 def without(key: str) -> dict:
     museum = {name: value for name, value in OWN["domains"]["museum"].items() if name != key}
     return {"domains": {"museum": museum}}
+
+
+def with_museum(**changes) -> dict:
+    return {"domains": {"museum": {**OWN["domains"]["museum"], **changes}}}
 
 
 def with_fact(**changes) -> dict:
@@ -61,39 +71,53 @@ def with_severity(**changes) -> dict:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"domains": {}}, "own.yaml to hold `domains`"),
-        ({"domain": {}}, "own.yaml, to have acts, domains, severities, but got 'domain'"),
-        ({"domains": {"museum": []}}, "domain museum, to have facts, kinds, .* but got "),
-        ({"domains": {True: OWN["domains"]["museum"]}}, "domains, to be a text, but got True"),
-        (without("kinds"), "domain museum, to have `kinds`, a list of texts, but got None"),
-        (without("facts"), "domain museum, to have at least two `facts`"),
-        (with_fact(values=[]), "fact day, to have `values`"),
-        (with_fact(values=[[]]), "fact day, to have `values`, a list of texts, but got \\[\\]"),
-        (with_fact(values=[None]), "fact day, values, to be a text, but got None"),
-        (with_fact(values=[{"a": 1}]), "fact day, values, to be a text, but got"),
-        (with_fact(values=["Mondays", ["Sundays", "Mondays"]]), "words of its own for each of `values`"),
-        (with_fact(says=["is closed"]), r"fact day, to have \{\} once in each of .* but got 'is closed'"),
+        ({"domains": {}}, "`domains` of .*own.yaml to hold something, but got none"),
+        ({"domains": []}, "`domains` of .*own.yaml to be names with values, but got a list"),
+        ({"domain": {}}, "keys of .*own.yaml to be among domains, acts, severities, but got 'domain': did you mean"),
+        ({"domains": {"museum": []}}, "`domains.museum` of .* to be keys with values, but got a list"),
+        (
+            {"domains": {True: OWN["domains"]["museum"]}},
+            "`domains` of .* to be text, but got true: put it in quotation",
+        ),
+        (without("kinds"), "`domains.museum` of .* to have the key 'kinds'"),
+        (without("facts"), "`domains.museum` of .* to have the key 'facts'"),
+        (with_museum(kinds=[]), "`domains.museum.kinds` of .* to hold something"),
+        (with_museum(names=[]), "`domains.museum.names` of .* to hold something"),
+        (with_museum(facts={}), "`domains.museum.facts` of .* to hold at least two, but got 0: add one"),
+        (with_museum(relative=None), "`domains.museum.relative` of .* to be text, but got null"),
+        (with_fact(values=[]), "facts.day.values` of .* to hold something"),
+        (with_fact(values=[[]]), "facts.day.values.0` of .* to hold something"),
+        (with_fact(values=[None]), "facts.day.values.0.0` of .* to be text, but got null"),
+        (with_fact(values=[True]), "facts.day.values.0.0` of .* to be text, but got true: put it in quotation marks"),
+        (with_fact(values=[float("inf")]), "facts.day.values.0.0` of .* to be a finite number, but got inf"),
+        (with_fact(values=[{"a": 1}]), "facts.day.values.0.0` of .* to be text, but got keys with values"),
+        (with_fact(values=["Mondays", ["Sundays", "Mondays"]]), "day.values` of .* to differ, but got 'Mondays' twice"),
+        (with_fact(says=["is closed"]), r"\{\} once in `says` and `adds` of `.*facts.day` of .*, but got 'is closed'"),
         (with_fact(says=["{} {}"]), r"but got '\{\} \{\}'"),
-        (with_fact(says=[]), "fact day, to have `says`, a list of texts"),
-        (with_fact(says=[" "]), "fact day, says, to be a text, but got ' '"),
-        (with_fact(adds=0), "fact day, to have `adds`, a list of texts, but got 0"),
-        (with_fact(add=["on {}"]), "fact day, to have adds, asked, says, values, but got 'add'"),
-        (with_fact(asked=None), "fact day, asked, to be a text, but got None"),
-        ({"acts": {"sing": {}}}, "`acts` of .*own.yaml to be some of state, confirm, none, count, ask"),
-        ({"acts": {"state": {"weight": 0}}}, "act state, weight, to be above 0"),
-        ({"acts": {"state": {"weight": 10**400}}}, "act state, weight, to be from 0 to 1e\\+06"),
-        ({"acts": {"state": {"weight": True}}}, "act state, weight, to be from 0 to 1e\\+06, but got True"),
-        ({"acts": {"none": {"weight": 1}}}, "act none, to have `ways`"),
-        (with_way("none", "no {thing}"), r"act none, to use .* alone, but got 'no \{thing\}'"),
+        (with_fact(says=[]), "facts.day.says` of .* to hold something"),
+        (with_fact(says=[" "]), "facts.day.says.0` of .* to be text, but got ' '"),
+        (with_fact(adds=0), r"\{\} once in .*, but got '0'"),
+        (with_fact(adds=None), "facts.day.adds.0` of .* to be text, but got null"),
+        (with_fact(add=["on {}"]), "facts.day` of .* to be among values, says, adds, asked, but got 'add': did you"),
+        (with_fact(asked=None), "facts.day.asked` of .* to be text, but got null"),
+        ({"acts": {}}, "`acts` of .* to hold something"),
+        ({"acts": {"sing": {}}}, "`acts` of .*own.yaml to be among state, confirm, none, count, ask, but got 'sing'"),
+        ({"acts": {"state": {"weight": 0}}}, "`acts.state.weight` of .* to be above 0 and at most 1e\\+06, but got 0"),
+        ({"acts": {"state": {"weight": 1e7}}}, "to be above 0 and at most 1e\\+06, but got 1e\\+07"),
+        ({"acts": {"state": {"weight": 10**400}}}, "`acts.state.weight` of .* to be a finite number"),
+        ({"acts": {"state": {"weight": True}}}, "`acts.state.weight` of .* to be a number, but got true"),
+        ({"acts": {"none": {"weight": 1}}}, "`acts.none.ways` of .* to hold something"),
+        (with_way("none", "no {thing}"), r"`acts.none.ways` of .* to use .* alone, but got 'no \{thing\}'"),
         (with_way("none", "no {one.x}"), r"alone, but got 'no \{one.x\}'"),
         (with_way("none", "no {one:{kind}}"), "alone, but got "),
         (with_way("none", "no {one"), "to have pairs of braces, but got "),
         (with_way("none", "nothing"), "to have {one}, or {kind} and {rest}, but got 'nothing'"),
         (with_way("count", "many of {one}"), "and {rest} and {count}, but got"),
         (with_way("ask", "what {asked} has {one}"), "to have {asked}, and neither {one} nor {rest}, but got"),
-        ({"severities": {"omitted": 1}}, "`severities` of .*own.yaml to be of omitted, altered"),
-        (with_severity(act=-1), "severities` of .*, act, to be from 0 to 2, but got -1"),
-        (with_severity(most=1.5), "most, to be from 0 to 1, but got 1.5"),
+        ({"severities": {"omitted": 1}}, "`severities` of .*own.yaml to have the key 'altered'"),
+        (with_severity(other=1), "`severities` of .*own.yaml to be among omitted, altered, .*, but got 'other'"),
+        (with_severity(act=-1), "severities.act` of .* to be from 0 to 2, but got -1"),
+        (with_severity(most=1.5), "severities.most` of .* to be from 0 to 1, but got 1.5"),
     ],
 )
 def test_a_book_that_lacks_something_is_refused_with_its_place(tmp_path, changes, expected):
@@ -106,5 +130,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_records(tmp_path / "none.yaml")
     for text in ("domains: [", "domains: 2020-13-45"):
         (tmp_path / "bad.yaml").write_text(text)
-        with pytest.raises(InputError, match=r"bad\.yaml to (be YAML|hold `domains`)[^\n]*$"):
+        with pytest.raises(InputError, match=r"bad\.yaml to (be YAML|be names)[^\n]*$"):
             load_records(tmp_path / "bad.yaml")

@@ -88,8 +88,8 @@ def test_each_change_changes_one_thing(kind, facts, shared):
 
 def test_what_cannot_be_changed_is_left():
     facts = {
-        "day": Fact("day off", (("Mondays",),), ("is closed on {}",), ()),
-        "ticket": Fact("ticket", (("free",), ("12 euros",)), ("costs {}",), ()),
+        "day": Fact((("Mondays",),), ("is closed on {}",), asked="day off"),
+        "ticket": Fact((("free",), ("12 euros",)), ("costs {}",)),
     }
     museum = Domain(("museum",), ("Old Mill", "House of Clocks"), facts, "that", "it")
     book = replace(load_records(), domains={"museum": museum})

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from textmover.experiments.papers.computation import compute, figure_path
-from textmover.experiments.papers.experiment_file import Experiment, Place, converted
+from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
+from textmover.readers.yaml_fields import Place, converted
 from textmover.report import check_matplotlib
 from textmover.report.document import PAGE_FORMATS, Page, page_text, print_blocks
 from textmover.safe_reading import read_yaml

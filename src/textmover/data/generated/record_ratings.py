@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -10,10 +9,11 @@ from string import Formatter
 from typing import Any
 
 from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions
-from textmover.data.generated.records import SIZES, STYLES, Act, Domain, Fact, RecordBook, in_style, tell
+from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordBook, in_style, tell
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.data.training_sources import Source
 from textmover.perturbations.sentences import keyed_random, one_by_chance
+from textmover.readers.yaml_fields import Place, check_filled, check_keys, converted
 from textmover.safe_reading import read_yaml
 from textmover.types import InputError, Segment, plural
 
@@ -37,15 +37,17 @@ def load_records(path: str | Path | None = None) -> RecordBook:
         >>> len(load_records().domains)
         16
     """
-    raw, file = _shipped() if path is None else read_yaml(Path(path)), str(SHIPPED if path is None else path)
-    if not isinstance(raw, dict) or not isinstance(raw.get("domains"), dict) or not raw["domains"]:
-        raise InputError(f"Expected {file} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
-    _check_keys(raw, {"domains", "acts", "severities"}, file)
-    domains = {
-        _text(name, f"{file}, domains"): _domain(one, f"{file}, domain {name}") for name, one in raw["domains"].items()
-    }
-    raw = {**_shipped(), **raw}
-    return RecordBook(domains, _acts(raw["acts"], file), _severities(raw["severities"], file))
+    raw, place = _shipped() if path is None else read_yaml(Path(path)), Place(str(SHIPPED if path is None else path))
+    book = converted(RecordBook, {**_shipped(), "domains": {}, **raw} if isinstance(raw, dict) else raw, place)
+    for key, entries in (("domains", book.domains), ("acts", book.acts)):
+        check_filled(entries, place.inner(key))
+    for name, domain in book.domains.items():
+        _check_domain(domain, place.inner("domains", name))
+    check_keys(book.acts, list(SIZES), str(place.inner("acts")))
+    for name, act in book.acts.items():
+        _check_act(name, act, place.inner("acts", name))
+    _check_severities(book.severities, place.inner("severities"))
+    return book
 
 
 @cache
@@ -53,110 +55,65 @@ def _shipped() -> Any:
     return read_yaml(SHIPPED)
 
 
-def _domain(raw: Any, where: str) -> Domain:
-    _check_keys(raw, {"kinds", "names", "relative", "pronoun", "facts"}, where)
-    facts = raw.get("facts")
-    if not isinstance(facts, dict) or len(facts) < 2:
-        raise InputError(f"Expected {where}, to have at least two `facts`, but got {_shown(facts)}.")
-    pronoun = raw.get("pronoun", "it")
-    return Domain(
-        _texts(raw, "kinds", where),
-        _texts(raw, "names", where),
-        {_text(name, f"{where}, facts"): _fact(name, one, f"{where}, fact {name}") for name, one in facts.items()},
-        _text(raw.get("relative", "that"), f"{where}, relative"),
-        None if pronoun is None else _text(pronoun, f"{where}, pronoun"),
-    )
+def _check_domain(domain: Domain, place: Place) -> None:
+    check_filled(domain.kinds, place.inner("kinds"))
+    check_filled(domain.names, place.inner("names"))
+    if len(domain.facts) < 2:
+        raise InputError(f"Expected {place.inner('facts')} to hold at least two, but got {len(domain.facts)}: add one.")
+    for name, fact in domain.facts.items():
+        inside = place.inner("facts", name)
+        check_filled(fact.says, inside.inner("says"))
+        check_filled(fact.values, inside.inner("values"))
+        for number, wordings in enumerate(fact.values):
+            check_filled(wordings, inside.inner("values", number))
+        found = [wording for wordings in fact.values for wording in wordings]
+        if twice := next((one for one in found if found.count(one) > 1), None):
+            raise InputError(f"Expected {inside.inner('values')} to differ, but got {twice!r} twice: remove one.")
+        for pattern in (*fact.says, *fact.adds):
+            if pattern.count("{}") != 1 or pattern.count("{") != 1 or pattern.count("}") != 1:
+                raise InputError(
+                    f"Expected {{}} once in `says` and `adds` of {inside}, but got {pattern!r}: correct it."
+                )
 
 
-def _fact(name: str, raw: Any, where: str) -> Fact:
-    _check_keys(raw, {"asked", "values", "says", "adds"}, where)
-    given = raw.get("values")
-    if not isinstance(given, list) or not given:
-        raise InputError(f"Expected {where}, to have `values`, a list of what it can be, but got {_shown(given)}.")
-    values = tuple(_texts({"values": one if isinstance(one, list) else [one]}, "values", where) for one in given)
-    wordings = [wording for one in values for wording in one]
-    if len(set(wordings)) < len(wordings):
-        raise InputError(f"Expected {where}, to have words of its own for each of `values`, but got {_shown(given)}.")
-    says = _texts(raw, "says", where)
-    adds = () if raw.get("adds", []) == [] else _texts(raw, "adds", where)
-    for pattern in (*says, *adds):
-        if pattern.count("{}") != 1 or pattern.count("{") != 1 or pattern.count("}") != 1:
-            raise InputError(f"Expected {where}, to have {{}} once in each of `says` and `adds`, but got {pattern!r}.")
-    return Fact(_text(raw.get("asked", name), f"{where}, asked"), values, says, adds)
+def _check_act(name: str, act: Act, place: Place) -> None:
+    if not 0 < act.weight <= HEAVIEST:
+        raise InputError(
+            f"Expected {place.inner('weight')} to be above 0 and at most {HEAVIEST:g}, but got {act.weight:g}: correct "
+            "it, or leave the act out."
+        )
+    if name == "state":
+        return
+    check_filled(act.ways, place.inner("ways"))
+    for way in act.ways:
+        _check_way(way, name, place.inner("ways"))
 
 
-def _acts(raw: Any, file: str) -> dict[str, Act]:
-    if not isinstance(raw, dict) or not raw or not set(raw) <= set(SIZES):
-        raise InputError(f"Expected `acts` of {file} to be some of {', '.join(SIZES)}, but got {_shown(raw)}.")
-    found = {}
-    for name, one in raw.items():
-        where = f"{file}, act {name}"
-        _check_keys(one, {"weight", "ways"}, where)
-        weight = _number(one.get("weight", 1), f"{where}, weight", HEAVIEST)
-        if weight == 0:
-            raise InputError(f"Expected {where}, weight, to be above 0: leave the act out.")
-        ways = () if name == "state" else _texts(one, "ways", where)
-        for way in ways:
-            _check_way(way, name, where)
-        found[name] = Act(weight, ways)
-    return found
-
-
-def _check_way(way: str, act: str, where: str) -> None:
+def _check_way(way: str, act: str, place: Place) -> None:
     """Refuse a way of an act that does not tell what it has to, or cannot be filled."""
     try:
         parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(way) if name is not None]
     except ValueError as error:
-        raise InputError(f"Expected {where}, to have pairs of braces, but got {way!r}: {error}.") from error
+        raise InputError(f"Expected {place} to have pairs of braces, but got {way!r}: {error}.") from error
     used = {name for name, _, _ in parts}
     if used - set(PLACEHOLDERS) or any(spec or conversion for _, spec, conversion in parts):
-        raise InputError(f"Expected {where}, to use {{{'}, {'.join(PLACEHOLDERS)}}} alone, but got {way!r}.")
+        raise InputError(f"Expected {place} to use {{{'}, {'.join(PLACEHOLDERS)}}} alone, but got {way!r}: correct it.")
     needed = {"ask": "asked", "count": "count"}.get(act)
     if (needed is not None and needed not in used) or (act != "ask") != bool(used & {"one", "rest"}):
         told = "{asked}, and neither {one} nor {rest}" if act == "ask" else "{one}, or {kind} and {rest}"
-        raise InputError(f"Expected {where}, to have {told}{' and {count}' * (act == 'count')}, but got {way!r}.")
+        told += " and {count}" * (act == "count")
+        raise InputError(f"Expected {place} to have {told}, but got {way!r}: correct it.")
 
 
-def _severities(raw: Any, file: str) -> dict[str, float]:
-    if not isinstance(raw, dict) or set(raw) != set(SEVERITIES):
-        raise InputError(f"Expected `severities` of {file} to be of {', '.join(SEVERITIES)}, but got {_shown(raw)}.")
-    return {
-        name: _number(value, f"`severities` of {file}, {name}", 1.0 if name in {"most", "unrelated"} else 2.0)
-        for name, value in raw.items()
-    }
-
-
-def _check_keys(raw: Any, known: set[str], where: str) -> None:
-    if not isinstance(raw, dict) or not set(raw) <= known:
-        wrong = next((key for key in raw if key not in known), None) if isinstance(raw, dict) else raw
-        raise InputError(f"Expected {where}, to have {', '.join(sorted(known))}, but got {_shown(wrong)}.")
-
-
-def _texts(raw: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    found = raw.get(key)
-    if not isinstance(found, list) or not found:
-        raise InputError(f"Expected {where}, to have `{key}`, a list of texts, but got {_shown(found)}.")
-    return tuple(_text(one, f"{where}, {key}") for one in found)
-
-
-def _text(raw: Any, where: str) -> str:
-    number = isinstance(raw, int | float) and not isinstance(raw, bool) and math.isfinite(raw)
-    if not number and not (isinstance(raw, str) and raw.strip()):
-        raise InputError(
-            f"Expected {where}, to be a text, but got {_shown(raw)}: quote it if YAML takes it for another."
-        )
-    return str(raw).strip()
-
-
-def _number(raw: Any, where: str, most: float) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= most:
-        raise InputError(f"Expected {where}, to be from 0 to {most:g}, but got {_shown(raw)}.")
-    return float(raw)
-
-
-def _shown(raw: Any) -> str:
-    text = repr(raw)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _check_severities(severities: Mapping[str, float], place: Place) -> None:
+    check_keys(severities, SEVERITIES, str(place))
+    for name in SEVERITIES:
+        if name not in severities:
+            raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
+        most = 1.0 if name in {"most", "unrelated"} else 2.0
+        if not 0 <= severities[name] <= most:
+            got = severities[name]
+            raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {got:g}: correct it.")
 
 
 NOTICE = (

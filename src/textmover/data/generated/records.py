@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from textmover.perturbations.sentences import VOWEL_SOUND, mixed, one_by_chance
+from textmover.readers.yaml_fields import Words
 
 COUNTS = (2, 3, 5, 12, 40, 137)
 """Numbers of results."""
@@ -37,29 +38,29 @@ MARKS = re.compile(r"([.,?])(?=\s|$)")
 class Fact:
     """A fact that may be true of a thing."""
 
-    asked: str  # how it is asked for, such as "number of rooms"
-    values: tuple[tuple[str, ...], ...]  # what it can be; of each, the ways to say it
-    says: tuple[str, ...]  # what follows the name, the value in place of {}: "has {}"
-    adds: tuple[str, ...]  # what can follow the kind: "with {}"
+    values: tuple[tuple[Words, ...], ...]  # what it can be; of each, the ways to say it
+    says: tuple[Words, ...]  # what follows the name, the value in place of {}: "has {}"
+    adds: tuple[Words, ...] = ()  # what can follow the kind: "with {}"
+    asked: Words = ""  # how it is asked for, such as "number of rooms"; by its name where it is empty
 
 
 @dataclass(frozen=True)
 class Domain:
     """Things of one kind."""
 
-    kinds: tuple[str, ...]  # what they are called after "a" or "the"
-    names: tuple[str, ...]
-    facts: Mapping[str, Fact]
-    relative: str  # "that" or "who"
-    pronoun: str | None  # for a second sentence; None where the kind is said again
+    kinds: tuple[Words, ...]  # what they are called after "a" or "the"
+    names: tuple[Words, ...]
+    facts: Mapping[Words, Fact]
+    relative: Words = "that"  # or "who"
+    pronoun: Words | None = "it"  # for a second sentence; None where the kind is said again
 
 
 @dataclass(frozen=True)
 class Act:
     """A speech act, such as confirming: its frequency and its wordings."""
 
-    weight: float
-    ways: tuple[str, ...]
+    weight: float = 1.0
+    ways: tuple[Words, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Record:
 class RecordBook:
     """Domains, facts and wordings that records are drawn from, and how bad each change is."""
 
-    domains: Mapping[str, Domain]
+    domains: Mapping[Words, Domain]
     acts: Mapping[str, Act]
     severities: Mapping[str, float]
 
@@ -222,7 +223,7 @@ class _Teller:
         rest = self._described(self.facts)
         article = _with_article(self.kind)
         words = {"kind": self.kind, "a kind": article, "rest": rest, "one": f"{article} {rest}"}
-        asked = self.domain.facts[self.facts[0]].asked
+        asked = self.domain.facts[self.facts[0]].asked or self.facts[0]
         return _capital(way.format_map({**words, "asked": asked, "count": self.record.count}))
 
     def _again(self) -> str:

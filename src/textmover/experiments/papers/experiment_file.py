@@ -1,17 +1,14 @@
-"""Configuration of a paper's experiment: YAML read into frozen dataclasses, and the files that it needs."""
+"""Configuration of a paper's experiment, checked, and the files that it needs."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
-import math
 import re
-import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from textmover.experiments.papers.specification import (
     FigureSpec,
@@ -31,100 +28,10 @@ from textmover.readers.judgements import (
     load_description,
     read_judgements,
 )
-from textmover.readers.judgements.description import FIELDS, check_keys, read_field
+from textmover.readers.judgements.description import FIELDS, read_field
+from textmover.readers.yaml_fields import Place, check_filled
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError, Judgements, plural
-
-Kind = TypeVar("Kind")
-
-
-class Place(NamedTuple):
-    """Place of a value in the YAML, as errors name it.
-
-    Example:
-        >>> str(Place("a.yaml").inner("rows", 0)), str(Place("a.yaml"))
-        ('`rows.0` of a.yaml', 'a.yaml')
-    """
-
-    file: str
-    key: str = ""
-
-    def inner(self, *keys: object) -> Place:
-        """The place of a value inside this one."""
-        return Place(self.file, ".".join([*([self.key] if self.key else []), *map(str, keys)]))
-
-    def __str__(self) -> str:
-        return f"`{self.key}` of {self.file}" if self.key else self.file
-
-
-def converted(kind: type[Kind], value: object, place: Place) -> Kind:
-    r"""A dataclass from the keys of a mapping, checked against the types of its fields.
-
-    One value may stand without a list where a field takes several. The field ``origin`` is the name of the file.
-
-    Example:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class Row:
-        ...     name: str
-        ...     values: tuple[float, ...] = ()
-        >>> converted(Row, {"name": "a", "values": [1, 2.5]}, Place("a.yaml"))
-        Row(name='a', values=(1.0, 2.5))
-    """
-    if not isinstance(value, dict):
-        raise _wrong(place, "keys with values", value)
-    entries = {one.name: one for one in dataclasses.fields(kind) if one.name != "origin"}  # type: ignore[arg-type]
-    check_keys(value, list(entries), str(place))
-    for name, entry in entries.items():
-        if name not in value and entry.default is entry.default_factory is dataclasses.MISSING:
-            raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
-    hints = get_type_hints(kind)
-    found = {name: _value(hints[name], one, place.inner(name)) for name, one in value.items()}
-    return kind(**found, **({"origin": place.file} if "origin" in hints else {}))
-
-
-def _value(hint: Any, value: object, place: Place) -> Any:
-    """A value as the type of a field wants it."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return None if value is None else _value(next(one for one in inner if one is not type(None)), value, place)
-    if hint is Any:
-        return value
-    if origin is tuple:
-        entries = value if isinstance(value, list) else [value]
-        return tuple(_value(inner[0], one, place.inner(index)) for index, one in enumerate(entries))
-    if origin is not None:  # a mapping
-        if not isinstance(value, dict):
-            raise _wrong(place, "names with values", value)
-        return {_value(str, key, place): _value(inner[1], one, place.inner(key)) for key, one in value.items()}
-    if dataclasses.is_dataclass(hint):
-        return converted(hint, value, place)  # type: ignore[arg-type]
-    expected, accepted = PLAIN[hint]
-    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
-        quote = hint is str and isinstance(value, (bool, int, float))
-        raise _wrong(place, expected, value, "put it in quotation marks" if quote else "correct it")
-    if isinstance(value, str):
-        if not value.strip():
-            raise _wrong(place, expected, value)
-        return value.strip()
-    if not math.isfinite(value):  # type: ignore[arg-type]
-        raise _wrong(place, "a finite number", value)
-    return hint(value)
-
-
-PLAIN: Mapping[type, tuple[str, tuple[type, ...]]] = {
-    str: ("text", (str,)),
-    bool: ("true or false", (bool,)),
-    int: ("a whole number", (int,)),
-    float: ("a number", (int, float)),
-}
-"""Name of a type in errors, and the types of YAML that it accepts."""
-
-
-def _wrong(place: Place, expected: str, value: object, way_out: str = "correct it") -> InputError:
-    shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
-    if isinstance(value, Mapping | list):
-        shown = "keys with values" if isinstance(value, Mapping) else "a list"
-    return InputError(f"Expected {place} to be {expected}, but got {shown}: {way_out}.")
 
 
 @dataclass(frozen=True)
@@ -314,8 +221,7 @@ class Experiment:
         with _at(place):
             Protocol(figure.statistic, figure.level)
         for key, entries in (("values", figure.values), ("lines", figure.lines)):
-            if not entries:
-                raise InputError(f"Expected {place.inner(key)} to hold something, but got none: add one.")
+            check_filled(entries, place.inner(key))
         for index, line in enumerate(figure.lines):
             for metric in figure.points(line).values():
                 _check_metric(metric, place.inner("lines", index))

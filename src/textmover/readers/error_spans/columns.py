@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from textmover.readers.judgements.description import check_keys, read_field
+from textmover.readers.judgements.description import read_field
 from textmover.readers.segments import NamedColumns
+from textmover.readers.yaml_fields import check_keys
 from textmover.safe_reading import read_yaml
 from textmover.types import InputError
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from textmover.readers.line_tables import named
+from textmover.readers.yaml_fields import check_keys
 from textmover.safe_reading import load_yaml, read_yaml
 from textmover.types import InputError
 
@@ -255,15 +256,6 @@ def _parsed(found: object, origin: str) -> SetDescription:
         kept = dataclasses.replace(based_on, optional=(), **fields, origin=origin).columns
         fields["optional"] = tuple(column for column in based_on.optional if column in kept)
     return dataclasses.replace(based_on, **fields, origin=origin)
-
-
-def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> None:
-    """Refuse an unknown key of a description."""
-    for key in found:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "remove it."
-            raise InputError(f"Expected the keys of {origin} to be among {', '.join(known)}, but got {key!r}: {hint}")
 
 
 def read_field(key: str, value: object, place: str, types: Mapping[str, str] = FIELDS) -> Any:
