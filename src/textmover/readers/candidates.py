@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from textmover.readers.lines import Followed, check_once, iter_lines, shown, side_by_side, usable
-from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
+from textmover.readers.segments import TableRow, as_number, check_columns, named_fields, read_rows, told
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, SourcedReferences
 
@@ -141,9 +141,9 @@ class CandidateTable(Followed):
     split: str = "train"
 
     @property
-    def _fields(self) -> list[tuple[str, str]]:
-        named = [(one, getattr(self, one)) for one in ("candidates", "references", "weights", "source", "name")]
-        return [(one, column) for one, column in named if column is not None]
+    def _fields(self) -> tuple[tuple[str, str], ...]:
+        roles = ("candidates", "references", "weights", "source", "name")
+        return named_fields(**{one: getattr(self, one) for one in roles})
 
     def __iter__(self) -> Generator[Candidates, None, None]:
         """Read the candidates of each segment."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-from textmover.types import InputError
+from textmover.types.segments import InputError, reworded_errors
 
 COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "source_column", "score_column", "split")
 """Options that only a table has a use for."""
@@ -26,18 +26,15 @@ COLUMN_FLAGS = {
 """The flag behind each field of :class:`~textmover.readers.segments.Columns`."""
 
 
-@contextlib.contextmanager
-def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
+def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:
     """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag."""
-    try:
-        yield
-    except InputError as error:
-        said = re.sub(r"`([^`]+)`", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
+
+    def reword(said: str) -> str:
+        said = re.sub(r"`([^`]+)`", lambda name: f"`{flags.get(name[1], name[1])}`", said)
         written = re.compile(r"\b([a-z_]+)='([^']*)'")  # as in Python
-        said = written.sub(lambda one: f"`{flags[one[1]]} {one[2]}`" if one[1] in flags else one[0], said)
-        if said == str(error):
-            raise
-        raise InputError(said) from error
+        return written.sub(lambda one: f"`{flags[one[1]]} {one[2]}`" if one[1] in flags else one[0], said)
+
+    return reworded_errors(reword)
 
 
 def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from textmover.readers.lines import Followed, LineError, check_once, shown, side_by_side
-from textmover.readers.segments import TableRow, check_columns, read_rows
+from textmover.readers.segments import TableRow, check_columns, named_fields, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
 from textmover.types.text_words import SURROGATE
@@ -130,10 +130,10 @@ class TableFile(_Reading):
         return (self.path,)
 
     @property
-    def _fields(self) -> list[tuple[str, str]]:
-        hypotheses, references = ("hypothesis", self.hypotheses), ("references", self.references)
-        rest = ("source", (self.source,) if self.source else ()), ("keep", self.keep)
-        return [(field, column) for field, columns in (hypotheses, references, *rest) for column in columns]
+    def _fields(self) -> tuple[tuple[str, str], ...]:
+        return named_fields(
+            hypothesis=self.hypotheses, references=self.references, source=self.source or None, keep=self.keep
+        )
 
     def _kept(self, row: TableRow | InputError) -> tuple[str, ...]:
         return tuple("" if isinstance(row, InputError) else row.group(column) for column in self.keep)

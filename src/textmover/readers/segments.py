@@ -67,6 +67,12 @@ def as_number(value: object) -> float:
     return number if not abs(number) > LARGEST else math.copysign(math.inf, number)
 
 
+def named_fields(**columns: str | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """Pairs of field and column name, from one or several columns of each field; ``None`` leaves it out."""
+    several = {field: [given] if isinstance(given, str) else given or () for field, given in columns.items()}
+    return tuple((field, name) for field, names in several.items() for name in names)
+
+
 class NamedColumns:
     """Base of the roles of a table's columns."""
 
@@ -121,13 +127,8 @@ class Columns(NamedColumns):
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
         """Pairs of field and column name, unused fields left out."""
-        return (
-            ("hypothesis", self.hypothesis),
-            *(("references", column) for column in self.reference_columns),
-            *((("score", self.score),) if self.score is not None else ()),
-            *((("source", self.source),) if self.source is not None else ()),
-            *(("groups", column) for column in self.groups),
-        )
+        texts = {"hypothesis": self.hypothesis, "references": self.references}
+        return named_fields(**texts, score=self.score, source=self.source, groups=tuple(self.groups))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from textmover.readers.judgements.rows import CellTable, read_cells
 from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
-from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, read_lines, read_rows
+from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, named_fields, read_lines, read_rows
 from textmover.readers.tables import is_table
 from textmover.types import InputError, plural
 
@@ -217,11 +217,9 @@ def read_system_table(
     texts = metric is None
     if not texts and item is None:
         raise InputError("Expected `item` together with `metric`, since no references are read: name its column.")
-    groups_named = (("groups", one) for one in groups)
-    wanted = [("system", system), ("item", item), *groups_named, ("human", human), ("metric", metric)]
+    fields = named_fields(system=system, item=item, groups=groups, human=human, metric=metric)
     if texts:
-        wanted += [("hypothesis", hypothesis), *(("references", one) for one in references), ("source", source)]
-    fields = [(what, name) for what, name in wanted if name is not None]
+        fields += named_fields(hypothesis=hypothesis, references=references, source=source)
     with contextlib.closing(read_rows(path, fields, format=format, split=split)) as found:
         rows = list(usable(row for _, row in found))
     named = [(row, name) for row in rows for name in _systems(row, system, separator)]

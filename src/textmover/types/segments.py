@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -37,6 +37,18 @@ def needs_extra(extra: str, needed: str, instead: str = "") -> Iterator[None]:
         raise InputError(
             f'Expected {needed}, but it is not installed: pip install "textmover[{extra}]"{instead}.'
         ) from error
+
+
+@contextlib.contextmanager
+def reworded_errors(reword: Callable[[str], str]) -> Iterator[None]:
+    """Raise an :class:`InputError` with another message; one whose message stays is raised as it is."""
+    try:
+        yield
+    except InputError as error:
+        said = reword(str(error))
+        if said == str(error):
+            raise
+        raise InputError(said) from error
 
 
 class SourcedReferences(tuple[str, ...]):

@@ -13,10 +13,9 @@ from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.experiment_file import Experiment
 from textmover.experiments.papers.metrics import KeptScores, scores_folder
 from textmover.files import check_output, write_output
-from textmover.readers.yaml_fields import Place, converted
 from textmover.report import check_matplotlib
 from textmover.report.document import PAGE_FORMATS, Page, page_text, print_blocks
-from textmover.safe_reading import read_yaml
+from textmover.safe_reading import Place, converted, read_yaml
 from textmover.scoring.config_options import FIELD, field_flag, given_fields
 from textmover.terminal import progress_bars
 from textmover.types import InputError

@@ -13,8 +13,7 @@ from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordB
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.data.training_sources import Source
 from textmover.perturbations.sentences import keyed_random, one_by_chance
-from textmover.readers.yaml_fields import Place, check_filled, check_keys, converted
-from textmover.safe_reading import read_yaml
+from textmover.safe_reading import Place, check_filled, check_keys, converted, read_yaml
 from textmover.types import InputError, Segment, plural
 
 SHIPPED = Path(__file__).with_name("records.yaml")

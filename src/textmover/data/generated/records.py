@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from textmover.perturbations.sentences import VOWEL_SOUND, mixed, one_by_chance
-from textmover.readers.yaml_fields import Words
+from textmover.safe_reading import Words
 
 COUNTS = (2, 3, 5, 12, 40, 137)
 """Numbers of results."""

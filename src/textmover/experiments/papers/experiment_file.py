@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,10 @@ from textmover.readers.judgements import (
     read_judgements,
 )
 from textmover.readers.judgements.description import FIELDS, read_field
-from textmover.readers.yaml_fields import Place, check_filled
+from textmover.safe_reading import Place, check_filled
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError, Judgements, plural
+from textmover.types.segments import reworded_errors
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Experiment:
     def _check_table(self, table: TableSpec, place: Place) -> None:
         for name in table.sets:
             _check_known(name, self.sets, place.inner("sets"))
-        with _at(place):
+        with reworded_errors(lambda said: f"{place}: {said}"):
             for statistic in table.statistics:
                 Protocol(statistic, table.level)
         sizes = len(table.sets) * len(table.groups)
@@ -218,7 +218,7 @@ class Experiment:
 
     def _check_figure(self, figure: FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
-        with _at(place):
+        with reworded_errors(lambda said: f"{place}: {said}"):
             Protocol(figure.statistic, figure.level)
         for key, entries in (("values", figure.values), ("lines", figure.lines)):
             check_filled(entries, place.inner(key))
@@ -233,20 +233,11 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: P
         raise InputError(f"Expected {place} to be one of {listed}, but got {name!r}: choose one of them.")
 
 
-@contextlib.contextmanager
-def _at(place: Place) -> Iterator[None]:
-    """Errors of a value begin with its place."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-
-
 def _check_metric(metric: MetricSpec, place: Place) -> None:
     """Refuse fields that the preset does not have; a checkpoint's fields are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return
-    with _at(place):
+    with reworded_errors(lambda said: f"{place}: {said}"):
         for fields in ({}, *(one.fields for one in metric.by_group)):
             preset_config(metric.model, **{**metric.fields, **fields})
 

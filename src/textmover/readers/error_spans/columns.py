@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from textmover.readers.judgements.description import read_field
-from textmover.readers.segments import NamedColumns
-from textmover.readers.yaml_fields import check_keys
-from textmover.safe_reading import read_yaml
+from textmover.readers.segments import NamedColumns, named_fields
+from textmover.safe_reading import check_keys, read_yaml
 from textmover.types import InputError
 
 
@@ -58,14 +57,12 @@ class MarkedColumns(NamedColumns):
     def fields(self) -> tuple[tuple[str, str], ...]:
         """Pairs of field and column name, those of fields that are not read left out."""
         if self.marked is not None:
-            names = {"marked": (self.marked,), "severity": (self.severity,), "segment": self.segment}
+            errors = named_fields(marked=self.marked, severity=self.severity, segment=tuple(self.segment))
         elif self.spans is not None:
-            names = {"hypothesis": (self.hypothesis,), "spans": (self.spans,)}
+            errors = named_fields(hypothesis=self.hypothesis, spans=self.spans)
         else:
-            names = {"hypothesis": (self.hypothesis,), "words": (self.words,), "tags": (self.tags,)}
-        names |= {"references": self.reference_columns, "groups": self.groups}
-        names |= {} if self.source is None else {"source": (self.source,)}
-        return tuple((field, name) for field, several in names.items() for name in several)
+            errors = named_fields(hypothesis=self.hypothesis, words=self.words, tags=self.tags)
+        return errors + named_fields(references=self.references, groups=tuple(self.groups), source=self.source)
 
 
 MARKS = ("tags", "spans", "marked")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from textmover.readers.line_tables import named
-from textmover.readers.yaml_fields import check_keys
-from textmover.safe_reading import load_yaml, read_yaml
+from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
 
 Choice = Literal["error", "keep", "leave out"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.named.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow
 from textmover.types import InputError, Judgements, NoReferenceError, plural
+from textmover.types.segments import reworded_errors
 
 NO_REFERENCE = "no reference"
 """Why a row without references is left out."""
@@ -63,7 +63,8 @@ def read_judgements(
         (('de-en',), {'score': array([0.5])})
     """
     one = description if isinstance(description, SetDescription) else load_description(description)
-    with _columns_placed(one):
+    key = re.compile(r"set `(\w+)` to the name")  # of a missing column: say where it can be changed
+    with reworded_errors(lambda said: key.sub(lambda found: f"set {one.place(found[1])} to the name", said)):
         found = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
     texts: list[JudgedText] = []
     left_out: Counter[str] = Counter()
@@ -100,20 +101,6 @@ def set_name(path: str | Path) -> str:
     """Default name of a set: its file without suffixes."""
     last = Path(place_of(path).removeprefix("hub:"))
     return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
-
-
-@contextlib.contextmanager
-def _columns_placed(description: SetDescription) -> Iterator[None]:
-    """Say of a missing column not only which key names it, but where that key can be changed."""
-    try:
-        yield
-    except InputError as error:
-        said = re.sub(
-            r"set `(\w+)` to the name", lambda key: f"set {description.place(key[1])} to the name", str(error)
-        )
-        if said == str(error):
-            raise
-        raise InputError(said) from error
 
 
 def _unwanted(row: TableRow, description: SetDescription) -> str | None:
