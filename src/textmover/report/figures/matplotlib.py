@@ -133,14 +133,16 @@ def draw_panels(
 def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: str, title: str) -> Figure:
     from matplotlib.figure import Figure
 
-    columns = len(panels) if len(panels) <= WIDEST_ROW else 2
-    rows = -(-len(panels) // columns)
+    rows, columns = rows_and_columns(len(panels))
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
     width = PANEL_WIDTH * max(columns, 1.6)
     legend_rows = -(-len(names) // max(1, int(width / (0.5 + 0.08 * max(map(len, names))))))
     figure = Figure(figsize=(width, PANEL_HEIGHT * max(rows, 1.3) + 0.22 * legend_rows), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    styles = {name: _style(index, len(names)) for index, name in enumerate(names)}
+    styles = {
+        name: {"marker": MARKERS[index % len(MARKERS)], **line_style(index, len(names))}
+        for index, name in enumerate(names)
+    }
     signs = {value < 0 for panel in panels for line in panel.lines for value in line.values if value == value}
     handles: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
@@ -164,13 +166,18 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     return figure
 
 
-def _style(index: int, count: int) -> dict[str, Any]:
-    style = {"marker": MARKERS[index % len(MARKERS)], "linestyle": DASHES[index % len(DASHES)]}
-    if count <= len(COLOURS):
-        return {**style, "color": COLOURS[index]}
+def rows_and_columns(panels: int) -> tuple[int, int]:
+    """Rows and columns that so many panels stand in."""
+    columns = panels if panels <= WIDEST_ROW else 2
+    return -(-panels // columns), columns
+
+
+def line_style(index: int, count: int) -> dict[str, Any]:
+    """Colour and dashes of one of so many lines."""
     from matplotlib import colormaps
 
-    return {**style, "color": colormaps["viridis"](0.95 * index / (count - 1))}
+    colour = COLOURS[index] if count <= len(COLOURS) else colormaps["viridis"](0.88 * index / (count - 1))
+    return {"color": colour, "linestyle": DASHES[index % len(DASHES)]}
 
 
 def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
@@ -188,12 +195,18 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
 def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
     step = -(-len(x) // MOST_TICKS)
     axes.set_xticks(range(0, len(x), step), labels=list(map(figure_label, x))[::step])
-    axes.tick_params(labelsize=9, labelbottom=True)
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelbottom=True)
+    plain_axes(axes)
     axes.margins(y=0.15)
     if title:
         axes.set_title(figure_label(title), fontsize=10)
+
+
+def plain_axes(axes: Axes) -> None:
+    """Give axes small labels and pale horizontal lines in place of a frame."""
+    axes.tick_params(labelsize=9)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -16,8 +16,9 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
 from textmover.csv_cells import CsvWriter
-from textmover.files import atomic_bytes, atomic_file
+from textmover.files import atomic_file
 from textmover.markdown_escaping import figure_label
+from textmover.report.figures.matplotlib import MARKERS, line_style, plain_axes, rows_and_columns, save_figure
 from textmover.types import InputError, check_share, needs_extra
 
 if TYPE_CHECKING:
@@ -32,15 +33,9 @@ TRAIN, RATE = "train/", "learning rate/"
 TWIN = " without decay"
 """End of the names of optimiser groups whose learning rate is that of another group."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0
 """Size of a panel, in inches."""
 
-GREY = "#DDDDDD"
 MOST_NAMES = 7
 """Lines whose names stand in a legend; of more (rates of many layers) the first and the last are named."""
 
@@ -145,8 +140,7 @@ class LearningCurves(pl.Callback):
         with atomic_file(self._place / "curves.csv") as stream:
             CsvWriter(stream).writerows(_rows(self.values))
         if self._draws:
-            with atomic_bytes(self._place / "curves.png") as picture:
-                _figure(self.values, self.smoothing).savefig(picture, format="png", dpi=150)
+            save_figure(_figure(self.values, self.smoothing), self._place / "curves.png")
         logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:
@@ -183,13 +177,11 @@ def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
         >>> smoothed([1.0, 1.0, 4.0], 3).round(2).tolist()
         [1.0, 1.0, 2.71]
     """
+    from scipy.signal import lfilter
+
     decay = (max(1.0, span) - 1) / (max(1.0, span) + 1)
-    total = weight = 0.0
-    found = np.empty(len(values))
-    for place, value in enumerate(values):
-        total, weight = decay * total + value, decay * weight + 1
-        found[place] = total / weight
-    return found
+    total, weight = (lfilter([1.0], [1.0, -decay], one) for one in (values, np.ones(len(values))))
+    return np.asarray(total / weight)
 
 
 def _rows(values: Mapping[str, Mapping[int, float]]) -> Iterator[list[Any]]:
@@ -220,8 +212,7 @@ def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figu
     from matplotlib.figure import Figure
 
     panels = _panels(values)
-    columns = len(panels) if len(panels) <= 3 else 2
-    rows = -(-len(panels) // columns)
+    rows, columns = rows_and_columns(len(panels))
     figure = Figure(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     last = max(step for of in values.values() for step in of)
@@ -237,9 +228,7 @@ def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figu
         axes.set_title(figure_label(title), fontsize=11)
         axes.set_xlim(0, last * 1.02)
         axes.set_xlabel("optimiser step", fontsize=10)
-        axes.tick_params(labelsize=9)
-        axes.grid(axis="y", color=GREY, linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain_axes(axes)
         if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=9, frameon=False)
     for axes in grid.flat[len(panels) :]:
@@ -252,7 +241,7 @@ def _draw_losses(axes: Axes, lines: Mapping[str, Mapping[int, float]], smoothing
     low, high = math.inf, -math.inf
     for place, (name, of) in enumerate(lines.items()):
         steps, raw = _points(of)
-        style = {"color": _colour(place, len(lines)), "linestyle": DASHES[place % len(DASHES)]}
+        style = line_style(place, len(lines))
         low, high = min(low, float(np.quantile(raw, 0.005))), max(high, float(np.quantile(raw, 0.995)))
         if smoothing and len(raw) > 2:
             axes.plot(steps, raw, color=style["color"], linewidth=0.7, alpha=0.3)
@@ -270,11 +259,11 @@ def _draw_statistics(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> No
     for place, (name, of) in enumerate(lines.items()):
         steps, found = _points(of)
         best = int(np.argmax(found))
-        colour, marker = _colour(place, len(lines)), MARKERS[place % len(MARKERS)]
+        style, marker = line_style(place, len(lines)), MARKERS[place % len(MARKERS)]
         label = f"{name}, best {found[best]:.3f} at {steps[best]}"
-        axes.plot(steps, found, color=colour, linewidth=1.4, linestyle=DASHES[place % len(DASHES)], zorder=2)
-        axes.plot(steps, found, marker, color=colour, markersize=4.5, markerfacecolor="white", zorder=3)
-        axes.plot(steps[best], found[best], marker, color=colour, markersize=6.5, label=label, zorder=4)
+        axes.plot(steps, found, linewidth=1.4, zorder=2, **style)
+        axes.plot(steps, found, marker, color=style["color"], markersize=4.5, markerfacecolor="white", zorder=3)
+        axes.plot(steps[best], found[best], marker, color=style["color"], markersize=6.5, label=label, zorder=4)
     axes.margins(y=0.12)
     axes.set_ylabel("statistic (higher is better)", fontsize=10)
 
@@ -284,7 +273,7 @@ def _draw_rates(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
     names = list(lines)
     for place, name in enumerate(names):
         steps, rates = _points(lines[name])
-        style = {"color": _colour(place, len(lines)), "linestyle": DASHES[place % len(DASHES)]}
+        style = line_style(place, len(lines))
         told = len(names) <= MOST_NAMES or place in (0, len(names) - 2, len(names) - 1)
         axes.plot(steps, np.where(rates > 0, rates, np.nan), linewidth=1.6, label=name if told else None, **style)
     peaks = [peak for peak in (max(of.values()) for of in lines.values()) if peak > 0]
@@ -298,11 +287,3 @@ def _points(of: Mapping[int, float]) -> tuple[NDArray[np.int64], NDArray[np.floa
     """Steps in order, and the values there; those that are no finite numbers are left out."""
     kept = sorted((step, value) for step, value in of.items() if math.isfinite(value))
     return np.array([step for step, _ in kept]), np.array([value for _, value in kept], dtype=np.float64)
-
-
-def _colour(place: int, count: int) -> Any:
-    if count <= len(COLOURS):
-        return COLOURS[place]
-    from matplotlib import colormaps
-
-    return colormaps["viridis"](0.88 * place / (count - 1))
