@@ -31,9 +31,11 @@ from rich.text import Text
 
 from textmover.csv_cells import CsvWriter
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
+from textmover.report.figures.scales import signed
 from textmover.terminal import print_line, print_table
 
 DIGITS = 3  # digits behind the point of a correlation
+PLAIN_SIGNS = str.maketrans("\N{MINUS SIGN}\N{EN DASH}", "--")
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,7 @@ def number(value: float, digits: int = DIGITS) -> str:
         >>> number(0.5), number(-0.0001), number(float("nan"))
         ('0.500', '0.000', '-')
     """
-    if not math.isfinite(value):
-        return "-"
-    text = f"{value:.{digits}f}"
-    return text if text.strip("-0.") else text.removeprefix("-")
+    return signed(value, digits).translate(PLAIN_SIGNS)
 
 
 def interval(low: float, high: float, digits: int = DIGITS, missing: str = "-") -> str:
@@ -109,7 +108,7 @@ def markdown(sections: Sequence[Section]) -> str:
         parts.append(f"## {markdown_text(one.title)}\n")
         if one.figure:
             parts.append(f"!{markdown_link(one.title, one.figure)}\n")
-        parts.append(_markdown_table(one.table))
+        parts.append(markdown_table(one.table))
         if one.remarks:
             parts.append(markdown_list(one.remarks))
         if one.signatures:
@@ -123,7 +122,8 @@ def markdown_list(sentences: Sequence[str]) -> str:
     return "".join(f"* {markdown_text(one)}\n" for one in sentences)
 
 
-def _markdown_table(table: Table) -> str:
+def markdown_table(table: Table) -> str:
+    """A table in Markdown, the best cells in bold."""
     rules = ["---"] * table.texts + ["--:"] * (len(table.headers) - table.texts)
     lines = ["| " + " | ".join(map(markdown_text, table.headers)) + " |", f"|{'|'.join(rules)}|"]
     for row, cells in enumerate(table.rows):

@@ -98,11 +98,12 @@ def _figure(shown: Sequence[tuple[Explanation, Grid]], lacking: frozenset[str]) 
     for pane, (found, grid, labels, notes, own), height in zip(panes, drawn, heights, strict=True):
         layout = own._replace(size=(wide, height))
         _draw_title(pane, layout, found)
-        cells = _axes(pane, layout, layout.left, layout.below, layout.width, layout.height)
+        limits: Any = {"xlim": (0, max(1, len(grid.columns))), "ylim": (max(1, len(grid.rows)), 0)}
+        cells = _axes(pane, layout, (layout.left, layout.below, layout.width, layout.height), **limits)
         _draw_cells(cells, grid)
         _draw_plans(cells, grid)
         _draw_names(cells, grid, labels, layout)
-        _draw_bars(pane, layout, grid)
+        _draw_bars(pane, layout, grid, cells)
         _draw_legend(pane, layout, grid, notes)
     return figure
 
@@ -146,14 +147,10 @@ def _wrapped(text: str, width: float) -> list[str]:
     return textwrap.wrap(text, max(30, int((width - 0.3) * 14.0)))
 
 
-def _axes(figure: Figure, layout: _Layout, left: float, bottom: float, width: float, height: float) -> Axes:
-    wide, high = layout.size
-    axes = figure.add_axes((left / wide, bottom / high, width / wide, height / high))
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines[:].set_visible(False)
-    axes.patch.set_visible(False)
-    return axes
+def _axes(figure: Figure, layout: _Layout, box: tuple[float, float, float, float], **limits: Any) -> Axes:
+    (left, bottom, width, height), (wide, high) = box, layout.size
+    place = left / wide, bottom / high, width / wide, height / high
+    return figure.add_axes(place, xticks=[], yticks=[], frame_on=False, **limits)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -173,8 +170,6 @@ def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
 
 def _draw_cells(axes: Axes, grid: Grid) -> None:
     rows, columns = len(grid.rows), len(grid.columns)
-    axes.set_xlim(0, max(1, columns))
-    axes.set_ylim(max(1, rows), 0)
     if not rows or not columns:
         axes.text(0.5, 0.5, "no words", ha="center", va="center", color=QUIET, fontsize=9)
         return
@@ -222,16 +217,13 @@ def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout:
                 axes.text(-gap, at + 0.5, label, ha="right", va="center", **style)
 
 
-def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
+def _draw_bars(figure: Figure, layout: _Layout, grid: Grid, cells: Axes) -> None:
     values = [one.adds for one in (*grid.rows, *grid.columns)]
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
-    beside = _axes(figure, layout, layout.left + layout.width + 0.1, layout.below, BARS, layout.height)
-    under = _axes(figure, layout, layout.left, layout.below - 0.1 - BARS, layout.width, BARS)
-    beside.set_xlim(low, low + span)
-    beside.set_ylim(max(1, len(grid.rows)), 0)
-    under.set_ylim(low + span, low)
-    under.set_xlim(0, max(1, len(grid.columns)))
+    right, top = layout.left + layout.width + 0.1, layout.below - 0.1 - BARS
+    beside = _axes(figure, layout, (right, layout.below, BARS, layout.height), xlim=(low, low + span), sharey=cells)
+    under = _axes(figure, layout, (layout.left, top, layout.width, BARS), ylim=(low + span, low), sharex=cells)
     pad, size = 0.05 * span / BARS, layout.font * 0.85
     for axes, lines, across in ((beside, grid.rows, True), (under, grid.columns, False)):
         (axes.axvline if across else axes.axhline)(0, color="#c9cbce", linewidth=0.8)
@@ -247,9 +239,7 @@ def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
 
 def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[str]) -> None:
     width, height = layout.size[0], layout.below - BARS - layout.numbers
-    axes = _axes(figure, layout, 0, 0, width, height)
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
+    axes = _axes(figure, layout, (0, 0, width, height), xlim=(0, width), ylim=(height, 0))
     style: dict[str, Any] = {"fontsize": 8.5, "color": INK["light"], "va": "center", "parse_math": False}
     y, start = 0.28, 0.68
 

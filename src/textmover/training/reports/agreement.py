@@ -28,6 +28,7 @@ from textmover.meta_evaluation.error_spans.agreement import judge_errors
 from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Gain, Interval, bootstrap_gain, few_to_draw
 from textmover.modules.devices import evaluating
 from textmover.modules.errors.head import by_rule
+from textmover.report import document
 from textmover.scoring.errors.marking import mark_fitted
 from textmover.scoring.scorer import Scorer
 from textmover.training.base_module import StageModule
@@ -81,11 +82,10 @@ class TaskReport:
 
     def markdown(self) -> str:
         """The report for a model card, a section of Markdown."""
-        rows = "".join(f"| {' | '.join(map(markdown_text, row.cells))} |\n" for row in self.rows)
+        table = document.Table(self.headers, [row.cells for row in self.rows], texts=len(self.headers))
         return (
             f"## {markdown_text(self.title)} on parts kept from training\n\n"
-            f"{self.note} The interval (95 %) is by a bootstrap.\n\n"
-            f"| {' | '.join(map(markdown_text, self.headers))} |\n|{'---|' * len(self.headers)}\n{rows}"
+            f"{self.note} The interval (95 %) is by a bootstrap.\n\n{document.markdown_table(table)}"
         )
 
 
@@ -242,20 +242,20 @@ class FitReport(Shown):
 
     def _agreement(self) -> list[str]:
         """The section of the card on rated parts; none where there are none."""
-        rows = "\n".join(
-            f"| {markdown_text(part.name)} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
+        rows = [
+            (part.name, str(part.segments), name, *_cells(gain))
             for part in self.parts
             for name, gain in part.gains.items()
-        )
+        ]
         if not rows:
             return []
         headers = ("part", "segments", "statistic", *HEADERS)
+        table = document.Table(headers, rows, texts=len(headers))
         return [
             "## Agreement with the ratings on parts kept from training\n\n"
             "Mean over groups, before and after training. The intervals (95 %) are those of the correlation after it "
             "and of the gain, by a bootstrap that draws whole references.\n\n"
-            f"| {' | '.join(headers)} |\n{'|---' * len(headers)}|\n{rows}\n"
-            + "".join(f"\n{one}\n" for one in self._warnings())
+            f"{document.markdown_table(table)}" + "".join(f"\n{one}\n" for one in self._warnings())
         ]
 
     def _warnings(self) -> list[str]:
