@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
-from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
+from textmover.meta_evaluation.significance.bootstrap import LEAST, few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, known_mean, label_numbers
@@ -42,7 +43,6 @@ class Selection(NamedTuple):
     dimension: str | None
     missing: Mapping[str, int]  # how many rows lack something, by what they lack
     left_out: int  # how many rows were left out for that
-    lost_preferences: int  # how many preferences lost a side, or lie across groups
 
 
 def select_rows(
@@ -81,28 +81,22 @@ def select_rows(
         )
     kept = judgements.select(rows)
     table = np.stack([one.scores[rows] if one.higher_is_better else -one.scores[rows] for one in metrics])
-    lost = 0
-    if protocol.statistic == "darr" and judgements.preferences is not None and kept.preferences is not None:
-        labels = _labels(kept, protocol)
-        torn = sum(labels[better] != labels[worse] for better, worse in kept.preferences.tolist())
-        lost = len(judgements.preferences) - len(kept.preferences) + torn
     names = tuple(one.name for one in metrics)
-    return Selection(kept, rows, names, table, human[rows], dimension, missing, size - len(rows), lost)
+    return Selection(kept, rows, names, table, human[rows], dimension, missing, size - len(rows))
 
 
 def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
     """The groups of a selection, in the order in which they appear."""
     judgements = selection.judgements
-    labels = _labels(judgements, protocol)
+    labels = (EVERYTHING,) * len(judgements) if protocol.level == "pooled" else judgements.groups
     cluster = label_numbers(draw_labels(judgements))
     preferences = np.zeros((0, 2), dtype=np.int64)
     if judgements.preferences is not None and protocol.statistic == "darr":
         preferences = preference_pairs(judgements.preferences, len(judgements))
     groups = []
     for name, members in group_positions(labels, len(judgements)).items():
-        place = np.full(len(judgements), -1)
-        place[members] = np.arange(len(members))
-        sides = place[preferences]
+        inside = replace(judgements, preferences=preferences).select(members)
+        assert inside.preferences is not None
         groups.append(
             Group(
                 name=name,
@@ -110,9 +104,9 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
                 scores=selection.scores[:, members],
                 human=selection.human[members],
                 clusters=cluster[members],
-                items=_picked(judgements.items, members),
-                systems=_picked(judgements.systems, members),
-                preferences=sides[(sides >= 0).all(axis=1)],
+                items=inside.items,
+                systems=inside.systems,
+                preferences=inside.preferences,
             )
         )
     return groups
@@ -138,14 +132,6 @@ def draw_labels(judgements: Judgements) -> tuple[str, ...]:
         "\n".join(("references", group, *references)) if references else f"alone\n{row}"
         for row, (group, references) in enumerate(zip(judgements.groups, judgements.references, strict=True))
     )
-
-
-def _labels(judgements: Judgements, protocol: Protocol) -> tuple[str, ...]:
-    return (EVERYTHING,) * len(judgements) if protocol.level == "pooled" else judgements.groups
-
-
-def _picked(values: tuple[str, ...] | None, members: NDArray[np.int64]) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values[row] for row in members)
 
 
 def evaluate(
@@ -206,6 +192,7 @@ def evaluate(
     if not np.isnan(p_values).all():
         ranks = significance_clusters(values, p_values)
     reference = None if baseline is None else selection.metrics.index(baseline)
+    given = len(judgements.preferences) if protocol.statistic == "darr" and judgements.preferences is not None else 0
     return Evaluation(
         name=judgements.name,
         protocol=protocol,
@@ -219,7 +206,7 @@ def evaluate(
         excluded=excluded,
         missing=selection.missing,
         left_out=selection.left_out,
-        lost_preferences=selection.lost_preferences,
+        lost_preferences=given - sum(len(part.group.preferences) for part in parts),
         p_values=p_values,
         baseline=baseline,
         samples=samples,
@@ -302,7 +289,7 @@ def _draws(
     rng = np.random.default_rng(seed)
     found = []
     for part in kept:
-        drawn = part.draws(samples, rng)
+        drawn = part.draws(samples, rng) if part.drawn().number >= LEAST else None
         if drawn is None:
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0

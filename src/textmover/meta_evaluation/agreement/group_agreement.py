@@ -101,7 +101,7 @@ class Agreement:
         return self.group.drawn()
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Values of bootstrap samples ``[K, samples]``, NaN where one has none; ``None`` without a bootstrap here."""
+        """Values of draws from two units or more, ``[K, samples]`` or NaN; ``None`` without a bootstrap here."""
         return None
 
     def swapped(self, signs: Vector) -> Vector | None:
@@ -128,9 +128,7 @@ class PreferenceAgreement(Agreement):
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Preferences are drawn together with all others of their item (their references, where it is not known)."""
-        _, cluster = np.unique(self.group.clusters[self.better], return_inverse=True)
-        if cluster.max() < 1:
-            return None
+        cluster = self.group.clusters[self.better]
         return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
 
     def swapped(self, signs: Vector) -> Vector | None:
@@ -176,8 +174,6 @@ class SystemAgreement(Agreement):
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Items (or references) are drawn, with the segments of all systems for them."""
-        if len(np.unique(self.group.clusters)) < 2:
-            return None
         return draw_values(self.group.clusters, samples, rng, self._drawn_values)
 
     def _drawn_values(self, counts: Counts) -> Vector:
@@ -264,8 +260,6 @@ class _UnitAgreement(Agreement):
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Draw segments (whole clusters of them) where the group is one unit, else units."""
-        if (len(np.unique(self.group.clusters)) if self.single else len(self.parts)) < 2:
-            return None
         if self.single:
             return self._drawn_segments(samples, rng)
         known = ~np.isnan(self.by_unit)

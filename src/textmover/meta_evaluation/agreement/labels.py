@@ -40,14 +40,7 @@ def label_statistics(confusion: NDArray[np.generic]) -> dict[str, NDArray[np.flo
 
 
 def bootstrap_labels(
-    labels: Sequence[int],
-    predicted: Sequence[int],
-    classes: int,
-    clusters: Sequence[str],
-    *,
-    samples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
+    labels: Sequence[int], predicted: Sequence[int], classes: int, clusters: Sequence[str], *, samples: int = 1000
 ) -> dict[str, Interval]:
     """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters."""
     confusion_matrix(labels, predicted, classes)  # checks them
@@ -57,12 +50,10 @@ def bootstrap_labels(
         return label_statistics(sums.reshape(*sums.shape[:-1], classes, classes))
 
     sums = _cluster_sums(np.eye(classes**2)[cells], clusters)
-    return bootstrap_sums(sums, None, statistics, samples=samples, seed=seed, level=level)
+    return bootstrap_sums(sums, None, statistics, samples=samples)
 
 
-def bootstrap_share(
-    hits: ArrayLike, clusters: Sequence[str], *, samples: int = 1000, seed: int = 0, level: float = 0.95
-) -> Interval:
+def bootstrap_share(hits: ArrayLike, clusters: Sequence[str], *, samples: int = 1000) -> Interval:
     """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
     sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
@@ -70,7 +61,7 @@ def bootstrap_share(
     def share(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         return {"share": divided(sums[..., 0], sums[..., 1])}
 
-    return bootstrap_sums(sums, None, share, samples=samples, seed=seed, level=level).get("share", UNKNOWN)
+    return bootstrap_sums(sums, None, share, samples=samples).get("share", UNKNOWN)
 
 
 def _cluster_sums(columns: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:
