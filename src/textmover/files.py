@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from safetensors import SafetensorError
+
 from textmover.safe_reading import open_pipe
 from textmover.types import InputError
 
@@ -243,8 +245,6 @@ def _machine() -> str:
 @contextlib.contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
     """Turn what the file system refuses into one sentence."""
-    from safetensors import SafetensorError
-
     try:
         yield
     except (OSError, SafetensorError, UnicodeEncodeError) as error:  # the last: a name that is not UTF-8

@@ -107,9 +107,7 @@ DEFAULT_PRESET = "twmd"
 
 def released_metrics() -> dict[str, Path]:
     """Folders of the released metrics that are here, by name."""
-    return {
-        name: folder for name, folder in released_folders("config.json").items() if is_metric(folder / "config.json")
-    }
+    return {name: folder for name, folder in released_folders(CONFIG).items() if is_metric(folder / CONFIG)}
 
 
 def released_folder(name: str) -> Path | None:

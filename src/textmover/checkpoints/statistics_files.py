@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from textmover._version import __version__
@@ -69,8 +71,6 @@ def save_statistics(
     metric: SegmentMetric, path: Path | str, names: Sequence[str] | None = None, corpus: str = ""
 ) -> Path:
     """Write fitted statistics, by default all; the file appears under its name only when it is complete."""
-    from safetensors.torch import save
-
     # On a corpus: not on the texts of one call only.
     ready = [name for name, one in metric.statistics.items() if one.fitted and not getattr(one, "from_call", False)]
     if names is None:
@@ -189,8 +189,6 @@ def _serves_both_sides(metric: SegmentMetric) -> bool:
 
 
 def _read(path: Path) -> dict[str, _Saved]:
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         what = "it is a folder" if path.is_dir() else "there is no such file"
         raise InputError(f"Expected {path} to be a file of statistics, but {what}: give one {WROTE}.")

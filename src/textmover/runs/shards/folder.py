@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from textmover import safe_reading
 from textmover.files import NO_LOCKS, atomic_file, digest_of, warn_without_locks
 from textmover.readers.lines import iter_lines, open_bytes
@@ -50,8 +52,6 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
     lock = FileLock(folder / LOCK, timeout=patience)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from filelock import FileLock
 
 from textmover._version import __version__
 from textmover.files import atomic_folder, file_sha256, remove_leftovers, user_cache
@@ -161,8 +162,6 @@ def make(
     wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]], usable: Callable[[Artefact], bool]
 ) -> Artefact:
     """Return an artefact of the cache, made now or meanwhile elsewhere; one that cannot be kept is temporary."""
-    from filelock import FileLock
-
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Processes that start together wait for one of them to do the work.
