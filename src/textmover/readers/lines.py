@@ -217,9 +217,9 @@ def refuse_read_once(paths: Iterable[str], where: str, way_out: str) -> None:
         raise InputError(f"Expected files {where}, but got {told_once(once)}, which can be read only once: {way_out}.")
 
 
-def check_once(paths: Sequence[str]) -> None:
-    """Make sure that what can be read only once is named only once."""
-    twice = next((path for path in paths if paths.count(path) > 1 and is_read_once(path)), None)
+def check_once(paths: Sequence[str | None]) -> None:
+    """Make sure that what can be read only once is named only once; ``None`` names nothing."""
+    twice = next((path for path in paths if path and paths.count(path) > 1 and is_read_once(path)), None)
     if twice is not None:
         raise InputError(f"Expected {told_once(twice)} once, but got it twice: it can be read only once.")
 

@@ -46,7 +46,7 @@ def texts_and_scorer(
     options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
 ) -> tuple[Scorer, Iterable[Shard]]:
     """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
-    size = _size(options, rows)
+    size = rows_per_shard(options.shard_size, len(rows.systems))
     with contextlib.ExitStack() as opened:
         reading = opened.enter_context(read_ahead(read_shards(rows, size)))
         first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
@@ -72,10 +72,6 @@ def _usable_shards(shards: Iterable[Shard], usable: Callable[[Row], Row] | None)
     return shards if usable is None else (replace(one, rows=list(map(usable, one.rows))) for one in shards)
 
 
-def _size(options: argparse.Namespace, rows: Rows) -> int:
-    return rows_per_shard(options.shard_size, len(rows.systems))
-
-
 def lock_parts(target: Target, options: argparse.Namespace, held: contextlib.ExitStack, *, first: bool = True) -> None:
     """Refuse a folder of shards that holds what may not be lost; the first process holds its lock for all."""
     if first:
@@ -90,7 +86,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
     manifest = describe(
         scorer.signature,
         target.layout,
-        rows_per_shard=_size(options, rows),
+        rows_per_shard=rows_per_shard(options.shard_size, len(rows.systems)),
         batch_tokens=options.batch_tokens,
         device=device.type,
         references=options.reference_column,

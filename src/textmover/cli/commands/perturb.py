@@ -15,8 +15,7 @@ from textmover.cli.options.perturbations import (
     PERTURBATION_FLAGS,
     chosen_types,
     left_out_types,
-    load_neighbour_search,
-    load_parses,
+    load_resources,
     warn_of_other_languages,
 )
 from textmover.files import atomic_file, check_output, output_format
@@ -50,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         warn_of_other_languages(texts)
         if form == "tsv":
             _check_one_line(texts)
-        parses, neighbours = load_parses(options), load_neighbour_search(options)
+        parses, neighbours = load_resources(options)
     versions, made = 0, Counter[str]()
     with (
         contextlib.nullcontext(sys.stdout) if target is None else atomic_file(target) as stream,

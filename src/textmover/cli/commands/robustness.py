@@ -12,8 +12,7 @@ from textmover.cli.options.perturbations import (
     PERTURBATION_FLAGS,
     chosen_types,
     left_out_types,
-    load_neighbour_search,
-    load_parses,
+    load_resources,
     warn_of_other_languages,
 )
 from textmover.experiments.evaluation.metrics import Metrics
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
         types = {**types, YARDSTICK: (1,)}
         subjects = read_subjects(options)
         warn_of_other_languages(subjects.texts)
-        parses, neighbours = load_parses(options), load_neighbour_search(options)
+        parses, neighbours = load_resources(options)
     metrics.load()
     with progress_bars(shown=not options.quiet) as advance:
         changed = change(

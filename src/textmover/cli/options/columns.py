@@ -60,13 +60,13 @@ def refuse_table_options(options: argparse.Namespace, flag: str, names: Sequence
         )
 
 
-def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: bool) -> list[list[Segment]]:
-    """The segments of each file, by the columns that the options name."""
+def read_tables(paths: Sequence[str], options: argparse.Namespace) -> list[list[Segment]]:
+    """The rated segments of each file, by the columns that the options name."""
     columns = Columns(
         hypothesis=options.hypothesis_column or "hypothesis",
         references=references_of(options),
         source=source_column(options),
-        score=(options.score_column or "score") if score else None,
+        score=options.score_column or "score",
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )
     with flags_named():

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import KINDS, every_type, read_degrees, resolve_types
+from textmover.perturbations.words import Neighbours
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.perturbations.words import Neighbours
 
 logger = logging.getLogger(__name__)
 
@@ -75,19 +72,15 @@ def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> 
     return found
 
 
-def load_parses(options: argparse.Namespace) -> Parses | None:
-    """The parses of the parser that the options name, if any."""
-    if options.parser is None:
-        return None
-    from textmover.rome.parsers.pipelines import load_parser
+def load_resources(options: argparse.Namespace) -> tuple[Parses | None, Neighbours | None]:
+    """Load the parser and the search for neighbours in the embedding space that the options name, if any."""
+    parses = neighbours = None
+    if options.parser is not None:
+        from textmover.rome.parsers.pipelines import load_parser
 
-    return Parses(load_parser(options.parser))
+        parses = Parses(load_parser(options.parser))
+    if options.neighbours is not None:
+        from textmover.modules.word_neighbours import load_neighbours
 
-
-def load_neighbour_search(options: argparse.Namespace) -> Neighbours | None:
-    """The search for neighbours in the embedding space that the options name, if any."""
-    if options.neighbours is None:
-        return None
-    from textmover.modules.word_neighbours import load_neighbours
-
-    return load_neighbours(options.neighbours)
+        neighbours = load_neighbours(options.neighbours)
+    return parses, neighbours

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     if options.average is not None or options.untrained is not None or options.ratings is not None:
         if options.ratings is not None:
             own = {f"{FIELD}{name}": getattr(metric, name) for name in ("mode", "fallback") if hasattr(metric, name)}
-            rated = read_tables([options.ratings], argparse.Namespace(**vars(options), **own), score=True)[0]
+            rated = read_tables([options.ratings], argparse.Namespace(**vars(options), **own))[0]
         settings = {name: getattr(options, name) for name in ("weights", "untrained", "ratings")}
         name = Path(options.run_checkpoint).name
         metric, card = mix(metric, card, name, average=options.average or (), rated=rated, **settings)
