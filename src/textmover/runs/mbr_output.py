@@ -9,22 +9,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 from textmover.files import atomic_bytes, check_output, growing_file, note_written
 from textmover.readers.candidates import Candidates
 from textmover.runs.shards.score_formats import check_compression, compressed, format_of
+from textmover.scoring.mbr import Choice
 from textmover.types import InputError, plural
-
-if TYPE_CHECKING:
-    from textmover.scoring.mbr import Choice
 
 FORMATS = ("text", "tsv", "jsonl")
 
 BREAKS = {"text": "\n", "tsv": "\n\t"}
 """Characters that a text may not hold, where a line or a cell is to hold all of it."""
 
-Write = Callable[[Candidates, "Choice"], None]
+Write = Callable[[Candidates, Choice], None]
 
 
 class Output(NamedTuple):

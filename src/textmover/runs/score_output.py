@@ -9,17 +9,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
+from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
+from textmover.runs.shards.shards import Parts
+from textmover.runs.shards.streaming import Done
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.runs.score_summary import Summary
-    from textmover.runs.shards.shards import Parts
-    from textmover.runs.shards.streaming import Done
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +76,8 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
         return Target(Layout(format, systems, keep), options.only_mean)
     path = Path(options.output)
-    if _is_folder(options.output):
+    # A folder for shards says so at its end, is empty, or has been one before.
+    if options.output.endswith(("/", "\\")) or is_parts(path) or is_free(path):
         if options.format not in (None, "parquet"):
             raise InputError(
                 f"Expected Parquet in the folder {path}, but got --format {options.format}: leave it out, or give the "
@@ -101,12 +100,6 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
         )
     return Target(Layout(format, systems, keep), options.only_mean, path, in_parts=in_parts)
-
-
-def _is_folder(output: str) -> bool:
-    """Return whether an output is a folder for shards: it says so at its end, is empty, or has been one before."""
-    path = Path(output)
-    return output.endswith(("/", "\\")) or is_parts(path) or is_free(path)
 
 
 class Sink:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
 
 from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, write_output
+from textmover.modules.layer_similarity import Estimate
 from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
 from textmover.report.document import number, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
-
-if TYPE_CHECKING:
-    from textmover.modules.layer_similarity import Estimate
 
 NAME = "analyse-layers"
 """Name of the command, and default name of its files."""

@@ -8,12 +8,10 @@ import logging
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
+from textmover.app.annotation_session import Desk, Suggestions
 from textmover.types import InputError, needs_extra
-
-if TYPE_CHECKING:
-    from textmover.app.annotation_session import Desk
 
 
 def run(options: argparse.Namespace) -> None:
@@ -56,9 +54,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _desk(options: argparse.Namespace) -> Desk:
     """Open the annotation session, after the texts have been checked."""
-    from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
-    from textmover.app.annotation_session import Desk, Suggestions
-
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
     criteria = None if options.criteria is None else parse_criteria(options.criteria)

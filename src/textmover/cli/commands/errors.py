@@ -7,7 +7,6 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
@@ -15,13 +14,13 @@ from textmover.readers.row_streams import GivenTexts
 from textmover.report.errors.output import SUFFIXES, check_kept, write_marked
 from textmover.report.errors.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
+from textmover.runs.progress import Advance, progress_bar
+from textmover.runs.score_run import texts_and_scorer
+from textmover.runs.shards.shards import Shard
+from textmover.scoring.errors import marking
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError, plural
-
-if TYPE_CHECKING:
-    from textmover.runs.progress import Advance
-    from textmover.runs.shards.shards import Shard
-    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -40,13 +39,7 @@ def run(options: argparse.Namespace) -> int:
     target = choose_target(options, rows.paths, SUFFIXES, ())
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
     check_kept(columns, target.format)
-    if options.fit_on is not None:
-        check_once([*rows.paths, options.fit_on])
-    # Not before it is known that the options make sense: these bring torch along.
-    from textmover.runs.progress import progress_bar
-    from textmover.runs.score_run import texts_and_scorer
-    from textmover.scoring.errors.marking import warn_marked
-
+    check_once([*rows.paths, options.fit_on])
     options.shard_size, left_out = PART, list[str]()
     with contextlib.ExitStack() as held:
         scorer, shards = texts_and_scorer(options, rows, held)
@@ -57,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
         count = write_marked(target, (confident(one, options.least_confidence) for one in lines), columns)
     if left_out:
         logger.warning("Left out: %s; the first: %s", plural(len(left_out), "row"), left_out[0])
-    warn_marked(scorer, {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet})
+    warned = {name: one for name, one in count.flags.items() if name != "unreferenced" or not options.quiet}
+    marking.warn_marked(scorer, warned)
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in count.said()))
     found = count.at_least(options.fail_on) if options.fail_on else 0
@@ -69,12 +63,11 @@ def run(options: argparse.Namespace) -> int:
 def _marked(
     scorer: Scorer, shards: Iterable[Shard], columns: Sequence[str], left_out: list[str], advance: Advance
 ) -> Iterator[MarkedLine]:
-    from textmover.scoring.errors.marking import mark_fitted
-
     for shard in shards:
         rows = [row for row in shard.rows if row.hypotheses]
         left_out += [row.problem for row in shard.rows if not row.hypotheses]
-        found = mark_fitted(scorer, [row.hypotheses[0] for row in rows], [row.references for row in rows], warn=False)
+        texts = [row.hypotheses[0] for row in rows], [row.references for row in rows]
+        found = marking.mark_fitted(scorer, *texts, warn=False)
         for row, one in zip(rows, found, strict=True):
             kept = dict(zip(columns, row.kept, strict=True))
             yield MarkedLine(one, row.line, kept, str(found.signature))

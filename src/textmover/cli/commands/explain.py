@@ -7,20 +7,20 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import first_given
+from textmover.modules.tokens.text_arguments import normalize_references
 from textmover.readers.column_options import files_of
 from textmover.readers.lines import check_once, is_read_once, refuse_read_once
 from textmover.readers.row_streams import GivenTexts, Row, TextFiles
+from textmover.report.explanation import page
+from textmover.report.explanation.explanation import ExplainedLine
 from textmover.report.explanation.output import choose_target, write_explained
+from textmover.scoring.explain import explain_fitted
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, take_by_language, take_default
+from textmover.terminal import progress_bars
 from textmover.types import InputError, NoReferenceError
-
-if TYPE_CHECKING:
-    from textmover.report.explanation.explanation import ExplainedLine
-    from textmover.scoring.scorer import Scorer
-
 
 TOO_MANY = {
     "picture": "Expected one line for a picture, but got several: name it with --line, or write a page (.html).",
@@ -38,9 +38,6 @@ def run(options: argparse.Namespace) -> None:
         if files is None
         else _lines(options, files, target.format)
     )
-    # Not before it is known that the options make sense: these bring torch along.
-    from textmover.modules.tokens.text_arguments import normalize_references
-
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):
             normalize_references(row.hypotheses, [row.references], row.source and [row.source])
@@ -58,10 +55,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
-    from textmover.report.explanation.explanation import ExplainedLine
-    from textmover.scoring.explain import explain_fitted
-    from textmover.terminal import progress_bars
-
     with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:
         for row in rows:
             with _placed(row, several=len(rows) > 1):
@@ -93,8 +86,7 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
     if len(hypotheses) > 1:
         raise InputError(f"Expected one file after --hypotheses, but got {len(hypotheses)}: name one system.")
     files = TextFiles(hypotheses, references, source=options.sources)
-    if options.fit_on is not None:
-        check_once([*files.paths, options.fit_on])
+    check_once([*files.paths, options.fit_on])
     return files
 
 
@@ -120,10 +112,8 @@ def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
 
 def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[list[Row], str]:
     """The lines that are wanted, and what is to be said of them."""
-    from textmover.report.explanation.page import MOST_LINES
-
     first, last = _wanted(options, form)
-    most = {"html": MOST_LINES, "picture": 1}.get(form)
+    most = {"html": page.MOST_LINES, "picture": 1}.get(form)
     piped = any(map(is_read_once, files.paths))
     rows: list[Row] = []
     count = 0

@@ -7,7 +7,6 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import refuse_table_options
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
@@ -15,12 +14,10 @@ from textmover.readers.column_options import flags_named
 from textmover.readers.lines import check_once
 from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
+from textmover.scoring.mbr import Choice, choose_each, fit_on_candidates, mbr_signature
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.scoring.mbr import Choice
-    from textmover.scoring.scorer import Scorer
 
 COLUMNS = {
     "candidates": "--candidates-column",
@@ -40,8 +37,7 @@ def run(options: argparse.Namespace) -> None:
     with flags_named(FLAGS):
         sets = _sets(options)
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
-    if options.fit_on is not None:
-        check_once([*paths, options.fit_on])
+    check_once([*paths, options.fit_on])
     paths += [] if options.sources is None else [options.sources]
     output = choose_output(options.format, options.output, paths)
     if options.include_self is not None and options.references_column is not None:
@@ -53,9 +49,6 @@ def run(options: argparse.Namespace) -> None:
     first = list(itertools.islice(reading, read_before(options)))
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
     scorer = load_scorer(options)
-    # Not before it is known that the options make sense: these bring torch along.
-    from textmover.scoring.mbr import fit_on_candidates, mbr_signature
-
     given: Iterable[Candidates] = itertools.chain(first, reading)
     if scorer.metric.fits_on_call:
         held = list(given)
@@ -85,8 +78,6 @@ def _choices(
     advance: Advance,
 ) -> Iterator[tuple[Candidates, Choice]]:
     """Each segment with what was chosen for it; the bar shows the progress."""
-    from textmover.scoring.mbr import choose_each
-
     read = finished = 0
 
     def counted(given: Iterable[Candidates]) -> Iterator[Candidates]:

@@ -6,12 +6,12 @@ import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from textmover.cli.options.columns import first_given, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
-from textmover.meta_evaluation.statistics.scores import group_positions
+from textmover.meta_evaluation.statistics.scores import Vector, group_positions
 from textmover.readers.column_options import flags_named
 from textmover.readers.system_outputs import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
@@ -19,10 +19,6 @@ from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, 
 from textmover.runs.score_run import score_pairs
 from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language, take_default
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PART = 4096
 """Texts that are scored at a time."""
@@ -75,12 +71,12 @@ class _Scored(NamedTuple):
     """Outputs with their scores, ``[n]``, and what these depend on."""
 
     table: SystemTable
-    scores: NDArray[np.float64]
+    scores: Vector
     signature: str
     higher_is_better: bool
 
 
-def _agreement(given: _Scored, human: NDArray[np.float64], seed: int) -> list[dict[str, float]]:
+def _agreement(given: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
     groups = given.table.groups or [""] * len(given.scores)
     found = []
     for rows in group_positions(groups, len(given.scores)).values():

@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
 from textmover.runs.process import heeding_termination
 from textmover.runs.score_output import Target, choose_target
+from textmover.runs.score_run import confirm_complete, score_rows
+from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import receipt_path
 from textmover.scoring.scorer_options import take_default
 from textmover.types import plural
-
-if TYPE_CHECKING:
-    from textmover.runs.score_summary import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +31,7 @@ def run(options: argparse.Namespace) -> None:
     # Not where several processes score: Lightning and the other processes have their own ways with signals.
     with heeding_termination():
         target = choose_target(options, rows.systems, rows.paths)
-        if options.fit_on is not None:
-            check_once([*rows.paths, options.fit_on])
-        # Not before it is known that the options make sense: this brings torch along.
-        from textmover.runs.score_run import confirm_complete, score_rows
-
+        check_once([*rows.paths, options.fit_on])
         if options.resume and target.complete:
             confirm_complete(options, rows, target)
             _report(options, target, None, 0)

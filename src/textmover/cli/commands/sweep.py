@@ -9,7 +9,6 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textmover.cli.options.columns import read_tables
 from textmover.experiments.sweep import (
@@ -31,10 +30,7 @@ from textmover.scoring.config_options import given_fields, written
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_options import take_by_language
 from textmover.terminal import print_table, progress_bars
-from textmover.types import plural
-
-if TYPE_CHECKING:
-    from textmover.types import Segment
+from textmover.types import Segment, plural
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
     if drawn:
         check_matplotlib()
-    segments = [one for read in read_tables(options.data, options, score=True) for one in read]
+    segments = [one for read in read_tables(options.data, options) for one in read]
     check_ratings(segments)
     take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from textmover.checkpoints.citations import bibtex, cited
+from textmover.readers.segments import read_lines
 from textmover.scoring.config_options import given_fields
+from textmover.scoring.mbr import mbr_signature
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, take_default
 from textmover.types import Signature
-
-if TYPE_CHECKING:
-    from textmover.scoring.scorer import Scorer
 
 USED_FOR: Mapping[str, tuple[str, ...]] = {
     "mbr": ("eikema-aziz-2022-sampling",),
@@ -23,8 +23,6 @@ USED_FOR: Mapping[str, tuple[str, ...]] = {
 
 def print_cite(options: argparse.Namespace) -> None:
     """Print BibTeX of each metric and of what the command does beside scoring."""
-    from textmover.checkpoints.citations import bibtex, cited
-
     found = [
         cited(one.model, revision=one.revision, used_for=USED_FOR.get(options.command, ()), **given_fields(one))
         for one in _metrics(options)
@@ -40,8 +38,6 @@ def print_signature(options: argparse.Namespace) -> None:
     for number, one in enumerate(_metrics(options)):
         scorer = build_scorer(one)
         if getattr(one, "fit_on", None) is not None:
-            from textmover.readers.segments import read_lines
-
             scorer.fit(read_lines(one.fit_on))
         waits = scorer.metric.needs_fit
         signature = _signature(one, scorer)
@@ -61,8 +57,6 @@ def print_signature(options: argparse.Namespace) -> None:
 def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
     if options.command != "mbr":
         return scorer.signature
-    from textmover.scoring.mbr import mbr_signature
-
     columns = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
     return mbr_signature(scorer, include_self=options.include_self, **columns)
 

@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from textmover.cli.options.columns import first_given, refuse_table_options, source_of
 from textmover.files import write_output
+from textmover.meta_evaluation.statistics.scores import Vector
 from textmover.readers.column_options import flags_named
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.row_streams import Row, TableFile, TextFiles
@@ -20,10 +21,6 @@ from textmover.scoring.config_options import given_fields
 from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language
 from textmover.types import InputError, plural
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 TEXTS = (".txt", *COMPRESSIONS)
 """Suffixes of text files."""
 
@@ -31,7 +28,7 @@ TEXTS = (".txt", *COMPRESSIONS)
 class ScoredSystems(NamedTuple):
     """Systems on the same segments."""
 
-    scores: dict[str, NDArray[np.float64]]  # segment scores of each, ``[n]``, by its name
+    scores: dict[str, Vector]  # segment scores of each, ``[n]``, by its name
     rows: Sequence[Row]  # their texts, one row a segment; none where scores alone were given
     lines: Sequence[int]  # line or row of each segment
     signature: str  # what the scores depend on
@@ -42,13 +39,10 @@ def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> T
     """Format and file of the output, checked before the work; text is only printed."""
     if options.output is not None and options.format == "text":
         raise InputError("Expected `--format text` without --output, but got both: leave one out.")
-    return choose_target(options, _inputs(options), suffixes, ())
-
-
-def _inputs(options: argparse.Namespace) -> list[str]:
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
     files += [] if options.sources is None else [options.sources]
-    return files if options.data is None else [*files, options.data]
+    files += [] if options.data is None else [options.data]
+    return choose_target(options, files, suffixes, ())
 
 
 def write(text: str, output: Path | None) -> None:

@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
 from textmover.files import check_output
@@ -14,12 +14,9 @@ from textmover.readers.column_options import flags_named
 from textmover.readers.lines import check_once
 from textmover.readers.segments import read_texts
 from textmover.scoring.config_options import field_flag, given_fields, written
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, take_by_language, take_default, warn_of_few
 from textmover.types import InputError, plural
-
-if TYPE_CHECKING:
-    from textmover.scoring.scorer import Scorer
-
 
 STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-idf": ("idf weights", "weights", "idf"),

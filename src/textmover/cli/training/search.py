@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from filelock import FileLock, Timeout
 from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
@@ -60,8 +61,6 @@ def _check(search: Search) -> None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """One search at a time in a folder; the operating system drops the lock of one that was killed."""
-    from filelock import FileLock, Timeout
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")

@@ -8,11 +8,12 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from textmover.modules.configured_metric import ConfiguredMetric
 from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
@@ -20,9 +21,6 @@ from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Prog
 from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
-
-if TYPE_CHECKING:
-    from textmover.modules.configured_metric import ConfiguredMetric
 
 logger = logging.getLogger(__name__)
 
