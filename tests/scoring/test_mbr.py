@@ -104,7 +104,8 @@ def test_what_is_called_symmetric_is(made, name, fields, symmetric):
         scorer.fit(sentences(20, 6))
     matrix = loop(scorer, texts, texts)
     apart = float(np.abs(matrix - matrix.T).max())
-    assert apart <= 1e-6 if symmetric else apart > 1e-5 or not fields
+    rounding = 4e-6 if "rescale" in fields else 1e-6  # rescaling divides by one minus the baseline
+    assert apart <= rounding if symmetric else apart > 1e-5 or not fields
     if fields and not symmetric:
         (choice,) = choose(scorer, [texts], matrices=True).choices
         np.testing.assert_allclose(choice.matrix, matrix, rtol=0, atol=1e-6)

@@ -23,7 +23,7 @@ SLOT = re.compile(r"\{(([a-z]+)\d?)\}")
 """A slot of a wording: its name and what it holds."""
 
 NAMED = frozenset(("person", "country", "city", "team", "company", "group", "office", "animal", "child", "thing"))
-"""What slots hold that are names and not figures."""
+"""Kinds of slots that hold names and not figures."""
 
 NEVER_TRAINED = 6
 """Every so many-th event of the file, of which none is trained on: what contrasts are measured with."""
@@ -35,7 +35,7 @@ GRAMMAR = "grammar"
 """Kind of a copy that says the same in worse English; as bad as a word said twice."""
 
 NUMBERS = "123"
-"""What tells slots of one kind apart."""
+"""Ends of the names of slots of one kind."""
 
 FRAMES = (0, 0, 1, 1, 1, 2, 2)
 """Numbers of frames around a wording, one by chance."""
@@ -100,7 +100,7 @@ def tell(told: Telling) -> str:
 
 
 def _rating(kind: str, reference: str, text: str) -> float:
-    """What is left of 100 by the severity of a kind and, where a copy is wrong, the share of the words that went."""
+    """Rating from 0 to 100 by the severity of a kind and, where a copy is wrong, the share of the words that went."""
     words = Counter(reference.split())
     share = 0.0 if kind in (REWORDING, EQUIVALENT) else (words - Counter(text.split())).total() / words.total()
     return round(100 * (1 - shipped_table().severity("repeat" if kind == GRAMMAR else kind, 1, share)), 1)
