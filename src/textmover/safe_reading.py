@@ -358,7 +358,7 @@ PLAIN: Mapping[Any, tuple[str, tuple[type, ...]]] = {
 
 def _plain_value(hint: Any, value: Any, place: Place) -> Any:
     expected, accepted = PLAIN[hint]
-    if type(value) not in accepted:  # a bool is no number
+    if type(value) not in accepted:  # isinstance takes a bool for a number
         quote = expected == "text" and isinstance(value, (bool, int, float))
         raise _wrong(place, expected, value, "put it in quotation marks" if quote else "correct it")
     if isinstance(value, str):
