@@ -16,7 +16,7 @@ FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") f
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
 LINES = 64_023
-COMMAND_LINES = 3_320
+COMMAND_LINES = 3_249
 FILE_COUNT = 362
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0
