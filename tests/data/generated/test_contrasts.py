@@ -85,7 +85,9 @@ def test_wrong_facts_cost_a_share_of_their_severity_and_unrelated_texts_all_of_i
 
 
 def test_events_stand_beside_the_files(table):
-    kinds = Counter(one.groups["contrast"] for one in read(file(table), types={"number": 1.0}, events=300).items)
+    source = read(file(table), types={"number": 1.0}, events=300)
+    kinds = Counter(one.groups["contrast"] for one in source.items)
+    assert source.about["events"] == "300 of events.yaml"
     assert min(kinds["roles"], kinds["antonym"], kinds["insert"], kinds["grammar"]) > 10
 
 

@@ -112,16 +112,15 @@ class ContrastsDataModule(GeneratedDataModule):
         made = [*contrast_segments(reworded, self.types, self.seed), *event_segments(self.events, self.seed)]
         return self._rated(
             "contrasts",
-            [self._softened(one) for one in with_unrelated(made, self.unrelated, self.seed)],
-            {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"},
+            with_unrelated([self._softened(one) for one in made], self.unrelated, self.seed),
+            {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"}
+            | ({"events": f"{self.events} of events.yaml"} if self.events else {}),
             drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
 
     def _softened(self, segment: Segment) -> Segment:
-        if segment.groups["contrast"] == UNRELATED:
-            return segment
         return replace(segment, score=round(100 - self.strictness * (100 - (segment.score or 0.0)), 2))
 
 
