@@ -165,10 +165,11 @@ def test_all_problems_at_once_and_a_recipe_that_reads_the_table(tmp_path):
 def test_the_recipe_reads_sources_in_place_of_references_and_beside_them_where_asked(left, given, overrides, by):
     rows = [{"src": f"{row['reference']} x", **row} for row in clean_rows()]
     rows[3] |= {"src": "", "reference": ""}
+    rows[5]["reference"] = ""
     rows = [{name: cell for name, cell in row.items() if name != left} for row in rows]
     found = checked(rows, given=given, flags=flags)
-    lacking = {one.problem: one.first for one in found.findings if one.problem in ("no source", "no reference")}
-    assert lacking == {"no source" if left else "no reference": "row 4"}
+    lacking = {one.problem: (one.first, one.rows) for one in found.findings if one.problem.startswith("no ")}
+    assert lacking == {"no source" if left else "no reference": ("row 4", 1 if left or given else 2)}
     recipe = yaml.safe_load(found.recipe)
     fields, arguments = recipe["model"]["init_args"]["overrides"], recipe["data"]["init_args"]
     assert {name: fields[name] for name in ("encoder", "mode", "fallback") if name in fields} == overrides

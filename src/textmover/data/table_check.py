@@ -216,8 +216,12 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if annotator:  # which the columns know as one of the groups
         check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
-    columns = Columns(found["hypothesis"], found.get("references", ()), found["score"], found.get("source"), groups)
-    return columns, annotator, table.unit
+    source = None if found.get("references") and "source" not in given else found.get("source")  # as it is learned from
+    return (
+        Columns(found["hypothesis"], found.get("references", ()), found["score"], source, groups),
+        annotator,
+        table.unit,
+    )
 
 
 def _told_columns(columns: Columns) -> str:
