@@ -191,10 +191,9 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     found = dict(given)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
         free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
-        if role in found or not free:
-            continue
-        found[role] = tuple(free) if role == "references" else free[0]
-        used |= set(free) if role == "references" else {free[0]}
+        if role not in found and free:
+            found[role] = tuple(free) if role == "references" else free[0]
+            used |= set(free) if role == "references" else {free[0]}
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found and (role != "references" or "source" not in found):
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
@@ -216,12 +215,9 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     if annotator:  # which the columns know as one of the groups
         check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
-    source = None if found.get("references") and "source" not in given else found.get("source")  # as it is learned from
-    return (
-        Columns(found["hypothesis"], found.get("references", ()), found["score"], source, groups),
-        annotator,
-        table.unit,
-    )
+    learned = found if "references" not in found else given  # beside references only a source that is asked for
+    columns = Columns(found["hypothesis"], found.get("references", ()), found["score"], learned.get("source"), groups)
+    return columns, annotator, table.unit
 
 
 def _told_columns(columns: Columns) -> str:
