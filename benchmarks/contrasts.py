@@ -17,7 +17,7 @@ import numpy as np
 
 from textmover import Scorer
 from textmover.data.generated.contrasts import WRONG_FACTS, RewordedFile, contrast_segments, reworded_pairs
-from textmover.data.generated.events import EQUIVALENT, GRAMMAR, REWORDING, event_segments
+from textmover.data.generated.events import EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
 from textmover.types import Segment
 
 FILES = (
@@ -33,9 +33,6 @@ FILES = (
 EVENT = "event, "
 """Start of the names of columns about events."""
 
-CHANGED_EVENTS = ("number", "entity", "roles", "antonym", "insert", GRAMMAR)
-"""Kinds of wrong copies of events."""
-
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
@@ -43,7 +40,7 @@ def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     told = event_segments(2 * most, seed, trained=False)
     return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS} | {
         f"{EVENT}{kind}": [one for one in told if one.groups["contrast"] in (REWORDING, EQUIVALENT, kind)]
-        for kind in CHANGED_EVENTS
+        for kind in WRONG_EVENTS
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -161,6 +161,12 @@ def keyed_random(key: str) -> Random:
 def mixed(items: Sequence[T], rng: Random) -> list[T]:
     """A random order that rests on ``Random.random`` alone, whose sequence Python guarantees for ever."""
     return [item for _, _, item in sorted((rng.random(), place, item) for place, item in enumerate(items))]
+
+
+def by_weight(weights: Mapping[T, float], rng: Random) -> list[T]:
+    """A random order in which an item comes early by its weight; one without weight is left out."""
+    weighted = [item for item, weight in weights.items() if weight > 0]
+    return sorted(weighted, key=lambda item: rng.random() ** (1 / weights[item]), reverse=True)
 
 
 def one_by_chance(items: Sequence[T], rng: Random) -> T:

@@ -4,6 +4,7 @@ import pytest
 
 from textmover.data import ContrastsDataModule, PairFile, RewordedFile
 from textmover.data.generated.contrasts import contrast_segments
+from textmover.data.generated.events import WRONG_EVENTS
 from textmover.types import InputError, Segment
 
 ROWS = 60
@@ -89,6 +90,11 @@ def test_events_stand_beside_the_files(table):
     kinds = Counter(one.groups["contrast"] for one in source.items)
     assert source.about["events"] == "300 of events.yaml"
     assert min(kinds["roles"], kinds["antonym"], kinds["insert"], kinds["grammar"]) > 10
+    assert kinds.keys() & WRONG_EVENTS == {"number", "entity", "roles", "antonym", "insert", "grammar"}
+    weighted = read(file(table), types={"number": 1.0}, events=300, event_types={"roles": 9.0, "insert": 1.0})
+    found = Counter(one.groups["contrast"] for one in weighted.items)
+    assert found.keys() & WRONG_EVENTS == {"number", "roles", "insert"}  # the first of the files' texts
+    assert found["roles"] > 1.5 * kinds["roles"]
 
 
 def test_a_text_with_nothing_to_make_wrong_is_left_out():
@@ -116,6 +122,11 @@ def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
     ("pairs", "options", "sentence"),
     [
         (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
+        (
+            1,
+            {"event_types": {"negate": 1.0}},
+            "Expected `event_types` to give weights .* to number",
+        ),
         (1, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
         (1, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
         (1, {"events": -1}, "Expected `events` to be a whole number from 0 to 1,000,000, but got -1"),

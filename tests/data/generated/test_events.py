@@ -57,6 +57,14 @@ def test_wrong_copies_are_rated_below_rewordings_and_the_seed_decides():
     assert best < 93.0 == min(one.score for one in found if one.groups["contrast"] == "paraphrase")
 
 
+def test_kinds_of_wrong_facts_follow_their_weights():
+    found = event_segments(200, 1, {"roles": 3.0, "antonym": 1.0, "insert": 0.0})
+    assert {one.groups["contrast"] for one in found} == {"paraphrase", "notation", "roles", "antonym"}
+    assert [one for one in found if one.groups["contrast"] == "paraphrase"] == [
+        one for one in event_segments(200, 1) if one.groups["contrast"] == "paraphrase"
+    ]
+
+
 def test_events_to_judge_with_are_not_trained_on():
     def told(trained: bool) -> set[str]:
         return {one.references[0] for one in event_segments(400, seed=1, trained=trained)}

@@ -15,13 +15,13 @@ from textmover.data.generated.datamodule import (
     check_words,
     with_neighbours,
 )
-from textmover.data.generated.events import EQUIVALENT, REWORDING, event_segments
+from textmover.data.generated.events import EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.data.training_sources import Source
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentences import WordPool, keyed_random
+from textmover.perturbations.sentences import WordPool, by_weight, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
@@ -68,6 +68,7 @@ class ContrastsDataModule(GeneratedDataModule):
         types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
             and a content word with the same weight.
         events: How many events of ``textmover/data/generated/events.yaml`` to tell beside them, rightly and wrongly.
+        event_types: Kinds of wrong facts of events and their weights; if None, all alike.
         strictness: Share of its severity that a wrong fact costs; people who rate similarity take off less than 1.
         unrelated: Share of the texts that have another one beside them, rated 0.
         words: Least and greatest number of words of a text.
@@ -84,6 +85,7 @@ class ContrastsDataModule(GeneratedDataModule):
         pairs: list[RewordedFile],
         types: dict[str, float] | None = None,
         events: int = 0,
+        event_types: dict[str, float] | None = None,
         strictness: float = 1.0,
         unrelated: float = 0.0,
         words: tuple[int, int] = (5, 40),
@@ -101,6 +103,7 @@ class ContrastsDataModule(GeneratedDataModule):
         check_words(words, (5, 40))
         self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
         self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events
+        self.event_types = None if event_types is None else check_damage("event_types", event_types, (), WRONG_EVENTS)
         check_share("strictness", strictness)
         check_share("unrelated", unrelated)
         self.strictness, self.unrelated = strictness, unrelated
@@ -109,7 +112,8 @@ class ContrastsDataModule(GeneratedDataModule):
         """Read the pairs and make the wrong facts."""
         reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
-        made = [*contrast_segments(reworded, self.types, self.seed), *event_segments(self.events, self.seed)]
+        told = event_segments(self.events, self.seed, self.event_types)
+        made = [*contrast_segments(reworded, self.types, self.seed), *told]
         return self._rated(
             "contrasts",
             with_unrelated([self._softened(one) for one in made], self.unrelated, self.seed),
@@ -164,7 +168,6 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
 
     A text without anything to make wrong is left out. The segments have the group ``contrast``, the kind of change.
     """
-    kinds = [kind for kind, weight in types.items() if weight > 0]
     table, known = shipped_table(), all_perturbations()
     paraphrase = 100 * (1 - table.severity(REWORDING, 1, 0.0))
     by_text = {one.references[0]: one.hypothesis for one in reworded}
@@ -174,9 +177,7 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
         return None if found is None else Segment(found.text, (text,), score=found.rating, groups={"contrast": kind})
 
     def wrong(text: str, pool: WordPool, rng: Random) -> Segment | None:
-        # A random order in which a kind comes early by its weight, so that a text is left out only where none applies.
-        order = sorted(kinds, key=lambda kind: rng.random() ** (1 / types[kind]), reverse=True)
-        tries = (changed(text, kind, seed, pool) for kind in order)
+        tries = (changed(text, kind, seed, pool) for kind in by_weight(types, rng))
         return next((one for one in tries if one is not None), None)
 
     segments: list[Segment] = []

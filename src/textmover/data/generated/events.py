@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.generated.acceptability import ungrammatical
-from textmover.perturbations.sentences import keyed_random, mixed, one_by_chance
+from textmover.perturbations.sentences import by_weight, keyed_random, mixed, one_by_chance
 from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
@@ -33,6 +33,9 @@ REWORDING, EQUIVALENT = "paraphrase", "notation"
 
 GRAMMAR = "grammar"
 """Kind of a copy that says the same in worse English; as bad as a word said twice."""
+
+WRONG_EVENTS = ("number", "entity", "roles", "antonym", "insert", GRAMMAR)
+"""Kinds of wrong copies of events."""
 
 NUMBERS = "123"
 """Ends of the names of slots of one kind."""
@@ -57,10 +60,13 @@ def _book() -> Any:
     return read_yaml(SHIPPED)
 
 
-def event_segments(events: int, seed: int, *, trained: bool = True) -> list[Segment]:
+def event_segments(
+    events: int, seed: int, types: Mapping[str, float] | None = None, *, trained: bool = True
+) -> list[Segment]:
     """Tellings of events beside a reference, rated from 0 to 100, with the group ``contrast``, the kind of change.
 
     Each event has a rewording, two near copies with one wrong fact, and where it has figures these in another notation.
+    Kinds of wrong facts are chosen by the weights ``types``; if ``None``, all alike.
     All follow from the number of the event and the seed. The events of the file that are trained on are not those that
     metrics are judged with (``trained=False``).
     """
@@ -80,7 +86,10 @@ def event_segments(events: int, seed: int, *, trained: bool = True) -> list[Segm
         copies = {kind: tell(one) for kind, one in wrong.items() if one is not None}
         if (broken := ungrammatical(reference, "confused", seed=number)) is not None:
             copies[GRAMMAR] = broken
-        made |= {kind: copies[kind] for kind in mixed(list(copies), rng)[:2]}
+        order = (
+            mixed(list(copies), rng) if types is None else by_weight({one: types.get(one, 0.0) for one in copies}, rng)
+        )
+        made |= {kind: copies[kind] for kind in order[:2]}
         segments += [
             Segment(text, (reference,), score=_rating(kind, reference, text), groups={"contrast": kind})
             for kind, text in made.items()
