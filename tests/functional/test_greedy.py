@@ -16,7 +16,7 @@ def by_loops(similarity, a, b, reference_mask, hypothesis_mask) -> tuple[float, 
     columns = [j for j, kept in enumerate(hypothesis_mask.tolist()) if kept]
     recall = sum(a[i].item() * max(similarity[i, j].item() for j in columns) for i in rows)
     precision = sum(b[j].item() * max(similarity[i, j].item() for i in rows) for j in columns)
-    return recall, precision, 2 * recall * precision / (recall + precision)
+    return recall, precision, 2 * recall * precision / (recall + precision) if min(recall, precision) > 0 else 0.0
 
 
 @pytest.mark.parametrize("uniform", [True, False])

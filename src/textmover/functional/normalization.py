@@ -10,7 +10,7 @@ from textmover.types import check_share
 
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:
-    r"""Weighted harmonic mean :math:`F_\alpha = PR/(\alpha P + (1-\alpha)R)`, 0 where the denominator is not positive.
+    r"""Weighted harmonic mean :math:`F_\alpha = PR/(\alpha P + (1-\alpha)R)`, 0 where P or R is not positive.
 
     Args:
         precision: Any real values, in [-1, 1] for cosines.
@@ -33,9 +33,9 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: 
         van Rijsbergen 1979; Lo 2019 (YiSi) with alpha = 0.7.
     """
     check_share("alpha", alpha)
-    total = alpha * precision + (1 - alpha) * recall
-    nothing = total <= 0  # false for NaN, which stays one
-    return torch.where(nothing, 0.0, precision * recall / torch.where(nothing, 1.0, total))
+    nothing = torch.minimum(precision, recall) <= 0  # values of both signs have a pole; NaN stays one
+    total = torch.where(nothing, 1.0, alpha * precision + (1 - alpha) * recall)
+    return torch.where(nothing, 0.0, precision * recall / total)
 
 
 def normalize_by_self(
