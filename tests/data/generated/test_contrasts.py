@@ -88,9 +88,12 @@ def test_wrong_facts_cost_a_share_of_their_severity_and_unrelated_texts_all_of_i
 def test_events_stand_beside_the_files(table):
     source = read(file(table), types={"number": 1.0}, events=300)
     kinds = Counter(one.groups["contrast"] for one in source.items)
-    assert source.about["events"] == "300 of events.yaml"
+    assert source.about["events"] == "300 of events"
     assert min(kinds["roles"], kinds["antonym"], kinds["insert"], kinds["grammar"]) > 10
-    assert kinds.keys() & WRONG_EVENTS == {"number", "entity", "roles", "antonym", "insert", "grammar"}
+    assert set(WRONG_EVENTS) - kinds.keys() == {"replace"}
+    both = read(file(table), types={"number": 1.0}, events=300, event_books=("events", "stories"))
+    assert both.about["events"] == "300 of events, stories"
+    assert {one.groups["contrast"] for one in both.items}.issuperset(WRONG_EVENTS)
     weighted = read(file(table), types={"number": 1.0}, events=300, event_types={"roles": 9.0, "insert": 1.0})
     found = Counter(one.groups["contrast"] for one in weighted.items)
     assert found.keys() & WRONG_EVENTS == {"number", "roles", "insert"}  # the first of the files' texts
@@ -123,6 +126,8 @@ def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
     [
         (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
         (1, {"event_types": {"negate": 1.0}}, "Expected `event_types` to give weights .* to number"),
+        (1, {"event_books": ["tales"]}, "Expected `event_books` to be one of 'events', 'stories', but got 'tales'"),
+        (1, {"event_books": []}, "Expected `event_books` to be one of 'events', 'stories', but got None"),
         (1, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
         (1, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
         (1, {"events": -1}, "Expected `events` to be a whole number from 0 to 1,000,000, but got -1"),

@@ -3,11 +3,11 @@ from collections import Counter
 
 import pytest
 
-from textmover.data.generated.events import NAMED, SHIPPED, SLOT, event_segments
+from textmover.data.generated.events import BOOKS, FIGURES, SLOT, event_segments
 from textmover.safe_reading import read_yaml
 
-BOOK = read_yaml(SHIPPED)
-EVENTS = {one["ways"][0]: one for one in BOOK["events"]}
+BOOK = {name: read_yaml(path) for name, path in BOOKS.items()}
+EVENTS = {one["ways"][0]: (one, book["slots"]) for book in BOOK.values() for one in book["events"]}
 
 
 def slots(wording: str) -> set[str]:
@@ -16,24 +16,25 @@ def slots(wording: str) -> set[str]:
 
 @pytest.mark.parametrize("first", EVENTS)
 def test_every_wording_of_an_event_tells_the_same_slots(first):
-    event = EVENTS[first]
-    wordings = [*event["ways"], *event.get("opposite", [])]
+    event, known = EVENTS[first]
+    wordings = [one for version in event.values() for one in version]
     assert len(event["ways"]) > 1
     assert len(set(wordings)) == len(wordings)
     assert {frozenset(slots(one)) for one in wordings} == {frozenset(slots(first))}
-    assert {kind for _, kind in SLOT.findall(first)} <= BOOK["slots"].keys()
-    assert len(event.get("opposite", event["ways"])) == len(event["ways"])
+    assert {kind for _, kind in SLOT.findall(first)} <= known.keys()
+    assert {len(version) for version in event.values()} == {len(event["ways"])}
 
 
-def test_frames_and_values_are_what_wordings_need():
-    for frame in BOOK["frames"]:
+@pytest.mark.parametrize("name", BOOKS)
+def test_frames_and_values_are_what_wordings_need(name):
+    for frame in BOOK[name]["frames"]:
         assert all(one.count("{}") == 1 for one in frame)
         assert len({frozenset(slots(one)) for one in frame}) == 1
-    for kind, values in BOOK["slots"].items():
+    for kind, values in BOOK[name]["slots"].items():
         words = [word for one in values for word in one]
         assert len(set(words)) == len(words)
         assert all(isinstance(word, str) for word in words)
-        assert (kind in NAMED) != any(re.search(r"\d|day$", word) for word in words)
+        assert kind == "month" or (kind in FIGURES) == any(re.search(r"\d|day$", word) for word in words)
 
 
 def test_each_kind_of_copy_changes_what_it_says():
@@ -50,9 +51,10 @@ def test_each_kind_of_copy_changes_what_it_says():
         assert "paraphrase" in texts
 
 
-def test_wrong_copies_are_rated_below_rewordings_and_the_seed_decides():
-    found = event_segments(200, seed=1)
-    assert found == event_segments(200, seed=1) != event_segments(200, seed=2)
+@pytest.mark.parametrize("books", [["events"], ["stories"], ["events", "stories"]])
+def test_wrong_copies_are_rated_below_rewordings_and_the_seed_decides(books):
+    found = event_segments(200, seed=1, books=books)
+    assert found == event_segments(200, seed=1, books=books) != event_segments(200, seed=2, books=books)
     best = max(one.score for one in found if one.groups["contrast"] not in ("paraphrase", "notation"))
     assert best < 93.0 == min(one.score for one in found if one.groups["contrast"] == "paraphrase")
 

@@ -15,7 +15,7 @@ from textmover.data.generated.datamodule import (
     check_words,
     with_neighbours,
 )
-from textmover.data.generated.events import EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
+from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, text_hash
 from textmover.data.training_sources import Source
@@ -25,7 +25,7 @@ from textmover.perturbations.sentences import WordPool, by_weight, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
-from textmover.types import InputError, Segment, check_share, plural
+from textmover.types import InputError, Segment, check_choice, check_share, plural
 
 NOTICE = (
     "The ratings of rewordings and wrong facts are synthetic: each kind of damage has a fixed rating. Agreeing "
@@ -67,7 +67,8 @@ class ContrastsDataModule(GeneratedDataModule):
         pairs: Files of texts and their rewordings.
         types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
             and a content word with the same weight.
-        events: How many events of ``textmover/data/generated/events.yaml`` to tell beside them, rightly and wrongly.
+        events: How many generated events to tell beside them, rightly and wrongly.
+        event_books: Files of ``textmover/data/generated`` whose events these are: ``events``, ``stories`` or both.
         event_types: Kinds of wrong facts of events and their weights; if None, all alike.
         strictness: Share of its severity that a wrong fact costs; people who rate similarity take off less than 1.
         unrelated: Share of the texts that have another one beside them, rated 0.
@@ -85,6 +86,7 @@ class ContrastsDataModule(GeneratedDataModule):
         pairs: list[RewordedFile],
         types: dict[str, float] | None = None,
         events: int = 0,
+        event_books: Sequence[str] = ("events",),
         event_types: dict[str, float] | None = None,
         strictness: float = 1.0,
         unrelated: float = 0.0,
@@ -104,6 +106,9 @@ class ContrastsDataModule(GeneratedDataModule):
         self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
         self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events
         self.event_types = None if event_types is None else check_damage("event_types", event_types, (), WRONG_EVENTS)
+        for name in event_books or (None,):
+            check_choice("event_books", name, BOOKS)
+        self.event_books = tuple(event_books)
         check_share("strictness", strictness)
         check_share("unrelated", unrelated)
         self.strictness, self.unrelated = strictness, unrelated
@@ -112,13 +117,13 @@ class ContrastsDataModule(GeneratedDataModule):
         """Read the pairs and make the wrong facts."""
         reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
-        told = event_segments(self.events, self.seed, self.event_types)
+        told = event_segments(self.events, self.seed, self.event_types, books=self.event_books)
         made = [*contrast_segments(reworded, self.types, self.seed), *told]
         return self._rated(
             "contrasts",
             with_unrelated([self._softened(one) for one in made], self.unrelated, self.seed),
             {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"}
-            | ({"events": f"{self.events} of events.yaml"} if self.events else {}),
+            | ({"events": f"{self.events} of {', '.join(self.event_books)}"} if self.events else {}),
             drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",

@@ -1,10 +1,10 @@
-"""Events of a shipped file: told twice in other words, and told wrongly in nearly the same ones."""
+"""Events of shipped files: told twice in other words, and told wrongly in nearly the same ones."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,13 +17,15 @@ from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
 
-SHIPPED = Path(__file__).with_name("events.yaml")
+BOOKS = {name: Path(__file__).with_name(f"{name}.yaml") for name in ("events", "stories")}
+"""The shipped files by name: short events, and longer ones in more different words."""
 
 SLOT = re.compile(r"\{(([a-z]+)\d?)\}")
 """A slot of a wording: its name and what it holds."""
 
-NAMED = frozenset(("person", "country", "city", "team", "company", "group", "office", "animal", "child", "thing"))
-"""Kinds of slots that hold names and not figures."""
+TIMES = frozenset(("day", "month", "date", "fulldate", "year", "age", "hour", "span"))
+FIGURES = TIMES | {"small", "count", "money", "percent", "distance"}
+"""Kinds of slots that hold figures and dates, and not names."""
 
 NEVER_TRAINED = 6
 """Every so many-th event of the file, of which none is trained on: what contrasts are measured with."""
@@ -34,7 +36,10 @@ REWORDING, EQUIVALENT = "paraphrase", "notation"
 GRAMMAR = "grammar"
 """Kind of a copy that says the same in worse English; as bad as a word said twice."""
 
-WRONG_EVENTS = ("number", "entity", "roles", "antonym", "insert", GRAMMAR)
+VERSIONS = {"antonym": "opposite", "replace": "other"}
+"""Kinds of wrong copies that a file holds itself, and its key for them."""
+
+WRONG_EVENTS = ("number", "entity", "roles", *VERSIONS, "insert", GRAMMAR)
 """Kinds of wrong copies of events."""
 
 NUMBERS = "123"
@@ -46,40 +51,46 @@ FRAMES = (0, 0, 1, 1, 1, 2, 2)
 
 @dataclass(frozen=True)
 class Telling:
-    """An event put into words: which wording, with which values, in which frames."""
+    """An event of a file put into words: which wording, with which values, in which frames."""
 
-    event: int
+    book: Mapping[str, Any]
+    event: Mapping[str, Sequence[str]]
     way: int
     values: Mapping[str, tuple[int, int]]  # by slot: which value, and which way to say it
     frames: tuple[tuple[int, int], ...]  # which frame, and which way to put it
-    opposite: bool = False
+    version: str = "ways"  # or a wrong one
 
 
 @cache
-def _book() -> Any:
-    return read_yaml(SHIPPED)
+def _book(name: str) -> Any:
+    return read_yaml(BOOKS[name])
 
 
 def event_segments(
-    events: int, seed: int, types: Mapping[str, float] | None = None, *, trained: bool = True
+    events: int,
+    seed: int,
+    types: Mapping[str, float] | None = None,
+    *,
+    books: Sequence[str] = ("events",),
+    trained: bool = True,
 ) -> list[Segment]:
     """Tellings of events beside a reference, rated from 0 to 100, with the group ``contrast``, the kind of change.
 
     Each event has a rewording, two near copies with one wrong fact, and where it has figures these in another notation.
     Kinds of wrong facts are chosen by the weights ``types``; if ``None``, all alike.
-    All follow from the number of the event and the seed. The events of the file that are trained on are not those that
-    metrics are judged with (``trained=False``).
+    All follow from the number of the event and the seed. The events of the files ``books`` that are trained on are not
+    those that metrics are judged with (``trained=False``).
     """
     segments: list[Segment] = []
     for number in range(events):
         rng = keyed_random(f"{seed}\nevent {number}")
-        told = _drawn(rng, trained)
+        told = _drawn(rng, books, trained)
         reference = tell(told)
         made = {REWORDING: tell(_reworded(told, rng)), EQUIVALENT: tell(_other_words(told, rng))}
         value = _with_another_value(told, rng)
         wrong = {
             "roles": _exchanged(told),
-            "antonym": replace(told, opposite=True) if "opposite" in _book()["events"][told.event] else None,
+            **{kind: replace(told, version=key) if key in told.event else None for kind, key in VERSIONS.items()},
             _kind_of_value(told, value): value,
             "insert": _framed(told, rng),
         }
@@ -100,11 +111,11 @@ def event_segments(
 
 def tell(told: Telling) -> str:
     """The sentence that tells an event."""
-    book = _book()
-    text = book["events"][told.event]["opposite" if told.opposite else "ways"][told.way]
+    text = told.event[told.version][told.way]
     for frame, way in told.frames:
-        text = book["frames"][frame][way].replace("{}", text)
-    filled = SLOT.sub(lambda found: book["slots"][found[2]][told.values[found[1]][0]][told.values[found[1]][1]], text)
+        text = told.book["frames"][frame][way].replace("{}", text)
+    slots = told.book["slots"]
+    filled = SLOT.sub(lambda found: slots[found[2]][told.values[found[1]][0]][told.values[found[1]][1]], text)
     return f"{filled[0].upper()}{filled[1:]}."
 
 
@@ -115,20 +126,26 @@ def _rating(kind: str, reference: str, text: str) -> float:
     return round(100 * (1 - shipped_table().severity("repeat" if kind == GRAMMAR else kind, 1, share)), 1)
 
 
-def _drawn(rng: Random, trained: bool) -> Telling:
-    book = _book()
-    part = [event for event in range(len(book["events"])) if (event % NEVER_TRAINED != 0) == trained]
-    event = one_by_chance(part, rng)
+def _drawn(rng: Random, books: Sequence[str], trained: bool) -> Telling:
+    book, event = one_by_chance(
+        [
+            (_book(name), event)
+            for name in books
+            for number, event in enumerate(_book(name)["events"])
+            if (number % NEVER_TRAINED != 0) == trained
+        ],
+        rng,
+    )
     order = mixed(range(len(book["frames"])), rng)[: one_by_chance(FRAMES, rng)]
     frames = tuple((frame, int(rng.random() * len(book["frames"][frame]))) for frame in order)
-    way = int(rng.random() * len(book["events"][event]["ways"]))
-    return _with_values(Telling(event, way, {}, frames), rng)
+    way = int(rng.random() * len(event["ways"]))
+    return _with_values(Telling(book, event, way, {}, frames), rng)
 
 
 def _with_values(told: Telling, rng: Random) -> Telling:
     """The telling with a value by chance for each slot that has none, of one kind no two alike."""
-    book, values = _book(), dict(told.values)
-    texts = [book["events"][told.event]["ways"][told.way], *(book["frames"][frame][way] for frame, way in told.frames)]
+    book, values = told.book, dict(told.values)
+    texts = [told.event["ways"][told.way], *(book["frames"][frame][way] for frame, way in told.frames)]
     for name, kind in SLOT.findall(" ".join(texts)):
         taken = {value for other, (value, _) in values.items() if other.rstrip(NUMBERS) == kind}
         free = [value for value in range(len(book["slots"][kind])) if value not in taken]
@@ -139,18 +156,17 @@ def _with_values(told: Telling, rng: Random) -> Telling:
 
 
 def _reworded(told: Telling, rng: Random) -> Telling:
-    others = [way for way in range(len(_book()["events"][told.event]["ways"])) if way != told.way]
-    frames = tuple((frame, int(rng.random() * len(_book()["frames"][frame]))) for frame, _ in told.frames)
+    others = [way for way in range(len(told.event["ways"])) if way != told.way]
+    frames = tuple((frame, int(rng.random() * len(told.book["frames"][frame]))) for frame, _ in told.frames)
     return _other_words(replace(told, way=one_by_chance(others, rng), frames=frames), rng)
 
 
 def _other_words(told: Telling, rng: Random) -> Telling:
     """The telling with its values said in words by chance."""
-    slots = _book()["slots"]
     return replace(
         told,
         values={
-            name: (value, int(rng.random() * len(slots[name.rstrip(NUMBERS)][value])))
+            name: (value, int(rng.random() * len(told.book["slots"][name.rstrip(NUMBERS)][value])))
             for name, (value, _) in told.values.items()
         },
     )
@@ -175,12 +191,12 @@ def _with_another_value(told: Telling, rng: Random) -> Telling:
 
 def _kind_of_value(told: Telling, changed: Telling) -> str:
     name = next(name for name, value in told.values.items() if changed.values[name] != value)
-    return "entity" if name.rstrip(NUMBERS) in NAMED else "number"
+    return "number" if name.rstrip(NUMBERS) in FIGURES else "entity"
 
 
 def _framed(told: Telling, rng: Random) -> Telling:
     """The telling with a further frame, of which the reference says nothing."""
-    frames = _book()["frames"]
+    frames = told.book["frames"]
     free = [frame for frame in range(len(frames)) if frame not in {one for one, _ in told.frames}]
     frame = one_by_chance(free, rng)
     more = replace(told, frames=(*told.frames, (frame, int(rng.random() * len(frames[frame])))))
