@@ -3,11 +3,9 @@ from collections import Counter
 
 import pytest
 
-from textmover.data.generated.events import BOOKS, FIGURES, SLOT, event_segments
-from textmover.safe_reading import read_yaml
+from textmover.data.generated.events import BOOKS, FIGURES, SLOT, book_of, event_segments
 
-BOOK = {name: read_yaml(path) for name, path in BOOKS.items()}
-EVENTS = {one["ways"][0]: (one, book["slots"]) for book in BOOK.values() for one in book["events"]}
+EVENTS = {one["ways"][0]: (one, book_of(name)["slots"]) for name in BOOKS for one in book_of(name)["events"]}
 
 
 def slots(wording: str) -> set[str]:
@@ -27,10 +25,10 @@ def test_every_wording_of_an_event_tells_the_same_slots(first):
 
 @pytest.mark.parametrize("name", BOOKS)
 def test_frames_and_values_are_what_wordings_need(name):
-    for frame in BOOK[name]["frames"]:
+    for frame in book_of(name)["frames"]:
         assert all(one.count("{}") == 1 for one in frame)
         assert len({frozenset(slots(one)) for one in frame}) == 1
-    for kind, values in BOOK[name]["slots"].items():
+    for kind, values in book_of(name)["slots"].items():
         words = [word for one in values for word in one]
         assert len(set(words)) == len(words)
         assert all(isinstance(word, str) for word in words)
@@ -51,7 +49,7 @@ def test_each_kind_of_copy_changes_what_it_says():
         assert "paraphrase" in texts
 
 
-@pytest.mark.parametrize("books", [["events"], ["stories"], ["events", "stories"]])
+@pytest.mark.parametrize("books", [["events"], ["stories"], ["events", "stories", "reports"]])
 def test_wrong_copies_are_rated_below_rewordings_and_the_seed_decides(books):
     found = event_segments(200, seed=1, books=books)
     assert found == event_segments(200, seed=1, books=books) != event_segments(200, seed=2, books=books)

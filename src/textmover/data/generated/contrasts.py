@@ -68,7 +68,7 @@ class ContrastsDataModule(GeneratedDataModule):
         types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
             and a content word with the same weight.
         events: How many generated events to tell beside them, rightly and wrongly.
-        event_books: Files of ``textmover/data/generated`` whose events these are: ``events``, ``stories`` or both.
+        event_books: Shipped files of these events: ``events``, ``stories``, ``reports``.
         event_types: Kinds of wrong facts of events and their weights; if None, all alike.
         strictness: Share of its severity that a wrong fact costs; people who rate similarity take off less than 1.
         unrelated: Share of the texts that have another one beside them, rated 0.

@@ -17,8 +17,8 @@ from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
 
-BOOKS = {name: Path(__file__).with_name(f"{name}.yaml") for name in ("events", "stories")}
-"""The shipped files by name: short events, and longer ones in more different words."""
+BOOKS = {name: Path(__file__).with_name(f"{name}.yaml") for name in ("events", "stories", "reports")}
+"""The shipped files by name: short events, and longer ones in more different words, of daily life and of news."""
 
 SLOT = re.compile(r"\{(([a-z]+)\d?)\}")
 """A slot of a wording: its name and what it holds."""
@@ -62,8 +62,10 @@ class Telling:
 
 
 @cache
-def _book(name: str) -> Any:
-    return read_yaml(BOOKS[name])
+def book_of(name: str) -> Any:
+    """The events of a shipped file, its slots and its frames, or those of the file that it is like."""
+    book = read_yaml(BOOKS[name])
+    return {**book_of(book["like"]), **book} if "like" in book else book
 
 
 def event_segments(
@@ -129,9 +131,9 @@ def _rating(kind: str, reference: str, text: str) -> float:
 def _drawn(rng: Random, books: Sequence[str], trained: bool) -> Telling:
     book, event = one_by_chance(
         [
-            (_book(name), event)
+            (book_of(name), event)
             for name in books
-            for number, event in enumerate(_book(name)["events"])
+            for number, event in enumerate(book_of(name)["events"])
             if (number % NEVER_TRAINED != 0) == trained
         ],
         rng,
