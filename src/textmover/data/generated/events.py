@@ -89,19 +89,18 @@ def event_segments(
         told = _drawn(rng, books, trained)
         reference = tell(told)
         made = {REWORDING: tell(_reworded(told, rng)), EQUIVALENT: tell(_other_words(told, rng))}
-        value = _with_another_value(told, rng)
+        kind_of_value, value = _with_another_value(told, rng)
         wrong = {
             "roles": _exchanged(told),
             **{kind: replace(told, version=key) if key in told.event else None for kind, key in VERSIONS.items()},
-            _kind_of_value(told, value): value,
+            kind_of_value: value,
             "insert": _framed(told, rng),
         }
         copies = {kind: tell(one) for kind, one in wrong.items() if one is not None}
         if (broken := ungrammatical(reference, "confused", seed=number)) is not None:
             copies[GRAMMAR] = broken
-        order = (
-            mixed(list(copies), rng) if types is None else by_weight({one: types.get(one, 0.0) for one in copies}, rng)
-        )
+        weights = None if types is None else {kind: types.get(kind, 0.0) for kind in copies}
+        order = mixed(list(copies), rng) if weights is None else by_weight(weights, rng)
         made |= {kind: copies[kind] for kind in order[:2]}
         segments += [
             Segment(text, (reference,), score=_rating(kind, reference, text), groups={"contrast": kind})
@@ -183,17 +182,12 @@ def _exchanged(told: Telling) -> Telling | None:
     return None
 
 
-def _with_another_value(told: Telling, rng: Random) -> Telling:
+def _with_another_value(told: Telling, rng: Random) -> tuple[str, Telling]:
     name = one_by_chance(list(told.values), rng)
     rest = {other: value for other, value in told.values.items() if other != name}
     while (found := _with_values(replace(told, values=rest), rng)).values[name][0] == told.values[name][0]:
         pass
-    return found
-
-
-def _kind_of_value(told: Telling, changed: Telling) -> str:
-    name = next(name for name, value in told.values.items() if changed.values[name] != value)
-    return "number" if name.rstrip(NUMBERS) in FIGURES else "entity"
+    return ("number" if name.rstrip(NUMBERS) in FIGURES else "entity"), found
 
 
 def _framed(told: Telling, rng: Random) -> Telling:
