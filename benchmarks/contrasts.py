@@ -4,8 +4,8 @@
 
 The rewordings are translations that people found right in the development part of MLQE-PE (beside their post-edit) and
 pairs of STS-B's development part that say the same, neither of which is trained on. Another notation of a number or
-date stands beside a wrong number, too. The columns after "event", "story" and "report" are of generated events that
-are not trained on: short ones, and longer ones of daily life and of news whose rewordings share few words.
+date stands beside a wrong number, too. The columns after "events", "stories" and "reports" are of generated events
+that are not trained on: short ones, and longer ones of daily life and of news whose rewordings share few words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from textmover import Scorer
 from textmover.data.generated.contrasts import WRONG_FACTS, RewordedFile, contrast_segments, reworded_pairs
-from textmover.data.generated.events import EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
+from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
 from textmover.types import Segment
 
 FILES = (
@@ -31,19 +31,16 @@ FILES = (
     ),
 )
 
-EVENTS = {"event": "events", "story": "stories", "report": "reports"}
-"""How the names of columns about generated events begin, and the file of these events."""
-
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
     pairs = [one for file in FILES for one in reworded_pairs(file)]
     found = {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS}
-    for column, book in EVENTS.items():
+    for book in BOOKS:
         told = event_segments(2 * most, seed, books=[book], trained=False)
         kinds = [kind for kind in WRONG_EVENTS if any(one.groups["contrast"] == kind for one in told)]
         found |= {
-            f"{column}, {kind}": [one for one in told if one.groups["contrast"] in (REWORDING, EQUIVALENT, kind)]
+            f"{book}, {kind}": [one for one in told if one.groups["contrast"] in (REWORDING, EQUIVALENT, kind)]
             for kind in kinds
         }
     return found

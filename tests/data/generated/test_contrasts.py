@@ -126,11 +126,7 @@ def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
     [
         (1, {"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
         (1, {"event_types": {"negate": 1.0}}, "Expected `event_types` to give weights .* to number"),
-        (
-            1,
-            {"event_books": ["tales"]},
-            "one of 'events', 'stories', 'reports', but got 'tales'",
-        ),
+        (1, {"event_books": ["tales"]}, "one of 'events', 'stories', 'reports', but got 'tales'"),
         (1, {"event_books": []}, "Expected `event_books` to be one of .*, but got None"),
         (1, {"strictness": 1.5}, "Expected `strictness` to be between 0 and 1, but got 1.5"),
         (1, {"unrelated": -0.1}, "Expected `unrelated` to be between 0 and 1, but got -0.1"),
