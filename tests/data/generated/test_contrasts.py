@@ -67,6 +67,13 @@ def test_rows_that_count(table, options, left):
     assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == left
 
 
+def test_the_source_stands_beside_each_version_of_its_text(table):
+    source = read(file(table, source="score"))
+    place = {one.references: int(one.references[0].split()[1]) for one in source.items}
+    assert {one.groups["contrast"] for one in source.items} > {"paraphrase", "notation"}
+    assert all(one.source == str(place[one.references] % 6) for one in source.items)
+
+
 def test_pairs_of_a_test_set_are_left_out(table):
     without = PairFile(table, ("rewording", "text"), {"part": ["dev"]})
     source = read(file(table), without=[without])

@@ -45,12 +45,14 @@ class RewordedFile(PairFile):
 
     Attributes:
         columns: The columns of the text and of its rewording.
+        source: Column of what both translate, if a metric compares with sources.
         split: Split of a hub data set; plain files have none.
         least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
         most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
     """
 
     columns: tuple[str, str] = ("reference", "hypothesis")
+    source: str | None = None
     split: str = "train"
     least: dict[str, float] = field(default_factory=dict)
     most: int | None = None
@@ -149,13 +151,13 @@ def with_unrelated(segments: Sequence[Segment], share: float, seed: int) -> list
 def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:
     """The pairs of a file that count, once for each text, which is the reference."""
     text, rewording = file.columns
-    columns = Columns(rewording, text, score=None, groups=(*file.where, *file.least))
+    columns = Columns(rewording, text, score=None, groups=(*file.where, *file.least), source=file.source)
     rows = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
     found: dict[str, Segment] = {}
     for row in rows:
         counts = all(_number(file.path, name, row.groups[name]) >= least for name, least in file.least.items())
         if counts and words[0] <= len(row.references[0].split()) <= words[1] and row.hypothesis != row.references[0]:
-            found.setdefault(row.references[0], Segment(row.hypothesis, row.references))
+            found.setdefault(row.references[0], Segment(row.hypothesis, row.references, source=row.source))
     return sorted(found.values(), key=lambda one: text_hash(one.references[0]))[: file.most]
 
 
@@ -175,11 +177,14 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
     """
     table, known = shipped_table(), all_perturbations()
     paraphrase = 100 * (1 - table.severity(REWORDING, 1, 0.0))
-    by_text = {one.references[0]: one.hypothesis for one in reworded}
+    by_text = {one.references[0]: one for one in reworded}
+
+    def beside(text: str, hypothesis: str, score: float, kind: str) -> Segment:
+        return replace(by_text[text], hypothesis=hypothesis, score=score, groups={"contrast": kind})
 
     def changed(text: str, kind: str, seed: int, pool: WordPool) -> Segment | None:
         found = perturb(text, kind, 1, seed=seed, pool=pool, perturbations=known)
-        return None if found is None else Segment(found.text, (text,), score=found.rating, groups={"contrast": kind})
+        return None if found is None else beside(text, found.text, found.rating, kind)
 
     def wrong(text: str, pool: WordPool, rng: Random) -> Segment | None:
         tries = (changed(text, kind, seed, pool) for kind in by_weight(types, rng))
@@ -190,7 +195,7 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
         copy = wrong(text, pool, rng)
         if copy is None:
             continue
-        segments += [Segment(by_text[text], (text,), score=paraphrase, groups={"contrast": REWORDING}), copy]
+        segments += [beside(text, by_text[text].hypothesis, paraphrase, REWORDING), copy]
         if (equal := changed(text, EQUIVALENT, seed, pool)) is not None:
             segments.append(equal)
     return segments
