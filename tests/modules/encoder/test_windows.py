@@ -161,6 +161,28 @@ def test_padding_beyond_the_limit_does_not_count(tiny_encoder):
     torch.testing.assert_close(found[wide.mask], narrow[batch.select([0, 1]).mask], rtol=0, atol=1e-6)
 
 
+def test_training_encodes_texts_of_like_length_together(tiny_encoder, monkeypatch):
+    tokenizer, encoder = windowed(tiny_encoder, 128, (1, 3))
+    encoder.double()
+    batch = tokenizer([long_text(words, start=words) for words in (90, 3, 0, 12, 100, 5, 40, 7, 1, 9, 80, 2)])
+    passes = []
+    whole, graph = encoder._hidden_states(batch.inputs, batch.mask), encoder.graph()
+    monkeypatch.setattr(
+        encoder, "graph", lambda: lambda inputs, mask: passes.append(inputs.shape) or graph(inputs, mask)
+    )
+    for grouped, states in zip(encoder(batch), whole, strict=True):
+        torch.testing.assert_close(grouped[batch.mask], states[batch.mask], rtol=0, atol=1e-12)
+        weights = list(encoder.parameters())
+        ours, expected = (
+            torch.autograd.grad(one[batch.mask].square().sum(), weights, retain_graph=True, allow_unused=True)
+            for one in (grouped, states)
+        )
+        torch.testing.assert_close(ours, expected, rtol=0, atol=1e-9)
+    assert len(passes) > 1
+    assert sum(rows for rows, _ in passes) == len(batch)
+    assert sum(rows * width for rows, width in passes) < 0.6 * batch.mask.numel()
+
+
 def test_gradients_reach_the_weights(tiny_encoder):
     tokenizer, encoder = windowed(tiny_encoder, 128, (1, 3))
     batch = tokenizer([long_text(500), "tea"])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from textmover.modules.devices import has_whole_products
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
 from textmover.modules.encoder.pretrained import load_model
-from textmover.modules.encoder.windows import encode_windows
+from textmover.modules.encoder.windows import encode_by_length, encode_windows
 from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
 logger = logging.getLogger(__name__)
@@ -228,9 +228,12 @@ class Encoder(nn.Module):
 
     def encode(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made again."""
-        if self.window is None or batch.mask.shape[1] <= self.window:
-            return self._hidden_states(batch.inputs, batch.mask, batch.padded)
-        return encode_windows(self._hidden_states, batch, self.window)
+        if self.window is not None and batch.mask.shape[1] > self.window:
+            return encode_windows(self._hidden_states, batch, self.window)
+        # A batch of training has texts of all lengths; a processor gains nothing by encoding their padding.
+        if torch.is_grad_enabled() and batch.mask.device.type == "cpu" and not batch.mask.all():
+            return encode_by_length(self._hidden_states, batch.inputs, batch.mask)
+        return self._hidden_states(batch.inputs, batch.mask, batch.padded)
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """Input embeddings of token ids, ``[..., E]``, which soft tokens stand in for."""
