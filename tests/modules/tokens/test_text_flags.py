@@ -173,6 +173,11 @@ def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation()
         assert not found["copied"].any()
 
 
+def test_other_forms_of_the_same_letters_are_a_copy():
+    found = source_flags(["Cafe\u0301  ist gut.", "Cafe ist gut."], ["Caf\u00e9 ist gut."] * 2)
+    assert found["copied"].tolist() == [True, False]
+
+
 @pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())
 def test_sets_of_short_sentences_are_warned_of(metric, code, texts, caplog):
     """Four words and more, most without a letter that English lacks: too few for the share of English words."""

@@ -45,17 +45,17 @@ class RewordedFile(PairFile):
 
     Attributes:
         columns: The columns of the text and of its rewording.
-        source: Column of what both translate, if a metric compares with sources.
         split: Split of a hub data set; plain files have none.
         least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
         most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
+        source: Column of what both translate, for a metric that compares with sources.
     """
 
     columns: tuple[str, str] = ("reference", "hypothesis")
-    source: str | None = None
     split: str = "train"
     least: dict[str, float] = field(default_factory=dict)
     most: int | None = None
+    source: str | None = None
 
 
 class ContrastsDataModule(GeneratedDataModule):

@@ -192,8 +192,12 @@ def repeats_phrase(text: str) -> bool:
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
     """Return which hypotheses are their source, but for spaces, bool ``[n]``."""
+
+    def words(text: str) -> list[str]:
+        return unicodedata.normalize("NFC", text).split()
+
     pairs = zip(hypotheses, sources, strict=True)
-    return np.array([other is not None and one.split() == other.split() for one, other in pairs], dtype=bool)
+    return np.array([other is not None and words(one) == words(other) for one, other in pairs], dtype=bool)
 
 
 def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> dict[str, np.ndarray]:
