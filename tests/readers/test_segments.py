@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from textmover.readers.lines import check_equal_lengths
-from textmover.readers.segments import Columns, read_lines, read_segments
+from textmover.readers.segments import Columns, IfThere, check_columns, read_lines, read_segments
 from textmover.types import InputError, Segment
 
 COLUMNS = Columns(groups=("lp",))
@@ -388,3 +388,17 @@ class TestLines:
         check_equal_lengths({"hyp.txt": ["a"], "ref.txt": ["b"]})
         with pytest.raises(InputError, match=r"but got 2 in hyp\.txt, 2 in ref1\.txt, 3 in ref2\.txt: line N"):
             check_equal_lengths({"hyp.txt": "ab", "ref1.txt": "cd", "ref2.txt": "efg"})
+
+
+@pytest.mark.parametrize("written", ["referenz", "references", "Reference"])
+def test_a_misspelt_column_of_references_does_not_pass_for_none(written):
+    fields = [("references", IfThere("reference")), ("source", "source")]
+    check_columns("table", ["hypothesis", "score", "source"], fields)
+    with pytest.raises(InputError, match=f"Expected a column 'reference' in table, .*: did you mean '{written}'"):
+        check_columns("table", ["hypothesis", written, "source"], fields)
+
+
+def test_a_table_may_lack_sources_beside_columns_of_like_names():
+    check_columns(
+        "table", ["hypothesis", "reference", "score"], [("references", "reference"), ("source", IfThere("source"))]
+    )

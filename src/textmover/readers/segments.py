@@ -368,7 +368,10 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
     compared = any(field in ("references", "source") and name in columns for field, name in fields)
     for field, name in fields:
         occurrences = columns.count(name)
-        if occurrences == 0 and compared and isinstance(name, IfThere):
+        by_lower = {column.lower(): column for column in columns}
+        close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+        # Without references a misspelt column would pass for none, and sources alone would be scored.
+        if occurrences == 0 and compared and isinstance(name, IfThere) and not (close and field == "references"):
             continue
         if occurrences == 0:
             if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
@@ -383,8 +386,6 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
                     f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
                     f"that names the columns, or set `{field}` to one of these."
                 )
-            by_lower = {column.lower(): column for column in columns}
-            close = difflib.get_close_matches(name.lower(), by_lower, n=1)
             suggestion = f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
