@@ -285,11 +285,9 @@ class _Plan:
             table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
         utilities = np.full(len(self.rows), np.nan) if self.source_alone else self._expected(table)
         if self.with_source:
-            copied = self.copied
-            against = np.where(copied & (not (self.source_alone and copied.all())), np.nan, table[self.rows, -1])
-            sides = torch.from_numpy(np.stack([utilities, against])).to(metric.device, torch.float32)
+            sides = torch.from_numpy(np.stack([utilities, table[self.rows, -1]])).to(metric.device, torch.float32)
             combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().cpu().double().numpy()
-            utilities = np.where(copied & (not copied.all()), np.nan, combined)
+            utilities = np.where(self.copied & (not self.copied.all()), np.nan, combined)
         best = np.nanmax(utilities) if metric.higher_is_better else np.nanmin(utilities)
         index = int(np.flatnonzero(np.abs(utilities - best) <= TIE * max(1.0, abs(best)))[0])
         matrix = table[np.ix_(self.rows, self.columns)] if self.matrix else None

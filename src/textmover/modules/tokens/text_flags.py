@@ -191,7 +191,7 @@ def repeats_phrase(text: str) -> bool:
 
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses are their source, but for spaces, bool ``[n]``."""
+    """Return which hypotheses are their source, but for spaces and Unicode forms, bool ``[n]``."""
 
     def words(text: str) -> list[str]:
         return unicodedata.normalize("NFC", text).split()
