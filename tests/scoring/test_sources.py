@@ -9,6 +9,7 @@ import torch
 from textmover import Scorer
 from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
+from textmover.modules.tokens.text_flags import source_flags
 from textmover.scoring import save_checkpoint
 from textmover.types import InputError, SourcedReferences, compared_texts
 
@@ -85,7 +86,7 @@ def test_precision_and_recall_are_combined_without_the_scale(scorer_of):
 @pytest.mark.parametrize("mode", ["reference", "source", "both"])
 def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
     scorer = scorer_of(mode=mode, fallback=True)
-    references = [REFERENCES[0], (), [" "], REFERENCES[3]]
+    references = [REFERENCES[0], None, [" "], REFERENCES[3]]
     sources = [SOURCES[0], SOURCES[1], SOURCES[2], None]
     found = scorer.score(HYPOTHESES, references, sources).scores
     plain = scorer_of()
@@ -93,11 +94,17 @@ def test_what_is_there_stands_in_for_what_is_missing(scorer_of, mode):
     at_first = {"reference": first[0], "source": second[0], "both": 0.7 * first[0] + 0.3 * second[0]}[mode]
     assert found == pytest.approx([at_first, second[1], second[2], first[3]], abs=1e-6)
     assert f"mode:{mode}+fallback" in str(scorer.signature)
+    assert "compared" not in scorer.signature.entries
     fallen = {"reference": [1, 2], "source": [3], "both": [1, 2, 3]}[mode]
     assert np.flatnonzero(scorer.score(HYPOTHESES, references, sources).flags["fallback"]).tolist() == fallen
     for sides in ((REFERENCES, None), (None, SOURCES)):  # one that none has was not given
         counts = scorer.score(HYPOTHESES, *sides).counts
         assert ("fallback" in counts) == (mode == ("source" if sides[1] is None else "reference"))
+    kinds = "reference+source", "reference", "source"
+    ways = [kinds[side] for side in ((0, 1, 2) if mode == "both" else (1, 2))]
+    for given, names in (((REFERENCES, None), kinds[1:2]), ((None, SOURCES), kinds[2:]), ((references, sources), ways)):
+        compared = scorer.score(HYPOTHESES, *given).signature.entries["compared"]
+        assert compared == "/".join(sorted(names))
     with pytest.raises(InputError, match=r"a reference or a source for each hypothesis, .* but number 2 has none"):
         scorer.score(HYPOTHESES[:2], [["a"], []], ["b", None])
 
@@ -154,6 +161,20 @@ def test_a_hypothesis_in_the_language_of_its_source_is_warned_of(scorer_of, capl
     assert "in the language of its source, such as 'She is in the hall.': such results mean little" in caplog.text
     references = [[one] for one in sources]  # these are meant to be in its language
     assert "untranslated" not in scorer_of().score(texts, references).counts
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "near"),
+    [
+        ("他昨天在北京买了三本新的书籍。", "他昨天在北京买了两本新的书籍。", True),
+        ("เขาซื้อหนังสือใหม่สามเล่มเมื่อวานนี้", "เขาซื้อหนังสือใหม่สองเล่มเมื่อวานนี้", True),
+        ("彼は昨日北京で新しい本を三冊買った。", "他昨天在北京买了三本新的书籍。", False),
+        ("Me gusta mucho la música de este país.", "Gosto muito da música deste país.", False),
+        ("Paris 2024", "Paris 2025", False),  # too short to tell
+    ],
+)
+def test_near_copies_are_flagged_in_any_language(source, text, near):
+    assert source_flags([text], [source])["untranslated"].tolist() == [near]
 
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):
@@ -243,6 +264,7 @@ def test_reranking_by_the_source_and_beside_other_candidates(scorer_of, matching
     lacking = scorer_of(mode="both", matching=matching, fallback=True).mbr(candidates, sources=[None, sources[1]])
     assert lacking.choices[0].utilities == pytest.approx(among[0].utilities, abs=1e-6)
     assert lacking.counts == {"fallback": 1}
+    assert lacking.signature.entries["mbr"] == "others+source"
     with pytest.raises(InputError, match="Expected a source in segment 1, since `mode` is"):
         source.mbr(candidates)
     with pytest.raises(InputError, match="compares with references alone"):
@@ -254,8 +276,10 @@ def test_a_torchmetrics_metric_takes_sources(scorer_of):
 
     scorer = scorer_of(mode="both")
     metric = TextMoverScore(scorer, reduction="none")
-    metric.update(HYPOTHESES[:2], REFERENCES[:2], sources=SOURCES[:2])
+    metric.update(HYPOTHESES[:2], REFERENCES[:2], SOURCES[:2])
     metric.update(HYPOTHESES[2:], REFERENCES[2:], sources=SOURCES[2:])
+    with pytest.raises(TypeError, match="strings, but got int"):
+        metric.update(HYPOTHESES[:2], REFERENCES[:2], [0, 1])  # positions are given by name
     expected = scorer.score(HYPOTHESES, REFERENCES, SOURCES).scores.tolist()
     assert metric.compute().tolist() == pytest.approx(expected, abs=1e-6)
     alone = TextMoverScore(scorer_of(mode="source"))

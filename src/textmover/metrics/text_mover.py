@@ -47,16 +47,16 @@ class SegmentValues(ScorerMetric):
         self,
         preds: str | Sequence[str],
         target: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
-        positions: Sequence[int] | Tensor | None = None,
         sources: str | Sequence[str] | None = None,
+        positions: Sequence[int] | Tensor | None = None,
     ) -> None:
         """Score further hypotheses.
 
         Args:
             preds: One hypothesis or several.
             target: For each, its reference or references.
-            positions: Place of each segment among all; numbered as distributed samplers do where not given.
             sources: For each, the text that it translates, for a metric whose ``mode`` or ``fallback`` reads it.
+            positions: Place of each segment among all; numbered as distributed samplers do where not given.
 
         Raises:
             InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts

@@ -121,7 +121,7 @@ def finish(
     sink: Sink, tallies: Sequence[Tally], scorer: Scorer, systems: tuple[str, ...], parts: Parts | None
 ) -> Summary:
     """Make the result of all shards and sum it up; where every row was left out, the shards are thrown away."""
-    summary = summarize(tallies, systems, str(scorer.signature))
+    summary = summarize(tallies, systems, scorer.signature)
     try:
         check_any_left(summary.rows, summary.skipped, summary.problem)
     except InputError:

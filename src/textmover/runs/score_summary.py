@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from textmover.types import InputError, flagged, plural
+from textmover.types import InputError, Signature, flagged, plural
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Tally:
     """Fewest and most references of a row; missing from records of earlier versions."""
     by_system: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Counts of each system; missing from records of earlier versions."""
+    sides: tuple[str, ...] = ()
+    """Sides that rows were compared with, of a metric that falls back; missing from records of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Summary(Tally):
         }
 
 
-def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str) -> Summary:
+def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: Signature) -> Summary:
     """Add up the tallies of all shards in input order; the sums do not depend on the order of scoring."""
     counts: Counter[str] = Counter()
     by_system: dict[str, list[int]] = {}
@@ -106,6 +108,7 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
         for kind, numbers in one.by_system.items():
             by_system[kind] = [a + b for a, b in zip(by_system.get(kind, [0] * len(systems)), numbers, strict=True)]
     fewest, most = ([one.references[side] for one in tallies] for side in (0, 1))
+    sides = tuple({side for one in tallies for side in one.sides})
     sums = tuple(math.fsum(one.sums[place] for one in tallies) for place in range(len(systems)))
     return Summary(
         rows=sum(one.rows for one in tallies),
@@ -117,8 +120,9 @@ def summarize(tallies: Sequence[Tally], systems: tuple[str, ...], signature: str
         squares=_squares(tallies, sums) if all(one.squares for one in tallies) else (),
         references=(min(fewest, default=1), max(most, default=1)),
         by_system=by_system,
+        sides=sides,
         systems=systems,
-        signature=signature,
+        signature=str(signature.beside(sides)),
     )
 
 

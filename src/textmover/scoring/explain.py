@@ -75,7 +75,8 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
         reference_scores=tuple(alone.scores.tolist()),
         segment_score=float(whole.scores[0]),
         errors=marked[0] if marked else None,
-        signature=marked.signature if marked else scorer.signature,
+        flags=(*flags, *(one for one in (marked[0].flags if marked else ()) if one == "unreferenced")),
+        signature=marked.signature if marked else alone.signature,
     )
 
 

@@ -152,9 +152,9 @@ def choose(
             choose_each(scorer, sets, include_self=include_self, matrices=matrices, on_progress=advance, counts=counts)
         )
     scorer.warn(counts)
-    signature = mbr_signature(
-        scorer, include_self=include_self, references=references is not None, weights=weights is not None
-    )
+    given = {"references": references, "weights": weights, "sources": sources}
+    there = {name: one is not None for name, one in given.items()}
+    signature = mbr_signature(scorer, include_self=include_self, **there)
     return MbrResult(found, signature, dict(counts))
 
 
@@ -198,10 +198,13 @@ def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedRefere
     return [text for one in sets for text in one.texts], [one.compared for one in sets]
 
 
-def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
+def mbr_signature(
+    scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool, sources: bool
+) -> Signature:
     """Signature of choices: the metric's, and how its values are averaged."""
     compared = "references" if references else "all" if _with_self(include_self, weights) else "others"
-    compared = "source" if getattr(scorer.metric, "mode", "reference") == "source" else compared
+    mode = getattr(scorer.metric, "mode", "reference")
+    compared = "source" if mode == "source" else f"{compared}{'+source' if sources and mode == 'both' else ''}"
     return scorer.signature.extended(mbr=f"{compared}{'-weighted' if weights else ''}")
 
 

@@ -70,7 +70,8 @@ def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:
         name: np.concatenate([part.flags.get(name, clear) for part, clear in zip(parts, none, strict=True)])
         for name in names
     }
-    return SegmentScores.from_values(values, parts[0].signature, flags)
+    sides = (side for part in parts for side in part.signature.entries.get("compared", "").split("/") if side)
+    return SegmentScores.from_values(values, parts[0].signature.beside(sides), flags)
 
 
 STATES_BYTES = 1 << 30

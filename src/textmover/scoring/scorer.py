@@ -249,11 +249,13 @@ class Scorer(ScorerStatistics):
         """
         if not hypotheses:  # which values there are, only scores can say
             one = self.score_fitted(["a"], [SourcedReferences(["a"], "a")], warn=False)
-            return SegmentScores.from_values({name: array[:0] for name, array in one.values.items()}, one.signature, {})
+            none = {name: array[:0] for name, array in one.values.items()}
+            return SegmentScores.from_values(none, self.signature, {})
         scorer = self.frozen()
         with scorer.engine() as engine:
             raw = engine.score(hypotheses, references, on_progress, warn=warn)
-            return SegmentScores.from_values(raw.values, scorer.signature, raw.flags)
+            signature = scorer.signature.compared(scorer.metric, references)
+            return SegmentScores.from_values(raw.values, signature, raw.flags)
 
     def explain(
         self, hypothesis: str, reference: str | Sequence[str] | None = None, source: str | None = None

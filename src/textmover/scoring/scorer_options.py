@@ -64,10 +64,11 @@ def _compared_column(options: argparse.Namespace, side: str, other: str) -> str 
     for name in model if isinstance(model, list) else [model]:
         folder = None if name in (None, AUTO) else checkpoint_folder(name, getattr(options, "revision", None))
         own = read_json(folder / CONFIG).get("metric") if folder and is_metric(folder / CONFIG) else None
-        fields = (own if isinstance(own, dict) else {}) | given_fields(options)
-        fallback = fields.get("fallback", False)
-        if fallback or fields.get("mode", "reference") != other:
-            lenient.append(fallback)
+        for swept in getattr(options, "swept", [{}]):
+            fields = (own if isinstance(own, dict) else {}) | given_fields(options) | swept
+            fallback = fields.get("fallback", False)
+            if fallback or fields.get("mode", "reference") != other:
+                lenient.append(fallback)
     return (IfThere(side) if all(lenient) else side) if lenient else None
 
 
@@ -89,10 +90,9 @@ def take_by_language(
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
     sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
-    if source_column(options) or getattr(options, "sources", None):
-        sides["sources"] = [source for one in references if (source := getattr(one, "source", None))]
+    sourced = source_column(options) or getattr(options, "sources", None)
     foreign = [name for name, texts in sides.items() if not is_english(texts)]
-    if not foreign:
+    if not foreign and not sourced:
         options.model = DEFAULT_METRIC
         return
     if released_folder(MULTILINGUAL_METRIC):
@@ -101,7 +101,8 @@ def take_by_language(
         options.model = DEFAULT_PRESET
         setattr(options, f"{FIELD}encoder", MULTILINGUAL)
         taken = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
-    logger.warning("`--model auto` takes %s, since the %s do not look English.", taken, " and ".join(foreign))
+    why = "sources are given" if sourced else f"the {' and '.join(foreign)} do not look English"
+    logger.warning("`--model auto` takes %s, since %s.", taken, why)
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:

@@ -40,6 +40,7 @@ from textmover.types.segments import (
     SegmentScores,
     Signature,
     SourcedReferences,
+    compared_sides,
     compared_texts,
     needs_extra,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "check_choice",
     "check_share",
     "check_whole",
+    "compared_sides",
     "compared_texts",
     "flagged",
     "needs_extra",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -103,6 +103,22 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     return found
 
 
+def compared_sides(metric: Any, references: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Sides that segments are compared with, where ``fallback`` leaves it to the texts; else none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> metric = SimpleNamespace(mode="both", fallback=True)
+        >>> compared_sides(metric, [SourcedReferences(["a cat"], "eine Katze"), SourcedReferences((), "ein Hund")])
+        ('reference+source', 'source')
+    """
+    if not getattr(metric, "fallback", False):
+        return ()
+    given = {(bool(one), one.source is not None) for one in compared_texts(metric, references)}
+    names = ("reference", "reference+source", "source")
+    return tuple(name for name in names if ("reference" in name, "source" in name) in given)
+
+
 def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
     """Rest of the sentence about a segment that lacks its reference or source: where that is, and the way out."""
     places, why = getattr(given, "places", ("", "")), f"since `mode` is {mode!r}, but"
@@ -174,6 +190,15 @@ class Signature(Shown):
     def view(self) -> View:
         """Show an entry a row."""
         return View("signature", ("entry", "value"), list(self.entries.items()))
+
+    def compared(self, metric: Any, references: Sequence[Sequence[str]]) -> Signature:
+        """Return it for scores of a metric against these references and sources."""
+        return self.beside(compared_sides(metric, references))
+
+    def beside(self, sides: Iterable[str]) -> Signature:
+        """The same signature with the sides that the segments were compared with, as :func:`compared_sides` names."""
+        told = "/".join(sorted(set(sides)))
+        return self.extended(compared=told) if told else self
 
     def extended(self, **entries: str) -> Signature:
         """The same signature with further entries at its end (or with new values in their old places)."""

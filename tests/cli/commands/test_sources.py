@@ -108,6 +108,11 @@ def test_a_checkpoint_that_falls_back_reads_the_columns_that_are_there(run, file
         assert "Expected a column 'src' in source." in said
         strict = run("score", "--data", f"source.{form}", "--model", checkpoints["both"]).complaint()
         assert f"Expected a column 'source' in source.{form}" in strict
+    for form, side in (("reference.tsv", "source"), ("source.tsv", "reference"), ("table.csv", "reference+source")):
+        for more in ([], ["--output", f"{side}.json", "--format", "json", "--resume"]):
+            told = run("score", "--data", form, "--only-mean", *more, *model[1:]).ok()
+            kept = json.loads((files / f"{side}.json").read_text())["signature"] if more else told.err
+            assert kept.strip().endswith(f"|compared:{side}")
     write_lines(files / "alone.tsv", ["hypothesis", *HYPOTHESES])
     assert "Expected a column 'reference' in alone.tsv" in run("score", "--data", "alone.tsv", *model).complaint()
 
@@ -262,9 +267,26 @@ def test_mbr_reads_sources_from_lines_and_columns(run, files, metric):
     write_lines(files / "sets.jsonl", map(json.dumps, rows))
     table = run("mbr", "--data", "sets.jsonl", "--source-column", "src", *given).ok().out.splitlines()
     assert [json.loads(one) for one in lines] == [json.loads(one) for one in table]
+    write_lines(files / "named.jsonl", (json.dumps({**one, "source": one["src"]}) for one in rows))
+    assert run("mbr", "--data", "named.jsonl", *given).ok().out.splitlines() == table
+    told = run("mbr", "--data", "named.jsonl", "--fallback", "true", "--mode", "both", *metric[:-1]).ok().err
+    assert "|mbr:others+source" in told
     (files / "short.txt").write_text("a\n")
     said = run("mbr", "-i", "hypothesis.txt", "other.txt", "-s", "short.txt", *given).complaint()
     assert "Expected a line of short.txt for each segment, but segment 2 lacks its source" in said
+
+
+def test_a_sweep_over_modes_reads_sources(run, files, metric):
+    texts = zip(HYPOTHESES * 4, REFERENCES * 4, SOURCES * 4, range(12), strict=True)
+    rows = ["hypothesis\treference\tsource\tscore", *("\t".join(map(str, row)) for row in texts)]
+    write_lines(files / "rated.tsv", rows)
+    given = ["--data", "rated.tsv", *metric, "--samples", "20", "--no-figure", "--format", "json"]
+    modes = ("source", "both")
+    found, *alone = (
+        json.loads(run("sweep", *given, "--field", f"mode={one}").ok().out)["settings"]
+        for one in (",".join(modes), *modes)
+    )
+    assert found == [one for several in alone for one in several]
 
 
 def test_evaluate_a_metric_without_references(run, files, metric):

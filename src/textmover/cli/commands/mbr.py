@@ -16,7 +16,7 @@ from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
 from textmover.scoring.mbr import Choice, choose_each, fit_on_candidates, mbr_signature
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
+from textmover.scoring.scorer_options import load_scorer, read_before, source_column, take_by_language, take_default
 from textmover.types import InputError
 
 COLUMNS = {
@@ -55,9 +55,11 @@ def run(options: argparse.Namespace) -> None:
         fit_on_candidates(scorer, held)
         given = held
     counts: Counter[str] = Counter()
+    sourced = False
     with open_output(output) as write, progress_bar("choosing", shown=not options.quiet, unit="segments") as advance:
         for one, choice in _choices(scorer, given, sets, options.include_self, counts, advance):
             write(one, choice)
+            sourced |= one.source is not None
     scorer.warn(counts)
     if not options.quiet:
         signature = mbr_signature(
@@ -65,6 +67,7 @@ def run(options: argparse.Namespace) -> None:
             include_self=options.include_self,
             references=options.references_column is not None,
             weights=options.weights_column is not None,
+            sources=sourced,
         )
         sys.stderr.write(f"Signature: {signature}\n")
 
@@ -108,7 +111,7 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
         raise InputError(
             "Expected `--num-candidates` together with -i, but got --data, whose rows hold lists: leave it out."
         )
-    columns = {name: getattr(options, option) for name, option in names.items()}
+    columns = {name: getattr(options, option) for name, option in names.items()} | {"source": source_column(options)}
     columns["candidates"] = columns["candidates"] or "candidates"
     return CandidateTable(options.data, **columns, format=options.data_format, split=options.split or "train")
 

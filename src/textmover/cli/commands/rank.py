@@ -140,4 +140,5 @@ def _long(options: argparse.Namespace) -> _Scored:
     take_by_language(options, table.hypotheses, table.references)
     scorer = load_scorer(options)
     scores = score_pairs(scorer, table.hypotheses, table.references, table.systems, parts=PART, shown=not options.quiet)
-    return _Scored(table, scores, str(scorer.signature), scorer.metric.higher_is_better)
+    signature = scorer.signature.compared(scorer.metric, table.references)
+    return _Scored(table, scores, str(signature), scorer.metric.higher_is_better)

@@ -51,10 +51,11 @@ def run(options: argparse.Namespace) -> None:
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
     if drawn:
         check_matplotlib()
+    grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
+    options.swept = grid
     segments = [one for read in read_tables(options.data, options) for one in read]
     check_ratings(segments)
     take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
-    grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     results = _judge_all(options, Settings(options, grid), segments, table)
     best = best_setting(results)
     if drawn:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from textmover.checkpoints.citations import bibtex, cited
+from textmover.cli.options.columns import first_given
 from textmover.readers.segments import read_lines
 from textmover.scoring.config_options import given_fields
 from textmover.scoring.mbr import mbr_signature
@@ -58,7 +59,8 @@ def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
     if options.command != "mbr":
         return scorer.signature
     columns = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
-    return mbr_signature(scorer, include_self=options.include_self, **columns)
+    sources = first_given(options, "sources", "source_column") is not None
+    return mbr_signature(scorer, include_self=options.include_self, sources=sources, **columns)
 
 
 def _metrics(options: argparse.Namespace) -> list[argparse.Namespace]:

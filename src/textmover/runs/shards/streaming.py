@@ -13,7 +13,7 @@ from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import Tally, check_any_left
 from textmover.runs.shards.shards import Parts, Shard, ShardScores
 from textmover.scoring.scorer import Scorer
-from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_texts
+from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
 
 
 class Done(NamedTuple):
@@ -85,6 +85,7 @@ def score_shard(
         by_system=by_system,
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
+        sides=compared_sides(scorer.metric, [row.references for row in given]),
         references=(min(numbers, default=1), max(numbers, default=1)),
     )
     return ShardScores(values, tally, flags, [row.kept for row in shard.rows])

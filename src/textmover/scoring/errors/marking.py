@@ -95,7 +95,7 @@ def mark_fitted(
     counts = Counter(name for one in texts for name in one.flags)
     if warn:
         warn_marked(scorer, counts)
-    entries = {**scorer.signature.entries, "errors": errors_entry(_checked(metric))}
+    entries = {**scorer.signature.compared(metric, references).entries, "errors": errors_entry(_checked(metric))}
     return MarkedTexts(tuple(texts), Signature(entries), counts)
 
 
