@@ -5,8 +5,8 @@
 
 Sixty sentences (``translations.yaml``) have a right translation and four wrong ones: with another number, turned
 around, into another language, and the sentence itself. Told is how many pairs of a right and a wrong one are in order,
-with the source, with a reference, or with both, and how many copies are flagged. Beside the agreement that the card of
-``textmover-multilingual`` tells, that of other metrics with the references of the same sets is printed.
+with the source, with a reference, or with both, and how many copies are flagged. Then ``textmover-multilingual`` stands
+beside other metrics by their agreement with references of the sets on its card.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from textmover.meta_evaluation.statistics.correlation import grouped_correlation
 from textmover.scoring.lexical import lexical_scores
 
 METRIC = "textmover-multilingual"
-OTHERS = ("twmd", "textmover-general")
+OTHERS = ("twmd", "textmover-general", METRIC)
 LEXICAL = ("sentbleu", "chrf")
 COPIED = "source copied"
 KINDS = ("number", "negation", "another language", COPIED)
@@ -90,12 +90,12 @@ def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harne
             rows.append({"metric": name, "compared with": side, **told, "copies flagged": str(flagged)})
             if name == METRIC:
                 failed = (one for one in found if one.margin <= 0)
-                wrong += [{"compared with": side, **{key: str(getattr(one, key)) for key in SHOWN}} for one in failed]
+                wrong += [{"metric": name, "compared with": side, **{key: str(getattr(one, key)) for key in SHOWN}} for one in failed]
     return rows, wrong
 
 
 def agreement(sets: dict[str, Judged]) -> Iterator[harness.Row]:
-    """Mean and single correlations for each set and other metric."""
+    """Mean and single correlations for each set and metric."""
     for title, judged in sets.items():
         texts = [one.hypothesis for one in judged.segments], [one.references for one in judged.segments]
         values = {name: lexical_scores(name, *texts).scores for name in LEXICAL}

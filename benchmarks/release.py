@@ -178,10 +178,12 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
             f"{one.size / 1e6:.2f} MB; relative error of its matrices {one.error:.2f}."
         )
     command = f"textmover score -i hypotheses.txt references.txt --model {spec['name']}"
+    signature = load_metric(folder).signature
+    sourced = " (beside a source, or from it alone, a little below or above)" if "mode" in signature.entries else ""
     usage = (
         f"```bash\n{spec.get('usage', command).strip()}\n```\n\n"
-        "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
-        f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`"
+        f"Scores: 1 for identical texts{sourced}, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
+        f"Signature: `textmover:{__version__}|{signature}`"
     )
     usage += f"\n\n## Errors that it marks\n\n{spec['errors'].strip()}" if "errors" in spec else ""
     return cards.card(
