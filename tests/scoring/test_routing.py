@@ -56,6 +56,7 @@ COMMANDS = {
     "rank long": "--data t.csv --system-column system",
     "mbr": "-i r.txt --num-candidates 1",
     "explain": "-i h.txt r.txt",
+    "score by source alone": "--data s.csv",
     "evaluate": "--data t.csv --samples 20",
     "sweep": "--data t.csv --field temperature=0.1,0.2 --no-figure",
 }
@@ -81,6 +82,7 @@ def test_commands_read_texts_before_they_take_a_metric(monkeypatch, tmp_path, co
         (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
     rows = [f'{system},"{ENGLISH[0]}","{other}",{score}' for score, system in enumerate("abc")]
     (tmp_path / "t.csv").write_text("\n".join(["system,hypothesis,reference,score", *rows]), encoding="utf-8")
+    (tmp_path / "s.csv").write_text(f'hypothesis,source\n"{ENGLISH[0]}","{other}"\n', encoding="utf-8")
     with pytest.raises(ReachedError, match=expected):
         main([command.split()[0], *COMMANDS[command].split(), "--model", "auto"])
 

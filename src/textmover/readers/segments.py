@@ -386,10 +386,12 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
                     f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
                     f"that names the columns, or set `{field}` to one of these."
                 )
+            other = ", or take textmover-multilingual, which reads the column 'source'"
+            sourced = other if field == "references" and "source" in columns else ""
             suggestion = f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
-                f"{suggestion}set `{field}` to the name of the right one."
+                f"{suggestion}set `{field}` to the name of the right one{sourced}."
             )
         if occurrences > 1:
             raise InputError(

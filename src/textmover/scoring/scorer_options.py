@@ -58,11 +58,17 @@ def source_column(options: argparse.Namespace) -> str | None:
 
 
 def _compared_column(options: argparse.Namespace, side: str, other: str) -> str | None:
-    """Default column of a side that metrics compare with; all of them do without it if all fall back on the other."""
+    """Default column of a side that metrics compare with; all of them do without it if all fall back on the other.
+
+    ``--model auto`` takes what is there, and then a metric that reads it.
+    """
     model = getattr(options, "model", None)
     lenient = []
     for name in model if isinstance(model, list) else [model]:
-        folder = None if name in (None, AUTO) else checkpoint_folder(name, getattr(options, "revision", None))
+        if name == AUTO:
+            lenient.append(True)
+            continue
+        folder = None if name is None else checkpoint_folder(name, getattr(options, "revision", None))
         own = read_json(folder / CONFIG).get("metric") if folder and is_metric(folder / CONFIG) else None
         for swept in getattr(options, "swept", [{}]):
             fields = (own if isinstance(own, dict) else {}) | given_fields(options) | swept
@@ -90,7 +96,8 @@ def take_by_language(
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
     sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
-    sourced = source_column(options) or getattr(options, "sources", None)
+    asked = getattr(options, "source_column", None) or getattr(options, "sources", None)
+    sourced = asked or (references and all(not one and getattr(one, "source", None) for one in references))
     foreign = [name for name, texts in sides.items() if not is_english(texts)]
     if not foreign and not sourced:
         options.model = DEFAULT_METRIC

@@ -124,6 +124,7 @@ def test_a_metric_without_fallback_needs_its_column_beside_one_that_falls_back(r
     run(*given).ok()
     said = run(*given, "--model", checkpoints["plain"]).complaint()
     assert "Expected a column 'reference' in rated.tsv" in said
+    assert said.endswith("or take textmover-multilingual, which reads the column 'source'.\n")
 
 
 def test_a_row_without_a_reference_falls_back_to_its_source(run, files, metric):
