@@ -24,12 +24,6 @@ SCOPING = word_set("scoping")
 OPAQUE = re.compile(r"[\"“”()\[\]{}:;?…/*_<>@#=|]|--| [-–—] |https?:|''|``")
 UNCLEAR_AMOUNTS = word_set("unclear_amounts")
 OTHER_PLURALS = word_set("other_plurals")
-PRONOUNS = {
-    word: (int(kind[0]), kind.endswith("plural"))
-    for kind, words in LEXICON["pronouns"].items()
-    for word in listed(words)
-}
-"""Person of each pronoun, and whether it is plural."""
 
 
 class Agreement(NamedTuple):
@@ -37,6 +31,13 @@ class Agreement(NamedTuple):
 
     person: int
     plural: bool
+
+
+PRONOUNS = {
+    word: Agreement(int(kind[0]), kind.endswith("plural"))
+    for kind, words in LEXICON["pronouns"].items()
+    for word in listed(words)
+}
 
 
 class Chain(NamedTuple):
@@ -109,9 +110,8 @@ class Clause:
             return Agreement(3, True) if words == {"and"} else None
         if parsed.tags[head] == "PRON":
             known = PRONOUNS.get(self.lower(head))
-            if known is None or self.feature(head, "PronType") in ("Rel", "Int"):
-                return None
-            return Agreement(*known)
+            asks = self.feature(head, "PronType") in ("Rel", "Int")
+            return None if known is None or asks else known
         if parsed.tags[head] not in ("NOUN", "PROPN") or self.lower(head) in UNCLEAR_AMOUNTS:
             return None
         number, word = self.feature(head, "Number"), self.lower(head)
@@ -212,8 +212,7 @@ def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
         return None
     if any(relation in ("reparandum", "goeswith", "list", "vocative", "parataxis") for relation in parsed.relations):
         return None
-    odd = any(_is_odd(clause, place) for place in below)
-    return None if odd else clause
+    return None if any(_is_odd(clause, place) for place in below) else clause
 
 
 def _is_odd(clause: Clause, place: int) -> bool:
@@ -233,7 +232,6 @@ def _is_odd(clause: Clause, place: int) -> bool:
 
 
 Parse = Callable[[str], ParsedText]
-"""The parse of one text."""
 
 
 class Parses:

@@ -16,32 +16,22 @@ from textmover.safe_reading import read_yaml
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 
 NAMES = {kind: listed(names) for kind, names in read_yaml(Path(__file__).with_name("names.yaml")).items()}
-"""Names by their kind, such as ``"cities"``."""
-
-TITLES = frozenset(NAMES.pop("titles"))
-"""Capitalised words that name nobody and no place."""
-
+TITLES = frozenset(NAMES.pop("titles"))  # capitalised words that name nobody and no place
 KIND_OF = {name: kind for kind, names in NAMES.items() for name in names}
-"""Kind of each listed name."""
+
+DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
+POSSESSIVE = ("'s", "’s")
+PERSONS = dict.fromkeys(("first_names", "surnames"), "people")
+JOINING = frozenset(("and", "or", "&", ""))  # words between names whose order says nothing
+PLACED = frozenset(listed("in near at around outside inside throughout"))  # words before the name of a place
+
+LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}
+"""The lists that others are taken from, one for each word, where more than one word's list."""
 
 
 def always_capitalised(word: str) -> bool:
     """Return whether a word has its capital inside a sentence too, as far as the lists show."""
     return word in KIND_OF or word in MONTHS_THAT_ARE_WORDS
-
-
-DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
-POSSESSIVE = ("'s", "’s")
-PERSONS = dict.fromkeys(("first_names", "surnames"), "people")
-"""Kinds of names of people, given and family names."""
-
-JOINING = frozenset(("and", "or", "&", ""))
-"""Words between names whose order says nothing."""
-PLACED = frozenset(listed("in near at around outside inside throughout"))
-"""Words before the name of a place."""
-
-LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}
-"""The lists that others are taken from, one for each word, where more than one word's list."""
 
 
 class Name(NamedTuple):
@@ -57,26 +47,28 @@ class Name(NamedTuple):
 def names_in(phrase: Phrase, parse: Parse | None = None, pool: WordPool | None = None) -> tuple[Name, ...]:
     """The names of a phrase, by the parts of speech of a parse or else by their capitals."""
     marked = _marked_by_parse(phrase, parse) if parse is not None else _marked_by_capital(phrase, pool or WordPool())
+    cores = [word.core for word in _written(phrase)]
+    bare = [core[:-2] if core.endswith(POSSESSIVE) else core for core in cores]
+    kinds = [KIND_OF.get(core, "") for core in bare]
     names: list[Name] = []
     start = 0
     while start < len(phrase.words):
         stop = start
-        kind = _kind(phrase, start) if marked[start] else ""
+        kind = kinds[start] if marked[start] else ""
         while stop < len(phrase.words) and marked[stop]:
             stop += 1
             word = phrase.words[stop - 1]
             alone = kind in ("days", "months", "peoples") or word.core.endswith(POSSESSIVE) or word.after
             if alone or stop == len(phrase.words) or phrase.words[stop].before:
                 break
-            if _kind(phrase, stop) not in ("", "surnames"):
+            if kinds[stop] not in ("", "surnames"):
                 break
         if stop > start:
-            words = tuple(_bare(phrase, place) for place in range(start, stop))
             before = phrase.words[start - 1] if start else Word("", "", "")
             determined = before.core.lower() in DETERMINERS and not before.after
             if stop > start + 1 or not kind:
                 kind = "people" if kind == "first_names" else "places" if before.core.lower() in PLACED else ""
-            names.append(Name(start, stop, words, kind, determined))
+            names.append(Name(start, stop, tuple(bare[start:stop]), kind, determined))
         start = max(stop, start + 1)
     return tuple(names)
 
@@ -106,7 +98,7 @@ def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: 
 
 
 def _rename(words: list[Word], name: Name, cores: Sequence[str]) -> None:
-    """Put other words in the place of a name, and leave its ending and the marks around it."""
+    """Put other words in the place of a name; its ending and the marks around it stay."""
     old = words[name.start : name.stop]
     new = [Word("", core, "") for core in cores]
     new[0] = new[0]._replace(before=old[0].before)
@@ -169,15 +161,6 @@ def _written(phrase: Phrase) -> list[Word]:
     if words and phrase.capital:
         words[0] = words[0]._replace(core=words[0].core[:1].upper() + words[0].core[1:])
     return words
-
-
-def _bare(phrase: Phrase, place: int) -> str:
-    core = _written(phrase)[place].core
-    return core[:-2] if core.endswith(POSSESSIVE) else core
-
-
-def _kind(phrase: Phrase, place: int) -> str:
-    return KIND_OF.get(_bare(phrase, place), "")
 
 
 def _other(

@@ -17,14 +17,9 @@ from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError
 
-NEIGHBOURS = 128
-"""Texts that give one another words, names and unrelated sentences."""
-
-FEW = 16
-"""Texts at the end of a list that are too few to be neighbours of one another."""
-
-ATTEMPTS = 4
-"""Tries for each version, of which some give what is there already."""
+NEIGHBOURS = 128  # texts that give one another words, names and unrelated sentences
+FEW = 16  # texts at the end of a list that are too few to be neighbours of one another
+ATTEMPTS = 4  # tries for each version, of which some give what is there already
 
 
 class Kind(NamedTuple):
@@ -173,8 +168,7 @@ def perturb_texts(
 ) -> Iterator[tuple[int, list[Perturbation]]]:
     """Every wanted perturbation of every text, where it can be applied.
 
-    What becomes of a text follows from the text and the seed, but for words, names and sentences that are put in its
-    place, which come from the texts beside it.
+    Words, names and sentences that replace others come from neighbouring texts; all else follows from text and seed.
 
     Args:
         texts: The texts, in English.
@@ -204,7 +198,6 @@ def perturb_texts(
         check_length(text, f"text {number}")
     for start in range(0, len(texts), NEIGHBOURS):
         chunk = texts[start : start + NEIGHBOURS]
-        # A few texts at the end have too little to give one another.
         pool = WordPool(chunk if len(chunk) >= FEW else texts[-NEIGHBOURS:])
         if parses is not None:
             parses.prepare(Phrase.parse(text, pool).text for text in chunk if text.strip())

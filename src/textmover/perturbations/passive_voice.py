@@ -1,7 +1,6 @@
 """Active sentences in the passive and passive ones in the active, by rules over a parse; forms of English verbs.
 
-Only simple clauses of subject, verb and object (or agent) are turned, with their tense, agreement, negation and the
-cases of pronouns; where anything is unclear there is no result.
+Only simple clauses of subject, verb and object (or agent) are turned; where anything is unclear there is no result.
 """
 
 from __future__ import annotations
@@ -17,19 +16,14 @@ from textmover.perturbations.sentences import FUNCTION_WORDS, LEXICON, Edit, Phr
 from textmover.types import ParsedText
 
 SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "you": "you", "it": "it"}
-"""Pronouns as the subject, by what they are as the object."""
-
 OBJECT_CASE = {subject.lower(): object_ for object_, subject in SUBJECT_CASE.items()}
-"""Pronouns as the object, by what they are as the subject in lower case."""
 
 IRREGULAR = {
-    verb: (forms[0], forms[-1]) for verb, *forms in (entry.split() for entry in LEXICON["irregular_verbs"].split(";"))
+    verb: (forms[0], forms[-1])  # past and participle
+    for verb, *forms in map(str.split, LEXICON["irregular_verbs"].split(";"))
 }
-"""Past and participle of each irregular verb."""
 
-DOUBLING = word_set("doubling")
-
-IRREGULAR_DOUBLING = word_set("irregular_doubling")
+DOUBLING = word_set("doubling") | word_set("irregular_doubling")
 
 
 def third_person(verb: str) -> str:
@@ -73,9 +67,7 @@ def _doubled(verb: str) -> str:
     if re.search(r"[aeiou]c$", verb):
         return verb + "k"
     one_syllable = re.fullmatch(r"(?:[^aeiou]*|[^aeiou]*qu)[aeiou][bdfgklmnprstvz]", verb)
-    if one_syllable or verb in DOUBLING or verb in IRREGULAR_DOUBLING:
-        return verb + verb[-1]
-    return verb
+    return verb + verb[-1] if one_syllable or verb in DOUBLING else verb
 
 
 def be(form: str, *, person: int, plural: bool) -> str:
@@ -91,9 +83,7 @@ def have(form: str, *, person: int, plural: bool) -> str:
 
 
 NO_PASSIVE = word_set("no_passive")
-
 IDIOMS = word_set("idioms")
-
 LIGHT_VERBS = word_set("light_verbs")
 MANNER = re.compile(r"(?:\w+ly|well|badly|hard|fast)$")
 SENTENCE_ADVERBS = word_set("sentence_adverbs")
@@ -104,21 +94,15 @@ TIMES = re.compile(
     re.IGNORECASE,
 )
 LOOSE_ADVERBS = word_set("loose_adverbs")
-
 PARTICLES = word_set("particles")
 NO_VERBS = word_set("no_verbs")
 NO_PHRASE = word_set("no_phrase")
+NEVER_AGENTS = word_set("never_agents")
+SHORT = 5  # words of a phrase behind the verb that stands before *by*, at most
+LONGEST_AGENT = 10  # words behind *by*, at most
 
 VERB_OF = {form: verb for verb, forms in IRREGULAR.items() for form in forms if form not in IRREGULAR}
 """Irregular verbs by their past and participle: lemmatizers go wrong here."""
-
-NEVER_AGENTS = word_set("never_agents")
-
-SHORT = 5
-"""Words of a phrase behind the verb that stands before *by*, at most."""
-
-LONGEST_AGENT = 10
-"""Words behind *by*, at most."""
 
 
 def to_passive(text: str, parsed: ParsedText) -> str | None:
@@ -131,13 +115,10 @@ def to_passive(text: str, parsed: ParsedText) -> str | None:
     if subject is None or patient is None or not _can_be_passive(clause, target, verb):
         return None
     particles = clause.of_verb("compound:prt")
-    between, behind = range(clause.verb + 1, patient.start), range(patient.stop, len(parsed))
-    if len(particles) > 1 or list(between) != [one for one in particles if one in between]:
+    between, follows = tuple(range(clause.verb + 1, patient.start)), particles == (patient.stop,)
+    if len(particles) > 1 or between != (() if follows else particles):
         return None
-    if particles and particles[0] not in (clause.verb + 1, patient.stop):
-        return None
-    if particles and particles[0] == patient.stop:
-        behind = range(patient.stop + 1, len(parsed))
+    behind = range(patient.stop + follows, len(parsed))
     chain, agreement = clause.chain(range(subject.stop, clause.verb)), clause.agreement(target)
     agent = _in_case(clause, subject, clause.subject, OBJECT_CASE)
     new_subject = _in_case(clause, patient, target, SUBJECT_CASE)
@@ -178,17 +159,15 @@ def to_active(text: str, parsed: ParsedText) -> str | None:
     new_object = _in_case(clause, patient, clause.subject, OBJECT_CASE)
     if chain is None or agreement is None or new_subject is None or new_object is None:
         return None
-    if _participle_of(clause, verb, chain) is None:
+    last = particles[0] if particles else clause.verb
+    between = text[parsed.spans[last][1] : parsed.spans[agent.start - 1][0]].rstrip()
+    if "," in between or _participle_of(clause, verb, chain) is None:
         return None
     group = _active_group(chain, agreement, verb)
     if particles:
         group += f" {parsed.words[particles[0]]}"
     start = text[: parsed.spans[patient.start][0]]
-    last = particles[0] if particles else clause.verb
-    between = text[parsed.spans[last][1] : parsed.spans[agent.start - 1][0]].rstrip()
     behind = text[parsed.spans[agent[-1]][1] :]
-    if "," in between:
-        return None
     return _opened(start, new_subject) + f" {group} {new_object}{between}{behind}"
 
 
@@ -268,9 +247,7 @@ def _in_case(clause: Clause, words: range, head: int, cases: dict[str, str]) -> 
             return None
         return cases.get(word) or (word if word not in OBJECT_CASE and word not in SUBJECT_CASE else None)
     joined = [one for one in clause.children[head] if clause.parsed.relations[one] == "conj"]
-    if tag not in ("NOUN", "PROPN"):
-        return None
-    if any(clause.parsed.tags[one] == "PRON" for one in joined):
+    if tag not in ("NOUN", "PROPN") or any(clause.parsed.tags[one] == "PRON" for one in joined):
         return None
     text = clause.slice(words)
     if len(words) == 1 and word in PRONOUNS:  # *Someone*, taken for a name
@@ -358,27 +335,21 @@ def _with_agent(clause: Clause, agent: str, behind: range) -> str:
     words = [place for place in behind if parsed.tags[place] != "PUNCT"]
     rest = clause.text[parsed.spans[behind.start - 1][1] :]
     heads = {place for place in words if parsed.heads[place] == clause.verb}
-    short = (
-        len(heads) == 1 and 0 < len(words) <= SHORT and words == list(range(behind.start, behind.start + len(words)))
-    )
-    if not short:
+    together = words == list(behind[: len(words)])
+    if len(heads) != 1 or len(words) > SHORT or not together:
         return f" by {agent}{rest}"
     (head,) = heads
     place_or_manner = parsed.relations[head] == "obl" or MANNER.match(clause.lower(head))
     if not place_or_manner or any(TIMES.match(clause.lower(place)) for place in words):
         return f" by {agent}{rest}"
-    end = parsed.spans[words[-1]][1]
-    return clause.text[parsed.spans[behind.start - 1][1] : end] + f" by {agent}" + clause.text[end:]
+    start, end = parsed.spans[behind.start - 1][1], parsed.spans[words[-1]][1]
+    return f"{clause.text[start:end]} by {agent}{clause.text[end:]}"
 
 
-def turned(
-    turn: Callable[[str, ParsedText], str | None],
-    parse: Parse,
-    phrase: Phrase,
-    degree: int,
-    rng: Random,
-    pool: WordPool,
-) -> Edit | None:
+Turn = Callable[[str, ParsedText], "str | None"]
+
+
+def turned(turn: Turn, parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """The phrase in the other voice, as a perturbation once ``turn`` and ``parse`` are bound."""
     new = turn(phrase.text, parse(phrase.text))
     return None if new is None else Edit(new, ())

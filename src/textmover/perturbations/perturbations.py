@@ -1,12 +1,9 @@
 """Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
 
-A perturbation is a function of a :class:`~textmover.perturbations.sentences.Phrase`, a degree, a random generator and a
-:class:`~textmover.perturbations.sentences.WordPool`, and gives an :class:`Edit`, or ``None`` where it does not apply.
-``PERTURBATIONS`` names them. One that needs more, such as a neighbour search or a parser, takes it as a callable: bind
-it with ``functools.partial``, add it to a copy of the mapping and pass that to :func:`perturb` together with a severity
-table that knows the new name.
-
-Severities are read from ``severity.yaml``, which was written by hand; no metric has a part in them.
+A perturbation is a :data:`~textmover.perturbations.sentences.Function` that gives an :class:`Edit`, or ``None`` where
+it does not apply. One that needs a neighbour search or a parser takes it as a callable: bind it with
+``functools.partial`` and pass it to :func:`perturb` in a copy of ``PERTURBATIONS``, together with a severity table that
+knows the new name.
 """
 
 from __future__ import annotations
@@ -33,12 +30,12 @@ from textmover.perturbations.sentences import (
     keyed_random,
     listed,
     mixed,
+    one_by_chance,
     word_set,
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
 from textmover.types import BOUNDS, InputError
 
-SMALL = dict(enumerate(UNITS, 2))
 MONTHS = listed("January February March April May June July August September October November December")
 _MONTH = "|".join(MONTHS)
 _DAY = r"(?P<day>[12]?\d|3[01])"
@@ -56,7 +53,7 @@ NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
     (re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: found[0].replace(",", "")),
     (re.compile(r"(?<![\d.,])(?:\d{5,}|[3-9]\d{3})(?![\d,.:/-]|\d)"), lambda found: f"{int(found[0]):,}"),
     (re.compile(r"(?<![\d.,:/$£€-])(?:[2-9]|1[0-2])(?![\d.,:/%-]|th|st|nd|rd| ?%| per ?cent| ?[ap]\.?m\b)"),
-     lambda found: SMALL[int(found[0])]),
+     lambda found: UNITS[int(found[0]) - 2]),
     (re.compile(rf"(?<![-\w])(?:{'|'.join(UNITS)})(?![-\w])"),
      lambda found: str(UNITS.index(found[0]) + 2)),
 )  # fmt: skip
@@ -106,15 +103,12 @@ def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
     else:
         pairs: list[int] = []
         for place in mixed(range(len(cores) - 1), rng):
-            if (
-                len(pairs) < degree
-                and all(abs(place - other) > 1 for other in pairs)
-                and cores[place] != cores[place + 1]
-            ):
+            apart = all(abs(place - other) > 1 for other in pairs)
+            if apart and cores[place] != cores[place + 1]:
                 pairs.append(place)
         if len(pairs) < degree:
             return None
-        for place in pairs:
+        for place in pairs[:degree]:
             cores[place : place + 2] = cores[place + 1], cores[place]
     words = tuple(word._replace(core=core) for word, core in zip(phrase.words, cores, strict=True))
     touched = tuple(old for old, new in zip(phrase.words, words, strict=True) if old != new)
@@ -226,14 +220,14 @@ def _wrong_integer(value: int, year: bool, rng: Random) -> int:
         percent = int(25 + 30 * rng.random() if rng.random() < 0.5 else 180 + 170 * rng.random())
         far = [n for n in range(1, 10) if not 0.6 < n / digits < 1.7]
         options = [n * step for n in far] if digits < 10 else [digits * percent // 100 * step]
-    return options[int(rng.random() * len(options))]
+    return one_by_chance(options, rng)
 
 
 def _wrong(number: str, rng: Random) -> str:
     lower = number.lower()
     if ":" in lower:
         hours = [hour for hour in range(1, 24) if abs(hour - int(lower.split(":")[0])) >= 2]
-        return f"{hours[int(rng.random() * len(hours))]}:{lower.split(':')[1]}"
+        return f"{one_by_chance(hours, rng)}:{lower.split(':')[1]}"
     if lower[0].isdigit():
         whole = re.match(r"[\d,]+", number).group()  # type: ignore[union-attr]
         new = _wrong_integer(int(whole.replace(",", "")), number.isdigit(), rng)
@@ -242,7 +236,7 @@ def _wrong(number: str, rng: Random) -> str:
     head, dash, tail = lower.partition("-")
     family = next(family for family in (UNITS, TEENS, TENS, ORDINALS) if head in family)
     far = [word for word in family if abs(family.index(word) - family.index(head)) >= 2]
-    word = far[int(rng.random() * len(far))] + dash + tail
+    word = one_by_chance(far, rng) + dash + tail
     return word.capitalize() if number[0].isupper() else word
 
 
@@ -254,11 +248,10 @@ def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     chosen = sorted(mixed(found, rng)[:degree], key=lambda match: match.start(), reverse=True)
     present = {match.group() for match in found}
     for match in chosen:
-        new = _wrong(match.group(), rng)
-        for _ in range(20):  # "between six and six" would be odd; every family has words to spare
+        for _ in range(21):  # "between six and six" would be odd; every family has words to spare
+            new = _wrong(match.group(), rng)
             if new not in present:
                 break
-            new = _wrong(match.group(), rng)
         text = text[: match.start()] + new + text[match.end() :]
         present.add(new)
     return Edit(text, tuple(Word("", "number", "") for _ in chosen))
@@ -266,7 +259,7 @@ def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
 
 def _unrelated(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     others = pool.others(phrase.text)
-    return Edit(others[int(rng.random() * len(others))], phrase.words) if others else None
+    return Edit(one_by_chance(others, rng), phrase.words) if others else None
 
 
 PERTURBATIONS: Mapping[str, Function] = {
@@ -317,7 +310,7 @@ def perturb(
 ) -> Perturbation | None:
     """Corrupt one text.
 
-    The result depends on the arguments alone: not on earlier calls, the platform or the Python version.
+    The result depends on the arguments alone and is the same on every platform and Python version.
 
     Args:
         text: The text, in English.
@@ -329,8 +322,7 @@ def perturb(
         perturbations: The functions to choose from.
 
     Returns:
-        The corrupted text with its severity, or ``None`` where the perturbation cannot be applied: no number to change,
-        no auxiliary to negate, too few words, or nothing changed.
+        The corrupted text with its severity, or ``None`` where the perturbation cannot be applied or changes nothing.
 
     Example:
         >>> perturb("The lake was frozen.", "negate")

@@ -1,8 +1,4 @@
-"""Sentences as words between punctuation marks, and edits of them.
-
-English is covered as far as the perturbations need: function words, auxiliaries, numbers, and words that keep their
-capital inside a sentence. There is no tagger and no parser.
-"""
+"""English sentences as words between punctuation marks, and edits of them; without a tagger or parser."""
 
 from __future__ import annotations
 
@@ -17,8 +13,9 @@ from typing import NamedTuple, TypeVar
 
 from textmover.safe_reading import read_yaml
 
+T = TypeVar("T")
+
 LEXICON = read_yaml(Path(__file__).with_name("lexicon.yaml"))
-"""Lists of English words by their use."""
 
 
 def listed(words: str) -> tuple[str, ...]:
@@ -134,8 +131,6 @@ class WordPool:
         own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
         return [o for o in self.texts if o not in barred and own.isdisjoint(word.lower() for word in self._words_of[o])]
 
-
-T = TypeVar("T")
 
 VOWEL_SOUND = re.compile(
     r"(?!(?:uni(?!n|m)|use|usu|util|ukr|eu|one\b|one-|once|ut[eo]))(?:[aeiou]|hour|honest|honou?r|heir)", re.I

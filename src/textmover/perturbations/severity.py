@@ -73,7 +73,7 @@ class SeverityTable:
 
 @cache
 def shipped_table() -> SeverityTable:
-    """The whole table that the package ships, read once."""
+    """The whole table that the package ships."""
     return SeverityTable.load(further=True)
 
 

@@ -26,8 +26,7 @@ from textmover.perturbations.sentences import (
 )
 from textmover.safe_reading import read_yaml
 
-FILLER = "AAA"
-"""Meaningless token that replaces a word, as in RoMe (section 4.6, case 3)."""
+FILLER = "AAA"  # as in RoMe (section 4.6, case 3)
 
 Neighbours = Callable[[str, str], Sequence[str]]
 """A word and the sentence that it stands in to the words that may take its place, the best first."""
@@ -91,7 +90,6 @@ class AdjectiveTable:
 
 
 def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, tuple[str, ...]]:
-    """Each word with the others of its groups that may take its place."""
     table: dict[str, dict[str, None]] = {}
     for group in groups:
         for word in group:
@@ -115,11 +113,9 @@ def inflected(adjective: str, degree: int) -> str | None:
         return IRREGULAR_DEGREES[adjective][degree - 1]
     ending = ("er", "est")[degree - 1]
     syllables = len(re.findall(r"[aeiouy]+", adjective.removesuffix("e")))
-    if (
-        adjective.endswith(("like", "ed"))
-        or "-" in adjective
-        or not (syllables == 1 or adjective.endswith(("y", "le")))
-    ):
+    if adjective.endswith(("like", "ed")) or "-" in adjective:
+        return None
+    if syllables != 1 and not adjective.endswith(("y", "le")):
         return None
     if syllables > 2 or (syllables == 2 and adjective.endswith("ly") and adjective not in ("lovely", "ugly", "early")):
         return None
@@ -156,35 +152,25 @@ def _others(
 ) -> list[str]:
     """Replacements of a word in the same form; none if it is not an adjective of the table."""
     word = phrase.words[place]
-    base, form = _base(word.core, table)
+    base, form = (word.core, 0) if word.core in table else _degrees(frozenset(table)).get(word.core, ("", 0))
     if not base or word.core != word.core.lower():
         return []
     behind = phrase.words[place + 1] if place + 1 < len(phrase.words) and not word.after else None
     before = phrase.words[place - 1].core.lower() if place and not phrase.words[place - 1].after else ""
     following = behind.core.lower() if behind is not None and not behind.before else ""
-    if tags is None and not _looks_like_one(base, form, before, following):
+    fits = _looks_like_one(base, form, before, following) if tags is None else tags[place] == "ADJ"
+    if not fits or following in COMPLEMENTS or following in adjective_table().fixed.get(base, ()):
         return []
-    if tags is not None and tags[place] != "ADJ":
+    if before == following == "as":
         return []
-    if following in COMPLEMENTS or following in adjective_table().fixed.get(base, ()):
-        return []
-    if following[:1].isupper() or (before == "as" and following == "as"):
-        return []
-    others = table[base]
     if form:
-        return [other for one in others if (other := inflected(one, form)) is not None]
-    return [one for one in others if before not in ("more", "most") or inflected(one, 1) is None]
-
-
-def _base(word: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, int]:
-    """The adjective of the table that a word is a form of, and whether it is 1 the comparative or 2 the superlative."""
-    if word in table:
-        return word, 0
-    return _degrees(frozenset(table)).get(word, ("", 0))
+        return [other for one in table[base] if (other := inflected(one, form)) is not None]
+    return [one for one in table[base] if before not in ("more", "most") or inflected(one, 1) is None]
 
 
 @cache
 def _degrees(adjectives: frozenset[str]) -> dict[str, tuple[str, int]]:
+    """The adjective behind each comparative (1) and superlative (2)."""
     return {form: (one, n) for one in sorted(adjectives) for n in (1, 2) if (form := inflected(one, n)) is not None}
 
 

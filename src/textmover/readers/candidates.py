@@ -140,20 +140,17 @@ class CandidateTable(Followed):
     format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
 
-    @property
-    def _fields(self) -> tuple[tuple[str, str], ...]:
-        roles = ("candidates", "references", "weights", "source", "name")
-        return named_fields(**{one: getattr(self, one) for one in roles})
-
     def __iter__(self) -> Generator[Candidates, None, None]:
         """Read the candidates of each segment."""
-        rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
+        roles = ("candidates", "references", "weights", "source", "name")
+        fields = named_fields(**{one: getattr(self, one) for one in roles})
+        rows = read_rows(self.path, fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
                 if isinstance(row, InputError):
                     raise row
                 if number == 1:  # JSON Lines name their columns row by row: more likely the column has another name
-                    check_columns(row.name, tuple(row.cells), self._fields)
+                    check_columns(row.name, tuple(row.cells), fields)
                 yield self._of(row)
 
     def _of(self, row: TableRow) -> Candidates:

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager
 
 from textmover.types.segments import InputError, reworded_errors
 
-COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "source_column", "score_column", "split")
-"""Options that only a table has a use for."""
+COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "source_column", "score_column", "split")  # of a table
 
 COLUMN_FLAGS = {
     "hypothesis": "--hypothesis-column",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple, TypeVar
 
 from textmover.csv_cells import unguarded
-from textmover.readers.lines import LONGEST_LINE, LineError, empty
+from textmover.readers.lines import LONGEST_LINE, Line, LineError, empty
 from textmover.safe_reading import NotJsonError, load_json
 from textmover.types import InputError, plural
 
@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Cells = Mapping[str, object]
+Numbered = tuple[int, Cells | InputError]
 Record = tuple[int, "list[str] | InputError"]
 
 
@@ -28,7 +29,7 @@ class Table(NamedTuple):
     name: str  # what errors call the file or data set
     unit: str  # what rows are counted in: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1)
     columns: tuple[str, ...] | None  # all column names, in file order
-    rows: Iterator[tuple[int, Cells | InputError]]  # number and cells of each row
+    rows: Iterator[Numbered]  # number and cells of each row
 
 
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
@@ -38,17 +39,12 @@ def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
     return ", ".join(shown) + more
 
 
-LONGEST_RECORD = 1 << 20
-"""Characters to a record of several lines at most: a stray quotation mark must not take the rest of a file with it."""
+LONGEST_RECORD = 1 << 20  # characters of several lines: a stray quotation mark must not take the rest of a file
 
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bounded where they are read
 
 _CSV_PROBLEMS = {"unexpected end of data": "a quotation mark that is never closed"}
-"""Errors of Python's reader in plain words."""
-
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-"""A cell as writers of CSV quote it."""
-
 _CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
 _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
 
@@ -56,7 +52,7 @@ _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)
 class _CsvLines:
     """The lines of a CSV file for its parser, which may go back to the second line of the record that it reads."""
 
-    def __init__(self, lines: Iterable[str | LineError]) -> None:
+    def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = iter(lines)
         self._next: deque[tuple[str, LineError | None]] = deque()  # with why a line cannot be used that is not UTF-8
         self._record: list[tuple[str, LineError | None]] = []
@@ -97,7 +93,6 @@ class _CsvLines:
 
 
 def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
-    """Cells of each record, which may span lines."""
     reader = csv.reader(lines, strict=True)
     while True:
         start = lines.start_record()
@@ -117,7 +112,7 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
             yield start, lines.problem or list(map(unguarded, fields))
 
 
-def _tsv_records(name: str, lines: Iterable[str | LineError]) -> Iterator[Record]:
+def _tsv_records(name: str, lines: Iterable[Line]) -> Iterator[Record]:
     """Cells of each line; a table whose first quotation mark quotes a cell was written with quoting."""
     seen = False
     for number, line in enumerate(lines, start=1):
@@ -142,9 +137,7 @@ def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Tabl
     return Table(name, "line", tuple(header), _delimited_rows(name, header, kept, way_out))
 
 
-def _delimited_rows(
-    name: str, header: Sequence[str], records: Iterator[Record], way_out: str
-) -> Iterator[tuple[int, Cells | InputError]]:
+def _delimited_rows(name: str, header: Sequence[str], records: Iterator[Record], way_out: str) -> Iterator[Numbered]:
     for number, fields in records:
         if not isinstance(fields, InputError) and len(fields) != len(header):
             fields = InputError(
@@ -166,7 +159,7 @@ def without_blank_end(records: Iterable[T], is_blank: Callable[[T], bool]) -> It
         yield record
 
 
-def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
+def _json_table(name: str, lines: Iterable[Line]) -> Table:
     """One JSON object a line; a key may be absent from some of them."""
     kept = without_blank_end(lines, lambda line: not isinstance(line, LineError) and not line.strip())
     rows = (
@@ -176,12 +169,11 @@ def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
     return Table(name, "line", None, rows)
 
 
-TEXT_TABLES: Mapping[str, Callable[[str, Iterable[str | LineError]], Table]] = {
+TEXT_TABLES: Mapping[str, Callable[[str, Iterable[Line]], Table]] = {
     "csv": lambda name, lines: _delimited_table(name, _csv_records(name, _CsvLines(lines)), _CSV_WAY_OUT),
     "tsv": lambda name, lines: _delimited_table(name, _tsv_records(name, lines), _TSV_WAY_OUT),
     "jsonl": _json_table,
 }
-"""The tables that are read line by line."""
 
 
 def _json_object(name: str, number: int, line: str) -> Cells | InputError:

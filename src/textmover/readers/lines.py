@@ -1,7 +1,6 @@
 """Lines of text files, one at a time: plain, compressed, or from standard input.
 
-A line that is not text is handed out as a :class:`LineError` instead of being raised, so that whoever reads decides
-whether it ends the work. What makes the rest of a file unreadable is raised.
+A line that is not text is a :class:`LineError`, which is not raised: the reader decides whether it ends the work.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from textmover.readers.named import located
 from textmover.safe_reading import open_input, unreadable
 from textmover.types import InputError, needs_extra
 
-COMPRESSIONS = (".gz", ".zst")
-"""Suffixes of the compressed files that are unpacked while they are read."""
+COMPRESSIONS = (".gz", ".zst")  # suffixes of the compressed files that are unpacked
 
 PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst", b"\xfd7zXZ": "", b"BZh": "", b"PK\x03\x04": ""}
 """First bytes of compressed files, and the suffixes of those that are unpacked."""
@@ -33,15 +31,10 @@ PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst", b"\xfd7zXZ": "", b"BZh": "", 
 STANDARD_INPUT = "-"
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Prefixes of a process's open files. Other processes have something else there, and some systems go on reading
-where the last reader has stopped, even in a file."""
+"""Prefixes of a process's open files, which other processes do not have and some systems read only once."""
 
-LONGEST_LINE = 1 << 26
-"""Bytes to a line at most: what is longer is not text, and must not fill the memory before that is found out."""
-
-PACKED_CHUNK = 1 << 13
-"""Compressed bytes that are unpacked at a time; small, since a few of them can stand for a thousand times as many."""
-
+LONGEST_LINE = 1 << 26  # bytes: longer ones are not text, and must not fill the memory before that is found out
+PACKED_CHUNK = 1 << 13  # compressed bytes that are unpacked at a time, possibly into a thousand times as many
 
 Item = TypeVar("Item")
 
@@ -54,6 +47,9 @@ class LineError(InputError):
         self.text = text
 
 
+Line = str | LineError
+
+
 def usable(items: Iterable[Item | InputError]) -> Iterator[Item]:
     """The items up to the first that cannot be used, which is raised."""
     for item in items:
@@ -62,20 +58,16 @@ def usable(items: Iterable[Item | InputError]) -> Iterator[Item]:
         yield item
 
 
+@dataclass(eq=False)
 class Position:
-    """Progress through files, in [0, 1]."""
+    """Progress through files."""
 
-    def __init__(self) -> None:
-        self._tell: Callable[[], float] | None = None
+    tell: Callable[[], float] | None = None
 
     @property
     def share(self) -> float | None:
-        """The share that has been read; ``None`` where nobody knows how much there is."""
-        return None if self._tell is None else self._tell()
-
-    def follow(self, tell: Callable[[], float]) -> None:
-        """Ask ``tell`` from now on."""
-        self._tell = tell
+        """The share that has been read, in [0, 1]; ``None`` where nobody knows how much there is."""
+        return None if self.tell is None else self.tell()
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class Followed:
 
 def iter_lines(
     path: str | Path, position: Position | None = None, *, ends: bool = False
-) -> Generator[str | LineError, None, None]:
+) -> Generator[Line, None, None]:
     r"""The lines of a UTF-8 file, the byte-order mark left out; with their ends, ``\n`` or ``\r\n``, if asked for."""
     path = located(path)
     name = shown(path)
@@ -136,7 +128,7 @@ def iter_lines(
         raise empty(name)
 
 
-def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[str | LineError, ...], None, None]:
+def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[Line, ...], None, None]:
     """Lines of files that belong together; files of different lengths are refused."""
     followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
     with contextlib.ExitStack() as stack:
@@ -146,15 +138,12 @@ def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[st
         ]
         for number, lines in enumerate(itertools.zip_longest(*files), start=1):
             if None in lines:
-                raise unequal_lengths(_counts(paths, files, lines, number))
+                raise _unequal_lengths(_counts(paths, files, lines, number))
             yield lines
 
 
 def _counts(
-    paths: Sequence[str],
-    files: Sequence[Iterator[str | LineError]],
-    lines: Sequence[str | LineError | None],
-    number: int,
+    paths: Sequence[str], files: Sequence[Iterator[Line]], lines: Sequence[Line | None], number: int
 ) -> dict[str, str]:
     """Number of lines of each file if some end before line ``number``; pipes are not waited for."""
     counts: dict[str, str] = {}
@@ -172,11 +161,10 @@ def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
     """Make sure that files which belong together have as many lines."""
     counts = {name: len(lines) for name, lines in sequences.items()}
     if len(set(counts.values())) > 1:
-        raise unequal_lengths({name: str(count) for name, count in counts.items()})
+        raise _unequal_lengths(counts)
 
 
-def unequal_lengths(counts: Mapping[str, str]) -> InputError:
-    """The error of files that belong together and have different numbers of lines, as far as these are known."""
+def _unequal_lengths(counts: Mapping[str, object]) -> InputError:
     listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
     return InputError(
         f"Expected the same number of lines in each file, but got {listed}: "
@@ -248,12 +236,12 @@ def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[I
 def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
     """Report the share of a file's bytes that have been read; a pipe has no size."""
     status = os.fstat(packed.fileno())
-    known = position is not None and stat.S_ISREG(status.st_mode) and status.st_size > 0
-    if position is not None and known:
-        position.follow(lambda: packed.tell() / status.st_size)
+    if position is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+        yield
+        return
+    position.tell = lambda: packed.tell() / status.st_size
     yield
-    if position is not None and known:
-        position.follow(lambda: 1.0)
+    position.tell = lambda: 1.0
 
 
 def _standard_input() -> IO[bytes]:
@@ -270,9 +258,7 @@ def _standard_input() -> IO[bytes]:
 
 
 class _Unpacker(NamedTuple):
-    """Decompressor of a file: an object for each member, and its errors."""
-
-    member: Callable[[], Any]
+    member: Callable[[], Any]  # makes the decompressor of a member
     error: type[Exception]
     padding: bytes = b""
 

@@ -11,11 +11,8 @@ from typing import Any, TypeVar
 from textmover.readers.line_tables import Cells, Table
 from textmover.types import InputError
 
-ROWS_OF = ("to_dicts", "to_pylist", "to_list")
-"""Methods that give the rows of a table as dicts: of polars, pyarrow and `datasets`."""
-
-MISSING = ("NAType", "NaTType")
-"""Types of pandas for missing values."""
+ROWS_OF = ("to_dicts", "to_pylist", "to_list")  # rows of a table as dicts: of polars, pyarrow and `datasets`
+MISSING = ("NAType", "NaTType")  # types of pandas
 
 Row = TypeVar("Row")
 
@@ -50,8 +47,8 @@ def named_tables(given: Any, argument: str) -> dict[str, str | MemoryTable]:
 def _in_memory(value: Any, argument: str) -> MemoryTable:
     if all(hasattr(value, name) for name in ("itertuples", "columns", "dtypes")):  # pandas
         columns = [str(one) for one in value.columns]
-        records = [zip(columns, row, strict=True) for row in value.itertuples(index=False, name=None)]
-        return MemoryTable(f"the data frame `{argument}`", tuple(columns), [_cells(dict(one)) for one in records])
+        records = (dict(zip(columns, row, strict=True)) for row in value.itertuples(index=False, name=None))
+        return MemoryTable(f"the data frame `{argument}`", tuple(columns), [_cells(one) for one in records])
     if isinstance(value, Mapping):
         return _of_columns(value, argument)
     method = next((getattr(value, name) for name in ROWS_OF if hasattr(value, name)), None)

@@ -18,10 +18,7 @@ from textmover.types.text_words import SURROGATE
 logger = logging.getLogger(__name__)
 
 OnError = Literal["stop", "skip"]
-"""Treatment of an unusable row: an error, or left out and counted."""
-
 MissingReferences = Literal["error", "leave-out"]
-"""Treatment of a row without a reference: an error, or left out and counted."""
 
 
 class Row(NamedTuple):
@@ -42,6 +39,7 @@ class Row(NamedTuple):
 class _Reading(Followed):
     hypotheses: tuple[str, ...]
     references: tuple[str, ...]
+    on_error: OnError
     missing_references: MissingReferences | None
 
     @property
@@ -53,6 +51,15 @@ class _Reading(Followed):
     def systems(self) -> tuple[str, ...]:
         """The files or columns of hypotheses."""
         return self.hypotheses
+
+    def left_out(self, problem: InputError, number: int) -> Row:
+        """A row that is left out because of a problem, which is raised unless the options allow that."""
+        lacking = isinstance(problem, NoReferenceError)
+        if self.on_error == "skip" or (lacking and self.missing_references == "leave-out"):
+            return Row(number, (), (), str(problem))
+        if lacking and self.missing_references is not None:
+            raise NoReferenceError(f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out.")
+        raise problem
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class TextFiles(_Reading):
                     f"Expected a {'reference' if self.references else 'source'} in {places[not self.references]}, but "
                     "got none: add one, or remove the line from all files."
                 )
-                yield left_out(problem, number, self.on_error, self.missing_references)
+                yield self.left_out(problem, number)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,8 @@ class TableFile(_Reading):
         with contextlib.closing(rows):
             for number, row in rows:
                 found = self._row(number, row)
-                yield found._replace(kept=self._kept(row)) if self.keep else found
+                kept = ("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
+                yield found._replace(kept=tuple(kept)) if self.keep else found
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -134,9 +142,6 @@ class TableFile(_Reading):
         return named_fields(
             hypothesis=self.hypotheses, references=self.references, source=self.source or None, keep=self.keep
         )
-
-    def _kept(self, row: TableRow | InputError) -> tuple[str, ...]:
-        return tuple("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
 
     def _row(self, number: int, row: TableRow | InputError) -> Row:
         try:
@@ -150,7 +155,7 @@ class TableFile(_Reading):
             return Row(number, hypotheses, references)
         except InputError as problem:
             try:
-                return left_out(problem, number, self.on_error, self.missing_references)
+                return self.left_out(problem, number)
             except InputError as error:
                 if isinstance(row, TableRow) and number == 1 and not isinstance(error, NoReferenceError):
                     # JSON Lines name their columns row by row: a first one without a text more likely has another name.
@@ -198,16 +203,6 @@ class GivenTexts(_Reading):
     def __iter__(self) -> Generator[Row, None, None]:
         """Give the row."""
         yield Row(1, self.texts[:1], SourcedReferences(self.texts[1:], self.source))
-
-
-def left_out(problem: InputError, number: int, on_error: OnError, missing: MissingReferences | None) -> Row:
-    """A row that is left out because of a problem, which is raised unless the options allow that."""
-    lacking = isinstance(problem, NoReferenceError)
-    if on_error == "skip" or (lacking and missing == "leave-out"):
-        return Row(number, (), (), str(problem))
-    if lacking and missing is not None:
-        raise NoReferenceError(f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out.")
-    raise problem
 
 
 Rows = TextFiles | TableFile | GivenTexts

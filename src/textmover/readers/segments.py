@@ -1,8 +1,7 @@
-"""Readers: tables and plain text files as segments.
+"""Tables and plain text files as segments.
 
-A table (CSV, TSV, JSON Lines, Parquet, a hub data set) becomes :class:`~textmover.types.Segment` objects by way of
-:class:`Columns`, which says what each column means. Whatever cannot be used is an error that names the file, the line
-and the column; nothing is dropped or guessed.
+:class:`Columns` says what each column of a table means. A cell that cannot be used is an error that names the file, the
+line and the column; nothing is dropped or guessed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,9 @@ from textmover.readers.tables import is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.text_words import SURROGATE
 
-GROUP_SEPARATOR = " / "
-"""Separator between the values of several group columns."""
-
-LARGEST = 1e15
-"""Greatest size of a rating or score: statistics and losses square them in single precision."""
-
-FINITE = "a finite number"
-"""Name of such a number in errors."""
+GROUP_SEPARATOR = " / "  # between the values of several group columns
+LARGEST = 1e15  # of a rating or score: statistics and losses square them in single precision
+FINITE = "a finite number"  # its name in errors
 
 
 def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, got: str | None = None) -> float:
@@ -46,7 +40,7 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
 
 
 def told(value: object) -> str:
-    """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet."""
+    """A cell for a message, cut short; "nothing" for an empty one and a null of JSON or Parquet."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -150,23 +144,20 @@ def read_segments(
     so that rows may differ in their number of references; a row without one is refused.
 
     Args:
-        path: ``.csv`` (quoted), ``.tsv`` (no quoting: a quotation mark is an ordinary character), ``.jsonl``,
-            ``.json`` or ``.ndjson`` (one object a line), each of them also compressed as ``.gz`` or ``.zst``;
-            ``.parquet``, or a folder of such files; a folder saved by `datasets`; or a hub data set as
-            ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8, with a header where columns have no
-            names of their own; blank lines at the end do not count.
-        columns: What the columns mean.
+        path: ``.csv`` (quoted), ``.tsv`` (without quoting), ``.jsonl``, ``.json`` or ``.ndjson`` (one object a line),
+            also compressed as ``.gz`` or ``.zst``; ``.parquet``, or a folder of such files; a folder saved by
+            `datasets`; or a hub data set as ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8; CSV
+            and TSV have a header; blank lines at the end do not count.
+        columns: Roles of the columns.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
-        left_out: A list that takes the errors of rows that cannot be used, which are left out; ``None`` raises the
-            first.
+        left_out: A list that takes the errors of unusable rows, which are left out; ``None`` raises the first.
 
     Returns:
         One segment per row, in file order, with human scores in float64.
 
     Raises:
-        InputError: If the file cannot be read, is empty, lacks a column, or holds a cell that cannot be used, such as
-            a score that is not a finite number.
+        InputError: If the file cannot be read, is empty, lacks a column, or holds a cell that cannot be used.
 
     Example:
         >>> path = getfixture("tmp_path") / "ratings.tsv"
@@ -185,8 +176,7 @@ def numbered_segments(
     path: str | Path | MemoryTable, columns: Columns, *, format: str | None = None, split: str = "train"
 ) -> list[tuple[int, Segment | InputError]]:
     """The segments of a table with their rows or lines, and in place of a segment why its row cannot be used."""
-    with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as reading:
-        rows = list(reading)
+    rows = read_rows(path, columns.fields, format=format, split=split)
     return [(number, row if isinstance(row, InputError) else _segment(row, columns)) for number, row in rows]
 
 
@@ -349,11 +339,11 @@ class TableRow(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Place of the row, as errors name it."""
+        """Place of the row in errors."""
         return f"{self.unit} {self.number} of {self.name}"
 
     def cell(self, *columns: str) -> str:
-        """Place of a cell, as errors name it."""
+        """Place of a cell in errors."""
         return f"column {named(columns)} of {self.name}, {self.unit} {self.number}"
 
 
@@ -366,34 +356,35 @@ class IfThere(str):
 def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:
     """Make sure that every column that is asked for stands in a table once."""
     compared = any(field in ("references", "source") and name in columns for field, name in fields)
+    by_lower = {column.lower(): column for column in columns}
     for field, name in fields:
         occurrences = columns.count(name)
-        by_lower = {column.lower(): column for column in columns}
-        close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-        # Without references a misspelt column would pass for none, and sources alone would be scored.
-        if occurrences == 0 and compared and isinstance(name, IfThere) and not (close and field == "references"):
+        if occurrences == 1:
             continue
-        if occurrences == 0:
-            if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
-                tabs = separator == "\t"
-                way_out = "rename it to end in .tsv" if tabs else "save it as CSV with commas, or as TSV with tabs"
-                raise InputError(
-                    f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
-                    f"{'tabs' if tabs else repr(separator)}: {way_out}."
-                )
-            if any(re.search(r"[.!?]\s*$", column) for column in columns):
-                raise InputError(
-                    f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
-                    f"that names the columns, or set `{field}` to one of these."
-                )
-            other = ", or take textmover-multilingual, which reads the column 'source'"
-            sourced = other if field == "references" and "source" in columns else ""
-            suggestion = f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""
-            raise InputError(
-                f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
-                f"{suggestion}set `{field}` to the name of the right one{sourced}."
-            )
         if occurrences > 1:
             raise InputError(
                 f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
             )
+        close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+        # Without references a misspelt column would pass for none, and sources alone would be scored.
+        if compared and isinstance(name, IfThere) and not (close and field == "references"):
+            continue
+        if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):
+            tabs = separator == "\t"
+            way_out = "rename it to end in .tsv" if tabs else "save it as CSV with commas, or as TSV with tabs"
+            raise InputError(
+                f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
+                f"{'tabs' if tabs else repr(separator)}: {way_out}."
+            )
+        if any(re.search(r"[.!?]\s*$", column) for column in columns):
+            raise InputError(
+                f"Expected a column {name!r} in {table}, but its first line is {named(columns)}: add a first line "
+                f"that names the columns, or set `{field}` to one of these."
+            )
+        other = ", or take textmover-multilingual, which reads the column 'source'"
+        sourced = other if field == "references" and "source" in columns else ""
+        suggestion = f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""
+        raise InputError(
+            f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
+            f"{suggestion}set `{field}` to the name of the right one{sourced}."
+        )

@@ -25,8 +25,7 @@ from textmover.types import InputError, plural
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
 """Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, the systems there, flags."""
 
-READY = "scores of a file"
-"""Beginning of the signature of scores that were computed elsewhere."""
+READY = "scores of a file"  # begins the signature of scores that were computed elsewhere
 
 Vector = NDArray[np.float64]
 
@@ -44,8 +43,7 @@ def read_system_scores(
 ) -> SystemScores:
     """Read the segment scores of systems from one file with a column for each, or from a file for each."""
     check_distinct(paths)
-    if columns is not None:
-        check_distinct(columns)
+    check_distinct(columns or ())
     found = [_read(path, columns, format, split) for path in paths]
     if len(found) == 1:
         return found[0]
@@ -69,7 +67,6 @@ def digest_signature(paths: Sequence[str], scores: SystemScores) -> str:
 
 
 def _read(path: str, columns: Sequence[str] | None, format: str | None, split: str) -> SystemScores:
-    """The scores of a file; a plain one is named after itself."""
     if format is None and not is_table(path):
         lines = list(without_blank_end(read_lines(path), lambda line: not line.strip()))
         if not lines:
@@ -127,12 +124,11 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
 
 def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores | None:
     """The scores of one JSON object as ``textmover score --format json`` writes it; ``None`` where it is not one."""
-    cells = row.cells
-    systems = cells.get(SYSTEMS)
+    systems, alone = row.cells.get(SYSTEMS), row.cells.get(SCORES)
     if isinstance(systems, dict):
         lists = {name: values.get(SCORES) if isinstance(values, dict) else None for name, values in systems.items()}
-    elif isinstance(cells.get(SCORES), list):
-        lists = {SCORE: cells[SCORES]}
+    elif isinstance(alone, list):
+        lists = {SCORE: alone}
     else:
         return None
     _check_known("system", columns, lists, row.name)
@@ -147,7 +143,7 @@ def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores 
     count = len(next(iter(scores.values()))) if scores else 0
     if not count:
         raise InputError(f"Expected scores in {row.name}, but it holds none: give another file.")
-    signature = cells.get("signature")
+    signature = row.cells.get("signature")
     return SystemScores(scores, tuple(range(1, count + 1)), signature if isinstance(signature, str) else "")
 
 
@@ -177,11 +173,11 @@ class SystemTable:
 
     systems: list[str]  # system of each
     items: list[str]  # what each is an output for
-    groups: list[str] | None  # group of each; ``None`` where no column was named
-    hypotheses: list[str]  # texts; empty where scores were read instead
-    references: list[tuple[str, ...]]  # references of each text; likewise
-    scores: NDArray[np.float64] | None  # scores that the table holds, float64 ``[n]``; ``None`` where texts were read
-    human: NDArray[np.float64] | None  # human scores, float64 ``[n]``; ``None`` where no column was named
+    scores: Vector | None  # scores that the table holds, float64 ``[n]``; ``None`` where texts were read
+    hypotheses: Sequence[str] = ()  # texts; empty where scores were read instead
+    references: Sequence[tuple[str, ...]] = ()  # references of each text; likewise
+    groups: list[str] | None = None  # group of each; ``None`` where no column was named
+    human: Vector | None = None  # human scores, float64 ``[n]``; ``None`` where no column was named
     lone: tuple[str, ...] = ()  # groups that were left out, since they hold one system alone
 
 
@@ -190,11 +186,7 @@ def table_of_systems(scores: Mapping[str, Vector]) -> SystemTable:
     return SystemTable(
         systems=[name for name, values in scores.items() for _ in values],
         items=[str(place) for values in scores.values() for place in range(len(values))],
-        groups=None,
-        hypotheses=[],
-        references=[],
         scores=np.concatenate(list(scores.values())),
-        human=None,
     )
 
 

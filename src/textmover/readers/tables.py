@@ -1,18 +1,16 @@
 """Files and hub data sets as tables of cells, whose columns :mod:`textmover.readers.segments` reads.
 
-Rows are handed out one at a time, so that a file need not fit into memory, and each keeps the number of its line, so
-that an error can name the place that has to be corrected.
+Rows come one at a time, so that a file need not fit into memory, with the number of their line for errors.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.line_tables import TEXT_TABLES, Cells, Table, named
+from textmover.readers.line_tables import TEXT_TABLES, Cells, Numbered, Table, named
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
 from textmover.readers.memory_tables import MemoryTable
 from textmover.readers.named import located
@@ -31,13 +29,8 @@ FORMATS: Mapping[str, str] = {
 """The format that each file suffix stands for; ``.gz`` or ``.zst`` may follow those of text."""
 
 HUB_PREFIX = "hub:"
-"""Prefix of a hub data set, which distinguishes it from a path."""
-
-PARQUET_ROWS = 1024
-"""Rows of a Parquet file that are read at a time."""
-
-PARQUET_BUFFER = 1 << 16
-"""Bytes of a Parquet column that are read at a time; without it a whole row group is."""
+PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time
+PARQUET_BUFFER = 1 << 16  # bytes of a column that are read at a time; without it a whole row group is
 
 
 def open_tables(
@@ -134,15 +127,15 @@ def _parquet_tables(name: str, wanted: Collection[str] | None, position: Positio
             with parquet.ParquetFile(one, buffer_size=PARQUET_BUFFER) as file:
                 columns = tuple(file.schema_arrow.names)
                 needed = _needed(columns, wanted) or list(columns[:1])
-                report = None if position is None else partial(_report, position, done, len(paths))
-                yield Table(str(one), "row", columns, _parquet_rows(str(one), file, needed, report))
+                rows = _parquet_rows(str(one), file, needed, position, done, len(paths))
+                yield Table(str(one), "row", columns, rows)
     except (OSError, pyarrow.ArrowException) as error:
         raise unreadable(name, error) from error
 
 
 def _parquet_rows(
-    name: str, file: Any, columns: list[str], report: Callable[[float], None] | None
-) -> Iterator[tuple[int, Cells | InputError]]:
+    name: str, file: Any, columns: list[str], position: Position | None, done: int, files: int
+) -> Iterator[Numbered]:
     import pyarrow
 
     number = 0
@@ -151,8 +144,8 @@ def _parquet_rows(
             for cells in _batch_cells(name, batch, number):
                 number += 1
                 yield number, cells
-            if report is not None:
-                report(number / file.metadata.num_rows)
+            if position is not None:
+                position.tell = lambda share=(done + number / file.metadata.num_rows) / files: share
     except (OSError, pyarrow.ArrowException) as error:
         raise unreadable(f"{name} after row {number}", error) from error
 
@@ -170,10 +163,6 @@ def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]
         return [InputError(f"Expected {name} to hold UTF-8, {problem}")]
 
 
-def _report(position: Position, files: int, of: int, share: float) -> None:
-    position.follow(lambda: (files + share) / of)
-
-
 def _parquet_files(folder: Path) -> list[Path]:
     """The Parquet files of a folder by name, without those that begin like hidden and temporary ones."""
     return sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
@@ -188,7 +177,8 @@ def _hub_table(name: str, split: str, wanted: Collection[str] | None) -> Table:
         if _is_saved_data_set(Path(place)):
             loaded = datasets.load_from_disk(place)
         else:
-            repository, configuration = _repository(place)
+            configured = place.count("/") == 2 and not Path(place).exists()
+            repository, _, configuration = place.rpartition("/") if configured else (place, "", None)
             loaded = datasets.load_dataset(repository, configuration, split=split)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
@@ -212,11 +202,3 @@ def _needed(columns: Sequence[str], wanted: Collection[str] | None) -> list[str]
 def _is_saved_data_set(path: Path) -> bool:
     single = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return single or (path / "dataset_dict.json").is_file()
-
-
-def _repository(place: str) -> tuple[str, str | None]:
-    """Repository and configuration of ``owner/name/configuration``; folders are taken as they are."""
-    if Path(place).exists() or place.count("/") != 2:
-        return place, None
-    owner, repository, configuration = place.split("/")
-    return f"{owner}/{repository}", configuration

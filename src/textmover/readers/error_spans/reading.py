@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import re
@@ -20,6 +19,8 @@ from textmover.safe_reading import NotJsonError, load_json
 from textmover.types import InputError, SourcedReferences, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, Severity
 
+logger = logging.getLogger(__name__)
+
 NO_ERROR = frozenset(("no-error", "no_error", "neutral"))
 """Severities of what is not counted as an error: neutral ones are matters of taste (Freitag et al. 2021)."""
 
@@ -28,16 +29,9 @@ ATTENTION_TEST = "hotw-test"
 
 MARK = re.compile("</?v>")
 
-NESTED, NOT_BEGUN, NOT_CLOSED = "one inside another", "the end of one that was not begun", "one that is not closed"
-
 
 def as_severity(value: object, place: str) -> Severity | None:
-    """Return a severity as people write it; ``None`` where there is no error.
-
-    Example:
-        >>> as_severity("Major", "line 2"), as_severity("No-error", "line 2")
-        ('major', None)
-    """
+    """Return the severity that people wrote; ``None`` where there is no error."""
     name = value.strip().lower() if isinstance(value, str) else ""
     found: Severity | None = next((one for one in SEVERITIES if one == name), None)
     if found is None and name not in NO_ERROR:
@@ -61,12 +55,12 @@ def split_marks(text: str, place: str) -> tuple[str, list[tuple[int, int]]]:
         done = mark.end()
         opens = mark[0] == "<v>"
         if opens == (start is not None):
-            raise _unmatched(place, NESTED if opens else NOT_BEGUN)
+            raise _unmatched(place, "one inside another" if opens else "the end of one that was not begun")
         if start is not None:
             spans.append((start, len(plain)))
         start = len(plain) if opens else None
     if start is not None:
-        raise _unmatched(place, NOT_CLOSED)
+        raise _unmatched(place, "one that is not closed")
     return plain + text[done:], spans
 
 
@@ -75,12 +69,7 @@ def _unmatched(place: str, what: str) -> InputError:
 
 
 def joined(spans: Sequence[ErrorSpan]) -> tuple[ErrorSpan, ...]:
-    """Return spans by place; overlapping ones become one of the worst severity.
-
-    Example:
-        >>> [(one.start, one.end) for one in joined([ErrorSpan(3, 9), ErrorSpan(0, 4), ErrorSpan(9, 9)])]
-        [(0, 9), (9, 9)]
-    """
+    """Return spans by place; overlapping ones become one of the worst severity."""
     found: list[ErrorSpan] = []
     for one in sorted(spans, key=lambda span: (span.start, span.end)):
         last = found[-1] if found else None
@@ -93,20 +82,7 @@ def joined(spans: Sequence[ErrorSpan]) -> tuple[ErrorSpan, ...]:
 
 
 def errors_of_list(value: object, text: str, place: str) -> tuple[tuple[ErrorSpan, ...], bool]:
-    """Return the errors of a list of spans by place, and whether each has a severity.
-
-    Args:
-        value: A list of objects with ``start``, ``end``, and if known ``severity``, or that list as JSON.
-        text: The text that they are in.
-        place: Name of the list in errors.
-
-    Raises:
-        InputError: If it is something else, or a span is reversed, outside the text or in another one.
-
-    Example:
-        >>> errors_of_list('[{"start": 2, "end": 5, "severity": "minor"}]', "A cat", "line 2")
-        ((ErrorSpan(start=2, end=5, severity='minor', confidence=1.0),), True)
-    """
+    """Return the errors of a list of spans, or of its JSON, by place, and whether each has a severity."""
     if isinstance(value, str):
         try:
             value = load_json(value, place)
@@ -117,8 +93,9 @@ def errors_of_list(value: object, text: str, place: str) -> tuple[tuple[ErrorSpa
     found, graded = [], True
     for one in value:
         start, end = _ends(one, text, place)
-        severity = as_severity(one["severity"], place) if one.get("severity") is not None else "major"
-        graded &= one.get("severity") is not None
+        known = one.get("severity")
+        graded &= known is not None
+        severity = as_severity("major" if known is None else known, place)
         if severity is not None:
             found.append(ErrorSpan(start, end, severity))
     found.sort(key=lambda span: (span.start, span.end))
@@ -150,9 +127,6 @@ def _not_a_list(place: str, value: object) -> InputError:
     )
 
 
-logger = logging.getLogger(__name__)
-
-
 def read_marked(
     path: str | Path | MemoryTable,
     columns: MarkedColumns = MarkedColumns(),  # noqa: B008 - frozen
@@ -170,15 +144,13 @@ def read_marked(
         where: Rows to read, as values by column; all if ``None``.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
-        left_out: A list that takes the errors of rows that cannot be used, which are left out; ``None`` raises the
-            first.
+        left_out: A list that takes the errors of unusable rows, which are left out; ``None`` raises the first.
 
     Returns:
         One segment for each text of one rater, in file order.
 
     Raises:
-        InputError: If the file cannot be read or lacks a column, or a row cannot be used: tags that do not fit their
-            words, words that are not in their text.
+        InputError: If the file cannot be read or lacks a column, or a row cannot be used.
 
     Example:
         >>> path = getfixture("tmp_path") / "tagged.tsv"
@@ -190,13 +162,14 @@ def read_marked(
     where = where or {}
     fields = (*columns.fields, *(("where", column) for column in where))
     columns = replace(columns, groups=tuple(dict.fromkeys((*columns.groups, *where))))
-    with contextlib.closing(read_rows(path, fields, format=format, split=split)) as rows:
-        numbered = [row for _, row in rows]
-    chosen = rows_where([one for one in numbered if isinstance(one, TableRow)], where, str(path), TableRow.group)
-    found: list[MarkedSegment | InputError] = [one for one in numbered if isinstance(one, InputError)]
-    found += [_segment(rows, columns) for rows in _gathered(chosen, columns)]
-    read = [one for one in found if isinstance(one, MarkedSegment)] if left_out is not None else list(usable(found))
-    if left_out is not None:
+    rows = [row for _, row in read_rows(path, fields, format=format, split=split)]
+    chosen = rows_where([one for one in rows if isinstance(one, TableRow)], where, str(path), TableRow.group)
+    found: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
+    found += [_segment(several, columns) for several in _gathered(chosen, columns)]
+    if left_out is None:
+        read = list(usable(found))
+    else:
+        read = [one for one in found if isinstance(one, MarkedSegment)]
         left_out += [one for one in found if isinstance(one, InputError)]
     if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in read)):
         logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
@@ -239,7 +212,6 @@ def _of_row(row: TableRow, columns: MarkedColumns) -> MarkedSegment:
 
 
 def _words(text: str, place: str) -> str:
-    """A text that has words."""
     if not text.strip():
         raise InputError(f"Expected words in {place}, but got none: {WAY_OUT}.")
     return text

@@ -13,7 +13,6 @@ from textmover.types.error_spans import ErrorSpan
 Places = tuple[tuple[int, int], ...]
 
 WAY_OUT = "correct it or remove the row"
-"""The way out of a row that cannot be used."""
 
 ESCAPES = {
     "&apos;": "'", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&#91;": "[", "&#93;": "]", "&#124;": "|", "&amp;": "&",
@@ -27,21 +26,10 @@ ALIKE = str.maketrans(
 
 
 def place_words(text: str, words: Sequence[str], place: str = "`words`") -> Places:
-    r"""Return the first character of each word in its text, and that behind its last.
+    r"""Return the first character of each Moses token in its text, and that behind its last.
 
-    White space does not count. Where the characters differ, those are compared that Moses escapes or writes in another
-    way, in their Unicode decomposition.
-
-    Args:
-        text: The text as it was given.
-        words: Its Moses tokens.
-        place: Name of the tokens in errors.
-
-    Returns:
-        A pair for each word.
-
-    Raises:
-        InputError: If the words are not those of the text.
+    White space does not count. Characters that Moses escapes or writes in another way are compared in their Unicode
+    decomposition.
 
     Example:
         >>> place_words("It’s <b>", ["It", "&apos;s", "&lt;", "b", "&gt;"])
@@ -94,14 +82,6 @@ def errors_of_tags(words: Places, tags: Sequence[str], place: str = "`tags`") ->
 
     Neighbouring wrong words are one span, unless words are missing between them. Missing words stand behind the word
     before them.
-
-    Args:
-        words: Places of ``n`` words.
-        tags: ``2n + 1`` tags, gap, word, gap, …, gap, each ``OK`` or ``BAD``.
-        place: Name of the tags in errors.
-
-    Raises:
-        InputError: If the number of tags does not fit, or there is another tag.
 
     Example:
         >>> errors = errors_of_tags(((0, 1), (2, 5), (6, 9)), "OK BAD OK BAD OK OK BAD".split())

@@ -16,15 +16,10 @@ from textmover.readers.lines import check_equal_lengths
 from textmover.readers.segments import read_lines
 from textmover.types import InputError, Judgements, plural
 
-SHAPE = "LP DATA SID BETTER WORSE"
-"""The fields of a line of preferences."""
-
-NOT_ASKED_FOR, REPEATED = "language pair not asked for", "the same preference again"
+SHAPE = "LP DATA SID BETTER WORSE"  # the fields of a line of preferences
 
 
 class _Preference(NamedTuple):
-    """A line of the file: of two systems' translations of a sentence, people found one better."""
-
     line: int
     pair: str
     test_set: str
@@ -62,19 +57,18 @@ def read_darr(
         Ma et al. 2018, 2019, Results of the WMT18/WMT19 Metrics Shared Task.
     """
     left_out: Counter[str] = Counter()
-    pairs = set() if language_pairs is None else set(language_pairs)
     seen_pairs: dict[str, None] = {}
-    chosen: dict[tuple[str, ...], _Preference] = {}
+    chosen: dict[tuple[object, ...], _Preference] = {}
     for one in _preferences(preferences):
         seen_pairs[one.pair] = None
-        key = (one.pair, one.test_set, str(one.sentence), one.better, one.worse)
-        if language_pairs is not None and one.pair not in pairs:
-            left_out[NOT_ASKED_FOR] += 1
+        key = one[1:]  # all but the line
+        if language_pairs is not None and one.pair not in language_pairs:
+            left_out["language pair not asked for"] += 1
         elif key in chosen:
-            left_out[REPEATED] += 1
+            left_out["the same preference again"] += 1
         else:
             chosen[key] = one
-    if unknown := pairs - set(seen_pairs):
+    if unknown := set(language_pairs or ()) - set(seen_pairs):
         raise InputError(
             f"Expected `language_pairs` to be among {named(seen_pairs)} of {preferences}, but got "
             f"{named(sorted(unknown))}: choose others."
@@ -92,13 +86,8 @@ def read_darr(
                 places[text] = len(rows)
                 rows.append(_translation(Path(texts), read, one, system, item, f"line {one.line} of {preferences}"))
             indices.append(places[text])
-    return assembled(
-        name or " ".join(test_sets),
-        rows,
-        (),
-        left_out=left_out,
-        preferences=np.array(indices, dtype=np.int64).reshape(-1, 2),
-    )
+    pairs = np.array(indices, dtype=np.int64).reshape(-1, 2)
+    return assembled(name or " ".join(test_sets), rows, (), left_out=left_out, preferences=pairs)
 
 
 def _preferences(path: str | Path) -> Iterator[_Preference]:

@@ -15,7 +15,9 @@ from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
 
 Choice = Literal["error", "keep", "leave out"]
-"""Treatment of a faulty row."""
+
+BUILT_IN = "the built-in description "  # begins the origin of a built-in description
+UNWRITTEN = "the description"  # the origin of one that stands in no file
 
 
 def _text(value: object, place: str) -> str:
@@ -30,7 +32,6 @@ def _texts(value: object, place: str) -> tuple[str, ...]:
 
 
 def _filters(value: object, place: str) -> dict[str, tuple[str, ...]]:
-    """Columns with one or several values each."""
     if not isinstance(value, dict):
         raise _wrong(place, "columns with their values", value)
     return {
@@ -53,13 +54,6 @@ def _filter_value(value: object, place: str) -> str:
 def _wrong(place: str, expected: str, value: object, way_out: str = "correct it") -> InputError:
     shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return InputError(f"Expected {place} to be {expected}, but got {shown}: {way_out}.")
-
-
-BUILT_IN = "the built-in description "
-"""Prefix of the origin of a built-in description."""
-
-UNWRITTEN = "the description"
-"""The origin of a description that stands in no file."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +86,7 @@ class SetDescription:
         flags: Flag of a command behind each key that has one: errors name it as the way out.
 
     Raises:
-        InputError: If a name is empty, no rating or reference column is named, or a field refers to one that is not
-            there.
+        InputError: If a name is empty or refers to a missing field, or no rating or reference column is named.
 
     Example:
         >>> SetDescription(ratings={"fluency": "flu", "errors": "err"}, lower_is_better=("errors",)).columns
@@ -181,13 +174,11 @@ CHOICES: Mapping[str, tuple[str, str]] = {
     "missing_references": ("error", "leave out"),
     "duplicates": ("error", "keep"),
 }
-"""Treatments of faulty rows."""
 
 FIELDS = {one.name: str(one.type) for one in dataclasses.fields(SetDescription) if one.repr}
 """Fields that a file may give, with their types."""
 
 KEYS = (*FIELDS, "based_on")
-"""Keys of a file: the fields, and a built-in description for those that are not given."""
 
 
 def load_description(name: str | Path) -> SetDescription:

@@ -46,8 +46,7 @@ def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:
     )
 
 
-RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}
-"""The key of each dimension in an annotation."""
+RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}  # key of each dimension in an annotation
 
 
 def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None = None) -> Judgements:
@@ -133,10 +132,7 @@ def _rating(entry: object, key: str, place: str) -> float:
     return number
 
 
-RESULTS = "captions_val2014*_results.json"
-"""The file of a system's captions in its folder."""
-
-NOT_ASKED_FOR, NOT_RATED = "image not asked for", "system without a human rating"
+RESULTS = "captions_val2014*_results.json"  # the file of a system's captions in its folder
 
 
 def read_coco_captions(
@@ -151,14 +147,13 @@ def read_coco_captions(
 ) -> Judgements:
     """Read captions of several systems and people's rating of each *system*.
 
-    Every caption of a system carries the rating of the system, so that system-level statistics (the mean over a
-    system's captions) are right. Statistics over single captions would say nothing: nobody rated a caption.
+    Every caption of a system carries the rating of the system, so that statistics of systems are right. Those of single
+    captions would say nothing: nobody rated a caption.
 
     Args:
         captions: Folder with one folder per system, called like the system, that holds one file
             ``captions_val2014*_results.json``: a list of objects with ``image_id`` and ``caption``.
-        references: The annotation file ``captions_val2014.json``: an object with ``annotations``, a list of objects
-            with ``image_id`` and ``caption``.
+        references: The annotation file ``captions_val2014.json``, whose ``annotations`` are a list of such objects.
         ratings: Table with a row per system: its name, and a column for each dimension.
         dimensions: Columns of the ratings, higher is better.
         system: Column of the systems' names; they must be those of the folders.
@@ -169,8 +164,7 @@ def read_coco_captions(
         One row per caption, in one group; items are the numbers of the images.
 
     Raises:
-        InputError: If a file is not of this shape, a system that was rated has no captions, a system captions an image
-            twice, or an image is without references.
+        InputError: If a file is not of this shape, or captions or references of an image are missing or there twice.
 
     Reference:
         Zhao et al. 2019, MoverScore, section 4.4 and table 4.
@@ -190,20 +184,17 @@ def read_coco_captions(
         found = _captions(path)
         wanted = [image for image in found if asked_for is None or image in asked_for]
         if one not in rated:
-            left_out[NOT_RATED] += len(found)
+            left_out["system without a human rating"] += len(found)
             continue
-        left_out[NOT_ASKED_FOR] += len(found) - len(wanted)
+        left_out["image not asked for"] += len(found) - len(wanted)
         for image in wanted:
             if image not in known:
                 raise InputError(
                     f"Expected references of image {image} of {path} in {references}, but got none: give the "
                     "annotations of the same images, or name those to read with `images`."
                 )
-            texts.append(
-                JudgedText(
-                    f"image {image} of {path}", found[image], known[image], rated[one], item=str(image), system=one
-                )
-            )
+            place = f"image {image} of {path}"
+            texts.append(JudgedText(place, found[image], known[image], rated[one], item=str(image), system=one))
     if not texts:
         raise InputError(f"Expected {captions} to hold a caption to read, but got none: check `images` and the files.")
     counts = {reason: count for reason, count in left_out.items() if count}

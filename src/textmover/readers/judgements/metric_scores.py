@@ -10,21 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.judgements.rows import CellTable, read_cells
+from textmover.readers.judgements.rows import CellTable, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
 
-ROLES = ("group", "item", "system")
-"""Columns that distinguish the texts of a set."""
+ROLES = ("group", "item", "system")  # columns that distinguish the texts of a set
 
 NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
 """Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
 
 CORRECT = "correct it, or write nan where there is no score"
-"""Way out for a cell that is not a score."""
 
 Key = tuple[str, ...]
 
@@ -68,8 +66,7 @@ def read_scores(
         split: Split of a hub or saved data set.
 
     Raises:
-        InputError: If scores and texts do not belong together (counts, unknown, repeated or missing keys), or a score
-            is neither a finite number nor the word nan.
+        InputError: If scores and texts do not belong together, or a score is neither a finite number nor the word nan.
 
     Example:
         >>> path = getfixture("tmp_path") / "bleu.txt"
@@ -97,7 +94,7 @@ def read_scores(
 
 def _score(value: object, place: str, way_out: str = CORRECT) -> float:
     """A finite number, or NaN where the file says nan."""
-    if isinstance(value, (str, float)) and str(value).strip().lower() == "nan":
+    if says_nan(value):
         return math.nan
     return finite(value, place, way_out, expected=f"{FINITE} or nan", got=named([str(value)]))
 

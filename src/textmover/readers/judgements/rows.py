@@ -14,8 +14,7 @@ from textmover.readers.segments import TableRow, check_columns, finite
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Judgements, SourcedReferences
 
-ALL = "all"
-"""The group of texts that belong to none."""
+ALL = "all"  # the group of texts that belong to none
 
 
 class JudgedText(NamedTuple):
@@ -43,7 +42,8 @@ def assembled(
 ) -> Judgements:
     """The set that judged texts make; what none of them names (item, system, source) is ``None``."""
 
-    def unless_empty(values: tuple[str, ...]) -> tuple[str, ...] | None:
+    def unless_empty(field: str) -> tuple[str, ...] | None:
+        values = tuple(getattr(one, field) for one in texts)
         return values if any(values) else None
 
     sides = any(one.references for one in texts), any(one.source for one in texts)
@@ -58,11 +58,11 @@ def assembled(
         references=tuple(map(compared, texts)),
         ratings=_columns(dimensions, [one.ratings for one in texts]),
         groups=tuple(one.group for one in texts),
-        items=unless_empty(tuple(one.item for one in texts)),
-        systems=unless_empty(tuple(one.system for one in texts)),
+        items=unless_empty("item"),
+        systems=unless_empty("system"),
         preferences=preferences,
         scores=_columns(metrics, [one.scores for one in texts]),
-        sources=unless_empty(tuple(one.source for one in texts)),
+        sources=unless_empty("source"),
         left_out=dict(left_out or {}),
     )
 
@@ -113,7 +113,7 @@ def read_cells(
     split: str = "train",
 ) -> CellTable:
     """Read the rows of a table, paths into nested values resolved."""
-    asked = None if wanted is None else {name for column in wanted for name in (column, _head(column))}
+    asked = None if wanted is None else {name for column in wanted for name in (column, column.split(".")[0])}
     rows: list[TableRow] = []
     present: dict[str, None] = {}
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=asked)) as tables:
@@ -163,6 +163,11 @@ def is_missing(value: object) -> bool:
     return as_text(value).strip().lower() in ("", "nan", "na")
 
 
+def says_nan(value: object) -> bool:
+    """Return whether a cell holds the word nan, or NaN itself."""
+    return isinstance(value, (str, float)) and str(value).strip().lower() == "nan"
+
+
 def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: str) -> float:
     if missing and is_missing(value):
         return math.nan
@@ -171,13 +176,9 @@ def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: s
     return finite(value, row.cell(column), f"correct it, or {hint}")
 
 
-def _head(column: str) -> str:
-    return column.split(".")[0]
-
-
 def _found(column: str, columns: Collection[str]) -> str | None:
     """The column itself, or the one in which its path begins."""
-    return next((one for one in (column, _head(column)) if one in columns), None)
+    return next((one for one in (column, column.split(".")[0]) if one in columns), None)
 
 
 def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None, optional: Collection[str]) -> None:

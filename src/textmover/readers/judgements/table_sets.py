@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection
@@ -19,6 +20,7 @@ from textmover.readers.judgements.rows import (
     is_missing,
     number,
     read_cells,
+    says_nan,
 )
 from textmover.readers.line_tables import named
 from textmover.readers.lines import COMPRESSIONS
@@ -26,9 +28,6 @@ from textmover.readers.named.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow
 from textmover.types import InputError, Judgements, NoReferenceError, plural
 from textmover.types.segments import reworded_errors
-
-NO_REFERENCE = "no reference"
-"""Why a row without references is left out."""
 
 
 def read_judgements(
@@ -52,8 +51,7 @@ def read_judgements(
         The judged texts in file order, ratings in float64, with the rows that were left out counted by reason.
 
     Raises:
-        InputError: If a column is missing, a rating is not a finite number, a row has no references, two rows have the
-            same group, item and system, or no row is left.
+        InputError: If a column is missing, a row cannot be used or stands there twice, or no row is left.
 
     Example:
         >>> path = getfixture("tmp_path") / "ratings.tsv"
@@ -72,7 +70,7 @@ def read_judgements(
         reason = _unwanted(row, one)
         references = () if reason else _references(row, one)
         if reason or references is None:
-            left_out[reason or NO_REFERENCE] += 1
+            left_out[reason or "no reference"] += 1
         else:
             texts.append(_judged(row, one, references, found.columns))
     if not texts:
@@ -154,7 +152,6 @@ def _judged(
 
 
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
-    """A rating, higher is better; NaN where there is none."""
     kept, column = description.missing_ratings == "keep", description.ratings[dimension]
     value = row.cells.get(column)
     steps = [] if is_missing(value) else ["leave the cell empty"]
@@ -171,5 +168,4 @@ def _rating(row: TableRow, description: SetDescription, dimension: str) -> float
 def _score(row: TableRow, column: str) -> float:
     """A score that the file brings along; NaN where it says nan."""
     value = row.cells.get(column)
-    said = isinstance(value, (str, float)) and str(value).strip().lower() == "nan"
-    return float("nan") if said else number(row, column, missing=False, hint="write nan where there is none")
+    return math.nan if says_nan(value) else number(row, column, missing=False, hint="write nan where there is none")

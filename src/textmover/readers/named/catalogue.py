@@ -9,7 +9,7 @@ import difflib
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ from textmover.safe_reading import read_yaml
 from textmover.types import InputError
 
 PREFIX = "data:"
-"""Prefix of a named set, which distinguishes it from a path."""
-
-FOLDER = "TEXTMOVER_DATA"
-"""Environment variable that names the folder of the sets."""
+FOLDER = "TEXTMOVER_DATA"  # environment variable
+SHARED = ("source", "each", "options")  # keys that may stand once for all parts of a set
 
 
 @dataclass(frozen=True)
@@ -64,18 +62,12 @@ def _named_set(name: str, entry: dict[str, Any]) -> NamedSet:
     return NamedSet(name=name, parts={key: _part(**{**shared, **one}) for key, one in parts.items()}, **entry)
 
 
-SHARED = ("source", "each", "options")
-"""Keys that may stand once for all parts of a set."""
-
-
 def _part(*, each: Sequence[Mapping[str, Any]] = ({},), **entry: Any) -> Part:
-    return Part(each=tuple(itertools.chain.from_iterable(map(_product, each))), **entry)
-
-
-def _product(values: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Every combination of values, the first variable slowest."""
-    lists = [one if isinstance(one, list) else [one] for one in values.values()]
-    return (dict(zip(values, map(str, one), strict=True)) for one in itertools.product(*lists))
+    combinations: list[dict[str, str]] = []
+    for values in each:  # the first variable changes slowest
+        lists = [one if isinstance(one, list) else [one] for one in values.values()]
+        combinations += [dict(zip(values, map(str, one), strict=True)) for one in itertools.product(*lists)]
+    return Part(each=tuple(combinations), **entry)
 
 
 def data_folder() -> Path:

@@ -30,11 +30,8 @@ logger = logging.getLogger(__name__)
 
 Tell = Callable[[str], object]
 
-DOWNLOADS = ".downloads"
-"""Folder of published files, by host and path of their addresses, in that of the sets; they go when it is complete."""
-
-MIRROR = "TEXTMOVER_DATA_MIRROR"
-"""Environment variable: address of a mirror, which has the files of each host in a folder of its name."""
+DOWNLOADS = ".downloads"  # folder of published files, by host and path; they go when the set is complete
+MIRROR = "TEXTMOVER_DATA_MIRROR"  # environment variable: a mirror has the files of each host in a folder of its name
 
 HUB = "https://huggingface.co"
 ATTEMPTS = 5
@@ -54,14 +51,9 @@ def address_of(published: str) -> str:
 
 
 def download(published: str, path: Path, sha256: str | None, by_hand: str, tell: Tell) -> None:
-    """Fetch a file; what an earlier attempt left is kept and continued.
+    """Fetch a file, which appears at ``path`` once it is complete; what an earlier attempt left is continued.
 
-    Args:
-        published: Address of the file.
-        path: Where it goes once it is complete and has the expected hash.
-        sha256: Expected hash; not checked if ``None``.
-        by_hand: Way out where the file cannot be fetched.
-        tell: Takes the names and sizes of large files.
+    ``by_hand`` is the way out where the file cannot be fetched, ``tell`` takes the names and sizes of large files.
     """
     if path.is_file():
         return
@@ -87,10 +79,7 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str, tell:
                     "command again, which continues, or name another folder with TEXTMOVER_DATA."
                 ) from error
             if isinstance(error, PermissionError):
-                raise InputError(
-                    f"Expected to be able to write into {path.parent}, but got: {error.strerror}. Name another folder "
-                    "with TEXTMOVER_DATA."
-                ) from error
+                raise _unwritable(path.parent, error) from error
             reason = str(getattr(error, "reason", error) or type(error).__name__)
         grown = part.exists() and part.stat().st_size > before
         if attempt == ATTEMPTS or not grown:
@@ -146,13 +135,7 @@ def _complete(address: str, part: Path, tell: Tell) -> bool:
 
 
 def get_sets(names: Iterable[str], folder: Path | None, tell: Tell) -> None:
-    """Fetch the missing files of sets, after their licence and citation were printed.
-
-    Args:
-        names: Names of sets, or of their parts.
-        folder: Where the files go; :func:`~textmover.readers.named.catalogue.data_folder` if ``None``.
-        tell: Takes each line of the report.
-    """
+    """Fetch the missing files of sets or parts into a folder (the usual one if ``None``), and tell line by line."""
     place = data_folder() if folder is None else folder.absolute()
     _fetch([find_parts(name) for name in dict.fromkeys(names)], place, tell)
     if folder is not None:
@@ -198,9 +181,13 @@ def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tel
             if not any(path.is_file() for path in (folder / DOWNLOADS).rglob("*")):
                 shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)
     except OSError as error:
-        raise InputError(
-            f"Expected to be able to write into {folder}, but got: {error.strerror}. Name another folder with {FOLDER}."
-        ) from error
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"Expected to be able to write into {folder}, but got: {error.strerror}. Name another folder with {FOLDER}."
+    )
 
 
 def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:

@@ -44,11 +44,10 @@ def _texts(options: Mapping[str, Any]) -> list[str]:
 
 
 def _open(published: Published, name: str) -> IO[bytes]:
-    """The bytes of a file or of a member of an archive."""
     path, _, member = name.partition("!")
-    if not member:
-        return published(path).open("rb")
     archive = published(path)
+    if not member:
+        return archive.open("rb")
     try:
         if zipfile.is_zipfile(archive):
             return zipfile.ZipFile(archive).open(member)
@@ -94,7 +93,7 @@ def _records(published: Published, name: str, options: Mapping[str, Any]) -> Ite
 def _table(published: Published, part: Part) -> Iterator[Row]:
     """Tables with other names of columns; rows that ``where`` asks for, without values that ``skip`` names."""
     options = part.options
-    where, skip, numbers = options.get("where", {}), options.get("skip", {}), options.get("numbers", ())
+    where, skip = options.get("where", {}), options.get("skip", {})
     for values in part.each:
         name = part.source.format_map(values)
         columns = {key: column.format_map(values) for key, column in options["columns"].items()}
@@ -106,8 +105,7 @@ def _table(published: Published, part: Part) -> Iterator[Row]:
                 continue
             if any(record[columns[key]] in unwanted for key, unwanted in skip.items()):
                 continue
-            row = {key: one[1:] if one.startswith("=") else record[one] for key, one in columns.items()}
-            yield row | {key: float(row[key]) for key in numbers}
+            yield {key: one[1:] if one.startswith("=") else record[one] for key, one in columns.items()}
 
 
 def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
@@ -128,7 +126,7 @@ def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
                 else:
                     row[key] = found[value.format_map(values)][place].strip()
             if all(row[key] for key in part.options.get("required", ())):
-                yield row | {key: float(row[key]) for key in part.options.get("numbers", ())}
+                yield row
 
 
 def _plain(published: Published, part: Part) -> Iterator[Row]:
@@ -223,7 +221,6 @@ class _PlainPickle(pickle.Unpickler):
     """Numbers, texts, lists and dictionaries alone: anything else could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Refuse every class and function."""
         raise LayoutError(f"Expected plain values in a pickle, but got {module}.{name}")
 
 
@@ -268,18 +265,14 @@ READERS: Mapping[str, Callable[[Published, Part], Iterator[Row]]] = {
     "wmt17": _systems_of_2017,
     "data-to-text": _data_to_text,
 }
-"""Readers of published files by layout."""
 
 
 def converted(layout: str, published: Published, part: Part) -> Iterator[Row]:
-    """The rows of a part; of those with the same values in the columns that ``distinct`` names, the first.
-
-    Raises:
-        LayoutError: If the published files are not as they were.
-    """
+    """The rows of a part, ``numbers`` as floats; of those with the same values of ``distinct`` columns, the first."""
     keys, seen = part.options.get("distinct", ()), set[tuple[Any, ...]]()
     try:
         for row in READERS[layout](published, part):
+            row |= {key: float(row[key]) for key in part.options.get("numbers", ())}
             key = tuple(row[one] for one in keys)
             if not keys or key not in seen:
                 seen.add(key)
