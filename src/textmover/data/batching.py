@@ -16,11 +16,10 @@ from textmover.types import InputError
 
 
 class LengthBuckets:
-    """Batches of items of like length, shuffled again in each epoch.
+    """Batches of items of like length, in an order that follows from seed and epoch alone.
 
     The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
-    and the batches shuffled. Padding shrinks to almost nothing, while which items meet stays random. The order follows
-    from seed and epoch alone. Where items have groups, those of one group meet only each other.
+    and the batches shuffled. Where items have groups, those of one group meet only each other.
     """
 
     def __init__(
@@ -57,15 +56,14 @@ class LengthBuckets:
 
 
 class MixedBatches(Sampler[list[tuple[int, int]]]):
-    r"""Batches of several sources in one order, each batch of one source.
+    """Batches of several sources in one order that follows from seed and epoch alone, each batch of one source.
 
-    An epoch takes :math:`k_s` batches of source :math:`s`, spread at random over the epoch. A source whose own epoch is
-    longer than that goes on where it stopped in the next one; a shorter one is gone through several times. With
-    several processes, each takes every ``world``-th item of every batch, so that all of them together train on the
-    batches that a single one would; a batch with fewer items than processes is left out.
+    An epoch takes ``counts`` batches of the sources, spread at random. A source whose own epoch is longer goes on where
+    it stopped in the next one; a shorter one is gone through several times. Each of several processes takes every
+    ``world``-th item of every batch; a batch with fewer items than processes is left out.
 
     Items are numbered through, source after source; an iteration gives the numbers of this process's items, each with
-    the size of the whole batch. The order follows from the seed and the epoch alone.
+    the size of the whole batch.
     """
 
     def __init__(
@@ -92,8 +90,6 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
 
     def _order(self, epoch: int) -> list[list[int]]:
         taken = [self._taken(place, epoch) for place in range(len(self.buckets))]
-        if len(taken) == 1:
-            return taken[0]
         turns = np.repeat(np.arange(len(taken)), [len(one) for one in taken])
         np.random.default_rng((self.seed, epoch, len(taken))).shuffle(turns)
         following = [iter(one) for one in taken]
@@ -111,11 +107,9 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
 
 
 class TrainingLoader(DataLoader[Any]):
-    """Loader of training batches whose place can be saved and taken up again.
+    """Loader of training batches whose place Lightning keeps in its checkpoints and takes up again in mid-epoch.
 
-    Lightning keeps :meth:`state_dict` in its checkpoints and gives it back on resuming, so that a run that was killed
-    in the middle of an epoch goes on with the next batch. ``mix`` gives the batches of each source to an epoch from
-    those that it has.
+    ``mix`` gives the batches of each source to an epoch from those that it has.
     """
 
     def __init__(
@@ -151,13 +145,11 @@ class TrainingLoader(DataLoader[Any]):
         )
 
     def __iter__(self) -> Any:
-        epoch, start = self._epoch(), 0
-        self._batches.epoch = epoch
-        if self._restored is not None and self._restored["epoch"] == epoch and self._restored["batch"] < len(self):
-            start = self._restored["batch"]
-        self._restored = None
-        self._batches.start = start
-        self._state = {"epoch": epoch, "batch": start}
+        epoch = self._batches.epoch = self._epoch()
+        state, self._restored = self._restored, None
+        if state is None or state["epoch"] != epoch or state["batch"] >= len(self):
+            state = {"epoch": epoch, "batch": 0}
+        self._state, self._batches.start = state, state["batch"]
         for batch in super().__iter__():
             self._state["batch"] += 1
             yield batch
@@ -174,8 +166,8 @@ class TrainingLoader(DataLoader[Any]):
 class PartLoader(DataLoader[Any]):
     """Loader of a part that was kept from training, sorted by length, the longest first.
 
-    Batches are the same for any number of processes, so that what is found within one is, too. Each process takes every
-    ``world``-th; one for which none is left repeats another's, whose items are recognised by their positions.
+    Each process takes every ``world``-th batch; one for which none is left repeats another's, whose items are
+    recognised by their positions.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:

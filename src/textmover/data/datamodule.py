@@ -13,7 +13,7 @@ import pytorch_lightning as pl
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import PairFile, segment_pairs, unread_columns, warn_of_shared, without_files
 from textmover.data.rating_scales import Annotators, Scales, beyond_range, on_one_scale, over_annotators, split_by_range
-from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, split_held_back
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, hold_out_groups, parted, share_note, split_held_back
 from textmover.data.training_sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.readers.memory_tables import named_tables, rows_where
 from textmover.readers.segments import Columns, read_segments
@@ -23,11 +23,9 @@ from textmover.types.arguments import CheckedArguments
 logger = logging.getLogger(__name__)
 
 Kind = TypeVar("Kind", bound=Source[Any])
-
 Unusable = Literal["refuse", "leave-out"]
 
-HELD_BACK, HELD_OUT = "held-back", "held-out"
-"""Names of the parts kept from training: by a hash of the reference, and by group."""
+HELD_BACK, HELD_OUT = "held-back", "held-out"  # parts kept from training: by a hash of the reference, and by group
 
 
 class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
@@ -62,10 +60,8 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
         self._seed, self.workers, self.notice = seed, workers, notice
         self.files = [name for names in (files or {}).values() for name in names]
-        self.sources: dict[str, Source[Any]] = {}
-        """Sources by name, once :meth:`setup` has run."""
-        self.resume_other_data = False
-        """Return whether a run may resume a checkpoint of other data or another batch size."""
+        self.sources: dict[str, Source[Any]] = {}  # by name, once :meth:`setup` has run
+        self.resume_other_data = False  # whether a run may resume a checkpoint of other data or another batch size
 
     @property
     def seed(self) -> int:
@@ -110,9 +106,8 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     def train_dataloader(self) -> TrainingLoader:
         """Batches of like length, shuffled by seed and epoch."""
         trainer = self._trainer()
-        sources = list(self.sources.values())
         return TrainingLoader(
-            sources,
+            list(self.sources.values()),
             self._tokenizer(),
             mix=self.batch_counts,
             seed=self.seed,
@@ -298,18 +293,15 @@ class RatingsDataModule(SourcesDataModule):
         self._check_sizes("segments", {"training": segments, **parts}, "give more ratings")
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %s to train on, %s", f"{len(segments):,}", sizes)
-        unread: dict[str, dict[str, str]] = {}
-        for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
-            for path in files:
-                for name, values in unread_columns(self._tables.get(path, path), self.columns, split).items():
-                    unread[name] = unread.get(name, {}) | values
+        by_split = zip((self.files, self.validation_files), self.splits, strict=True)
+        read = [(self._tables.get(path, path), split) for files, split in by_split for path in files]
+        unread = unread_columns(read, self.columns)
         for name, part in parts.items():
             shared = warn_of_shared(name, segments, part, unread)
             about |= {f"{name}, not apart": shared} if shared else {}
-        within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
-        source = self._source(
-            RatedSource, "ratings", segments, parts, batch_groups=within, about=about, group=self.group
-        )
+        source = self._source(RatedSource, "ratings", segments, parts, about=about, group=self.group)
+        if self.batch_group is not None:
+            source.batch_groups = [one.groups[self.batch_group] for one in segments]
         check_judged(source, self.validation_files or self.files)
         return [source]
 
@@ -323,22 +315,14 @@ class RatingsDataModule(SourcesDataModule):
         apart = {id(one) for one in kept}
         training = {name: [one for one in part if id(one) not in apart] for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
-        parts: list[list[Segment]] = [[], []]
-        for one, read in zip((one for name in rated for one in scaled[name]), together, strict=True):
-            parts[id(read) in apart].append(one)
-        if self.without:
-            # The part that is held back chooses the epoch, so they have no place in it either.
-            parts, left_out = without_files(parts, self.without, segment_pairs)
-        segments, held_back = parts
+        parts = parted((one for name in rated for one in scaled[name]), (id(one) in apart for one in together))
+        # The part that is held back chooses the epoch, so pairs of other files have no place in it either.
+        (segments, held_back), left_out = without_files(parts, self.without, segment_pairs)
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
             held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
         else:
-            kinds = "references" if self.held_back_by == BY_REFERENCE else " and ".join(map(repr, self.held_back_by))
-            about["held back"] = (
-                f"{100 * self.held_back:g}% of the {kinds} by a hash of their text "
-                f"({len(held_back)} of {len(segments) + len(held_back)} segments)"
-            )
+            about["held back"] = share_note(self.held_back, self.held_back_by, segments, held_back)
         if self.without:
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"

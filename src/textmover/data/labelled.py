@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 
 TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
-UNLABELLED = ("-1", "-")
-"""Label of items whose class is withheld (test parts on the hub) or that annotators did not agree on."""
+UNLABELLED = ("-1", "-")  # the class is withheld (test parts on the hub), or annotators did not agree on it
 
 
 @dataclass(frozen=True)
@@ -64,25 +63,24 @@ class LabelTask:
 
 
 _NLI = ("entailment", "neutral", "contradiction")
+_ENTAILED = ("entailment", "not_entailment")
 _PAIR = LabelColumns(("sentence1", "sentence2"), "label")
 _PREMISE = LabelColumns(("premise", "hypothesis"), "label")
 
 TASKS: dict[str, LabelTask] = {
     "mnli": LabelTask(_PREMISE, _NLI, validation="validation_matched"),
-    "qnli": LabelTask(LabelColumns(("question", "sentence"), "label"), ("entailment", "not_entailment")),
+    "qnli": LabelTask(LabelColumns(("question", "sentence"), "label"), _ENTAILED),
     "qqp": LabelTask(
         LabelColumns(("question1", "question2"), "label"), ("not_duplicate", "duplicate"), paraphrase="duplicate"
     ),
     "snli": LabelTask(_PREMISE, _NLI),
-    "rte": LabelTask(_PAIR, ("entailment", "not_entailment")),
-    "wnli": LabelTask(_PAIR, ("not_entailment", "entailment")),
+    "rte": LabelTask(_PAIR, _ENTAILED),
+    "wnli": LabelTask(_PAIR, _ENTAILED[::-1]),
     "mrpc": LabelTask(_PAIR, ("not_equivalent", "equivalent"), paraphrase="equivalent"),
     "paws": LabelTask(_PAIR, ("different", "paraphrase"), paraphrase="paraphrase"),
     "cola": LabelTask(LabelColumns(("sentence",), "label"), ("unacceptable", "acceptable")),
     "sst2": LabelTask(LabelColumns(("sentence",), "label"), ("negative", "positive")),
-    "scitail": LabelTask(
-        _PREMISE, ("entailment", "not_entailment"), {"entails": "entailment", "neutral": "not_entailment"}
-    ),
+    "scitail": LabelTask(_PREMISE, _ENTAILED, {"entails": "entailment", "neutral": "not_entailment"}),
 }
 """The tasks by name. GLUE's are ``hub:nyu-mll/glue/<name>``; beside them ``hub:stanfordnlp/snli``,
 ``hub:google-research-datasets/paws/labeled_final`` and ``hub:allenai/scitail/tsv_format``."""
@@ -176,10 +174,6 @@ class LabelledSource(Source[LabelledText]):
         """Return whether the items are pairs of texts."""
         return len(self.items[0].texts) == 2
 
-    def texts(self, item: LabelledText) -> tuple[str, ...]:
-        """The text, or both texts of a pair."""
-        return item.texts
-
     def identity(self, item: LabelledText) -> tuple[Any, ...]:
         """The texts and their class."""
         return (*item.texts, item.label)
@@ -252,7 +246,7 @@ class LabelsDataModule(SourcesDataModule):
         sizes = (batch_size, validation_batch_size)
         super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
         self.names = label_names(task, labels)
-        self.columns = filled_columns(task, columns, (where, validation_where))
+        self.columns = filled_columns(task, columns, where, validation_where)
         if self.columns.label is None:
             raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
         check_least(3, most=3 if most is None else most)
@@ -271,7 +265,10 @@ class LabelsDataModule(SourcesDataModule):
             about["validation files"] = ", ".join(self.validation_files)
             unlabelled += more
         else:
-            training, held_back = _split(items, self.held_back)
+            held_back = [item for item in items if is_held_back(item.texts[0], self.held_back)]
+            theirs = {normalise_reference(text) for item in held_back for text in item.texts}
+            # A held-back first text is among these, and second texts such as "A man is outside." are often shared.
+            training = [item for item in items if theirs.isdisjoint(map(normalise_reference, item.texts))]
             about["held back"] = (
                 f"{self.held_back:.0%} by a hash of the first text "
                 f"({plural(len(items) - len(training) - len(held_back), 'item')} left out that share a text with them)"
@@ -296,9 +293,7 @@ class LabelsDataModule(SourcesDataModule):
         logger.info("Labels: %s to train on (%s), %d held back", f"{len(training):,}", about["classes"], len(held_back))
         return [source]
 
-    def _read(
-        self, files: Sequence[str], split: str, where: Mapping[str, Sequence[str]]
-    ) -> tuple[list[LabelledText], int]:
+    def _read(self, files: list[str], split: str, where: dict[str, list[str]]) -> tuple[list[LabelledText], int]:
         found: list[LabelledText] = []
         unlabelled = 0
         for name in files:
@@ -308,9 +303,7 @@ class LabelsDataModule(SourcesDataModule):
         return found, unlabelled
 
 
-def filled_columns(
-    task: str | None, columns: LabelColumns, wheres: Sequence[Mapping[str, Sequence[str]] | None] = ()
-) -> LabelColumns:
+def filled_columns(task: str | None, columns: LabelColumns, *wheres: Mapping[str, Any] | None) -> LabelColumns:
     """The columns that are named, those of the task where they are not."""
     known = LabelColumns() if task is None else TASKS[task].columns
     texts = columns.texts or known.texts
@@ -347,12 +340,3 @@ def read_labelled(
         texts = tuple(row.text(name) for name in columns.texts)
         found.append(LabelledText(texts, place, {name: row.group(name) for name in columns.groups}))
     return found, unlabelled
-
-
-def _split(items: Sequence[LabelledText], share: float) -> tuple[list[LabelledText], list[LabelledText]]:
-    """Items to train on and those held back, which have no text in common."""
-    held_back = [item for item in items if is_held_back(item.texts[0], share)]
-    theirs = {normalise_reference(text) for item in held_back for text in item.texts}
-    # A held-back first text is among these, and second texts such as "A man is outside." are often shared.
-    training = [item for item in items if not any(normalise_reference(text) in theirs for text in item.texts)]
-    return training, held_back

@@ -9,19 +9,32 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import chain
 
-from textmover.data.split import normalise_reference
+from textmover.data.split import Item, normalise_reference
 from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import open_tables
 from textmover.types import InputError
 from textmover.types.segments import ComparedText
 
+logger = logging.getLogger(__name__)
+
 Pair = frozenset[str]
+Unread = Mapping[str, Mapping[str, str]]  # values of columns that the recipe does not read, by column and reference
 
+WORTH_A_WARNING = 0.05  # share of the kept items that share something with training before it is said
+FEW_REFERENCES = 30  # references of a group on average up to which its rows belong together, as those of a prompt do
+SEVERAL = 1.05  # values of a group to a reference on average, up to which references belong to one but for chance
+LIKE = 0.8  # share of their words that near-duplicates have in common (Jaccard)
+LOOKED_AT, COMPARED = 2000, 200  # kept texts, and known texts that each is compared with, at most
+LONG_WORD = 12  # characters of an average word above which a language writes no spaces, and pairs are compared
 
-Item = TypeVar("Item")
+# Names of columns whose rows belong together, however many they are and whether or not the recipe reads them.
+HOLDS_TOGETHER = re.compile(
+    r"(?i).*(prompt|question|query|instruction|context|document|passage|article|paragraph|dialog|conversation|thread"
+    r"|topic|story).*|(doc|src|source|input|turn|chat)([_ -]?(id|text))?"
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,8 @@ def without_files(
     parts: Sequence[Sequence[Item]], files: Sequence[PairFile], pairs: Callable[[Item], Iterable[Pair]]
 ) -> tuple[list[list[Item]], int]:
     """Parts without the items that are pairs of files, in either order, and how many were left out."""
+    if not files:
+        return [list(part) for part in parts], 0
     left_out = set().union(*map(read_pairs, files))
     kept = [[one for one in part if left_out.isdisjoint(pairs(one))] for part in parts]
     return kept, sum(map(len, parts)) - sum(map(len, kept))
@@ -71,8 +86,7 @@ def normalised_pair(*texts: str) -> Pair:
 def compared_text(text: str) -> str:
     """A text without what tells copies of it apart in other files: case, spacing, punctuation, symbols.
 
-    One set ends its sentences in full stops and another leaves them out, or writes "do n't" for "don't": what counts
-    is the sequence of letters, marks and numbers. A text without any of these is itself.
+    The sequence of letters, marks and numbers counts; a text without any of these is itself.
 
     Example:
         >>> compared_text("They don't.") == compared_text("they do n't")
@@ -82,41 +96,10 @@ def compared_text(text: str) -> str:
     return "".join(one for one in normalised if unicodedata.category(one)[0] in "LMN") or normalised
 
 
-logger = logging.getLogger(__name__)
-
-WORTH_A_WARNING = 0.05
-"""Share of the kept items that share something with training before it is said."""
-
-FEW_REFERENCES = 30
-"""References of a group on average up to which its rows belong together, as those of a prompt or a document do."""
-
-SEVERAL = 1.05
-"""Values of a group to a reference on average, up to which references belong to one value but for chance."""
-
-HOLDS_TOGETHER = re.compile(
-    r"(?i).*(prompt|question|query|instruction|context|document|passage|article|paragraph|dialog|conversation|thread"
-    r"|topic|story).*|(doc|src|source|input|turn|chat)([_ -]?(id|text))?"
-)
-"""Names of columns whose rows belong together, however many they are and whether or not the recipe reads them."""
-
-LIKE = 0.8
-"""Share of their words that near-duplicates have in common (Jaccard)."""
-
-LOOKED_AT, COMPARED = 2000, 200
-"""Kept texts whose near-duplicates are looked for, and texts that each is compared with, at most."""
-
-LONG_WORD = 12
-"""Characters of an average word above which a language writes no spaces, so that pairs of characters are compared."""
-
-
-Unread = Mapping[str, Mapping[str, str]]
-"""Values of columns that the recipe does not read, by column and reference."""
-
-
-def unread_columns(path: str | MemoryTable, columns: Columns, split: str) -> dict[str, dict[str, str]]:
-    """Read columns whose rows belong together by their name, where the recipe names none of them."""
+def unread_columns(files: Iterable[tuple[str | MemoryTable, str]], columns: Columns) -> dict[str, dict[str, str]]:
+    """Read columns of files, by their splits, whose rows belong together by their name and that no recipe names."""
     found: dict[str, dict[str, str]] = {}
-    for table in open_tables(path, split=split):
+    for table in chain.from_iterable(open_tables(path, split=split) for path, split in files):
         names = [one for one in table.columns or () if HOLDS_TOGETHER.fullmatch(one) and one not in columns.names]
         for _, cells in table.rows if names else ():
             if isinstance(cells, InputError):
@@ -133,8 +116,7 @@ def shared_with_training(
 ) -> dict[str, tuple[int, int]]:
     """Numbers of the kept segments that share something with those to train on, and of all, where worth a warning.
 
-    A group counts where its name is that of a prompt or a document, or where nearly each reference belongs to one of
-    its values and a value has few references; systems and language pairs do not.
+    Groups count that hold a prompt or a document together; systems and language pairs do not.
     """
     groups = _nesting_groups([*training, *kept])
 
@@ -174,9 +156,8 @@ def warn_of_shared(
 def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
     """Return whether a text has nearly the words of a known one, each text once and 2,000 of many.
 
-    Two sets of words that have four fifths in common share one of the rarest words of either (prefix filtering), by
-    which the few texts to compare with are found; a text is compared with 200 of them (Chaudhuri et al. 2006, A
-    Primitive Operator for Similarity Joins in Data Cleaning).
+    Sets of words that have four fifths in common share one of the rarest, by which up to 200 texts to compare with are
+    found (prefix filtering, Chaudhuri et al. 2006, A Primitive Operator for Similarity Joins in Data Cleaning).
 
     Example:
         >>> near_duplicates(["the cat sat on a mat"], ["The cat sat on a mat!", "a dog ran"])
@@ -194,16 +175,12 @@ def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
     found, left = [False] * len(own), [COMPARED] * len(own)
     for one in words:
         for place in {place for word in one & places.keys() for place in places[word]}:
-            found[place] = _alike(one, own[place])
+            common = len(one & own[place])
+            found[place] = common >= LIKE * (len(one) + len(own[place]) - common)
             left[place] -= 1
             for word in rarest[place] if found[place] or not left[place] else ():
                 places[word].discard(place)
     return found
-
-
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    common = len(one & other)
-    return common > 0 and common >= LIKE * (len(one) + len(other) - common)
 
 
 def _rarest(words: frozenset[str], counts: Mapping[str, int]) -> list[str]:

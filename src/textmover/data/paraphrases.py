@@ -27,25 +27,24 @@ logger = logging.getLogger(__name__)
 
 Mining = Literal["overlap", "metric"]
 
-CHUNK = 256
-"""Texts whose neighbours are looked for at a time."""
+CHUNK = 256  # texts whose neighbours are looked for at a time
 
 UNJUDGED = "Nobody judged the negatives: every other text of a batch counts as one"
 
+# Notices for the reader, by the way of mining.
 NOTICES = {
     None: f"{UNJUDGED}.",
     "overlap": f"{UNJUDGED}, and beside them texts that were mined because they share the most words with a text.",
     "metric": f"{UNJUDGED}, and beside them texts that were mined because the metric, before this training, takes them "
     "for the most alike.",
 }
-"""Notices for the reader, by the way of mining."""
 
 
 @dataclass(frozen=True)
 class Paraphrase:
     """Two texts that mean the same."""
 
-    texts: tuple[str, str]
+    texts: tuple[str, ...]
     cluster: int  # number of all texts that mean the same, as far as paraphrases of paraphrases tell
     negatives: tuple[str, ...] = ()  # texts of other clusters that look much alike
     negative_clusters: tuple[int, ...] = ()
@@ -68,10 +67,6 @@ class ParaphraseSource(Source[Paraphrase]):
     batch = ParaphraseBatch
     negatives: int = 0  # mined for each pair to train on
     mining: Mining = "overlap"  # `metric` leaves it to the training module, which has one
-
-    def texts(self, item: Paraphrase) -> tuple[str, ...]:
-        """Both texts."""
-        return item.texts
 
     def identity(self, item: Paraphrase) -> tuple[Any, ...]:
         """The texts and their cluster; negatives may be mined later."""
@@ -146,7 +141,7 @@ class ParaphrasesDataModule(SourcesDataModule):
     ) -> None:
         sizes = (batch_size, validation_batch_size)
         super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
-        self.columns = filled_columns(task, columns, (where,))
+        self.columns = filled_columns(task, columns, where)
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")
         if task is not None and TASKS[task].paraphrase is None:
@@ -168,10 +163,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         segments = [one for name in self.files for one in self._read(name)]
         # Of all pairs: those left out below still say that texts mean the same.
         clusters = connected([tuple(map(normalise_reference, one.references)) for one in segments])
-        numbered = {
-            id(one): Paraphrase((one.references[0], one.references[1]), cluster)
-            for one, cluster in zip(segments, clusters, strict=True)
-        }
+        cluster_of = dict(zip(map(id, segments), clusters, strict=True))
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
         if self.without:
@@ -179,28 +171,23 @@ class ParaphrasesDataModule(SourcesDataModule):
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
         training = taken_by_hash(training, self.most, lambda one: one.references)
-        items, kept_back = ([numbered[id(one)] for one in part] for part in (training, held_back))
+        items, kept_back = (
+            [Paraphrase(one.references, cluster_of[id(one)]) for one in part] for part in (training, held_back)
+        )
         for name, part in (("training", items), (HELD_BACK, kept_back)):
             found = len({one.cluster for one in part})
             if len(part) < 3 or found < 2:
                 raise InputError(
                     f"Expected at least 3 pairs in the {name} part, of which some are no paraphrases of the others, "
-                    f"but got {len(part)} in {found} cluster{'s' * (found != 1)} of "
-                    f"{', '.join(self.files)}: give more, or change `held_back`."
+                    f"but got {len(part)} in {plural(found, 'cluster')} of {', '.join(self.files)}: give more, or "
+                    "change `held_back`."
                 )
         mined = self.mining if self.negatives else None
         if mined is not None:
             about["mined negatives"] = f"{self.negatives} to a pair, by {mined}"
-        source = self._source(
-            ParaphraseSource,
-            "paraphrases",
-            items,
-            {HELD_BACK: kept_back},
-            about=about,
-            notice=" ".join(filter(None, [self.notice, NOTICES[mined]])),
-            negatives=self.negatives,
-            mining=self.mining,
-        )
+        source = self._source(ParaphraseSource, "paraphrases", items, {HELD_BACK: kept_back}, about=about)
+        source.negatives, source.mining = self.negatives, self.mining
+        source.notice = " ".join(filter(None, [self.notice, NOTICES[mined]]))
         if mined == "overlap":
             source.take_negatives(mine_by_overlap(source.items, self.negatives))
         logger.info("Paraphrases: %s to train on, %d held back", plural(len(training), "pair"), len(held_back))

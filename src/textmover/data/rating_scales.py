@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, compress
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.data.split import parted
 from textmover.types import InputError, Segment
 
 Scales = Literal["same", "as-is", "per-file"]
+Annotators = Literal["mean", "standardised"]
 
 SHARED = 0.5
 """Part of what two files' ratings span together that both of them have to span, lest they be taken for ratings on
 different scales. Language pairs and years of WMT share .76 of it or more, tasks of STS .75, although the means of these
 lie up to three standard deviations apart; 0-1 and 0-4 share a quarter, standardised ratings and 1-5 about a fifth."""
 
+# Scales of ratings, the narrowest first.
 SCALES = ((0, 1), (-1, 1), (1, 3), (0, 3), (1, 4), (0, 4), (1, 5), (0, 5), (1, 6), (1, 7), (1, 10), (0, 10), (0, 100))
-"""Scales of ratings, the narrowest first."""
-
+# Shares of the ratings that may lie beyond the scale of the others; the second where no scale holds all, by far.
 MOST_BEYOND, MOST_FAR = 0.02, 0.05
-"""Shares of the ratings that may lie beyond the scale of the others; the second where no scale holds all, by far."""
-
+# Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many.
 FEW, ENOUGH = 6, 20
-"""Ratings of which a single one may, whatever its share; from the second on as lightly as where there are many."""
-
+# Widths of the others' scale that all ratings span; the second below ENOUGH, where three values differ.
 FAR, FARTHER = 2, 9
-"""Widths of the others' scale that all ratings span; the second below ``ENOUGH``, where three values differ."""
 
 
 def on_one_scale(
@@ -45,20 +43,13 @@ def on_one_scale(
         _check_same(rated)
     if scales != "per-file":
         return {name: list(segments) for name, segments in rated.items()}
-    return {
-        name: _standardized(name, segments, rated[name] if fitted_on is None else fitted_on[name])
-        for name, segments in rated.items()
-    }
-
-
-Annotators = Literal["mean", "standardised"]
+    return {name: _standardized(name, segments, (fitted_on or rated)[name]) for name, segments in rated.items()}
 
 
 def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -> list[Segment]:
     """One segment for each text, with the mean rating of its annotators, whom a group names.
 
-    ``standardised`` gives each annotator's ratings the mean and the standard deviation of all first; those of an
-    annotator who never differs become that mean.
+    ``standardised`` first gives each annotator's ratings the mean and deviation of all; equal ones become that mean.
 
     Example:
         >>> rows = [Segment("h", ("r",), score, groups={"by": name}) for name, score in (("a", 1.0), ("b", 4.0))]
@@ -108,8 +99,7 @@ def scale_of(values: np.ndarray) -> tuple[float, float] | None:
 def split_by_range(segments: Sequence[Segment], bounds: Sequence[float] | None) -> tuple[list[Segment], list[Segment]]:
     """Segments whose ratings lie within bounds, and the others; all where there are none."""
     low, high = (-np.inf, np.inf) if bounds is None else bounds
-    within = [low <= (one.score or 0.0) <= high for one in segments]
-    return list(compress(segments, within)), list(compress(segments, map(operator.not_, within)))
+    return parted(segments, (not low <= (one.score or 0.0) <= high for one in segments))
 
 
 def beyond_range(segment: Segment, name: str, bounds: Sequence[float] | None) -> InputError:

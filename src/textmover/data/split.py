@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from textmover.readers.line_tables import named
@@ -16,14 +16,10 @@ from textmover.types import InputError, Segment
 from textmover.types.segments import ComparedText
 
 Item = TypeVar("Item")
-
 Compared = TypeVar("Compared", bound=ComparedText)
 
-HELD_BACK_SHARE = 0.15
-"""Default share of the references to hold back."""
-
-BY_REFERENCE = ("reference",)
-"""Default of the things that may not stand on both sides of a split."""
+HELD_BACK_SHARE = 0.15  # default share of the references to hold back
+BY_REFERENCE = ("reference",)  # default of the things that may not stand on both sides of a split
 
 
 def normalise_reference(reference: str) -> str:
@@ -55,16 +51,22 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
     return int.from_bytes(text_hash(normalise_reference(reference))[:8], "big") < share * 2**64
 
 
+def parted(items: Iterable[Item], apart: Iterable[bool]) -> tuple[list[Item], list[Item]]:
+    """Items to keep, and those that are set apart."""
+    sides: tuple[list[Item], list[Item]] = ([], [])
+    for item, other in zip(items, apart, strict=True):
+        sides[other].append(item)
+    return sides
+
+
 def split_held_back(
     segments: Sequence[Compared], share: float = HELD_BACK_SHARE, by: Sequence[str] = BY_REFERENCE
 ) -> tuple[list[Compared], list[Compared]]:
     """Split segments so that no reference stands on both sides; each goes with all that it shares references with.
 
-    The first of their normalised references, in text order, decides for all (:func:`is_held_back`). The smallest hash
-    would not do: it falls below the share more often, the more references a segment has.
-
-    ``by`` names what may not stand on both sides: ``reference``, ``source``, and groups such as prompts or annotators.
-    Where it names no references, those that rows have in common may. An empty value holds nothing together.
+    The first of their normalised references, in text order, decides for all (:func:`is_held_back`): the smallest hash
+    falls below the share more often, the more references a segment has. ``by`` names what may not stand on both sides:
+    ``reference``, ``source``, and groups such as prompts. An empty value holds nothing together.
 
     Example:
         >>> segments = [Segment("h", (f"Sentence {number}.",)) for number in range(100)]
@@ -81,10 +83,14 @@ def split_held_back(
         texts = [text for name, text in row if name == row[0][0]]  # references, where they count
         speakers[cluster] = min(*texts, speakers.get(cluster, texts[0]))
     apart = {cluster for cluster, speaker in speakers.items() if is_held_back(speaker, share)}
-    sides: tuple[list[Compared], list[Compared]] = ([], [])
-    for segment, cluster in zip(segments, clusters, strict=True):
-        sides[cluster in apart].append(segment)
-    return sides
+    return parted(segments, (cluster in apart for cluster in clusters))
+
+
+def share_note(share: float, by: tuple[str, ...], kept: Sequence[object], held_back: Sequence[object]) -> str:
+    """The split as the model card describes it."""
+    kinds = "references" if by == BY_REFERENCE else " and ".join(map(repr, by))
+    counts = f"{len(held_back)} of {len(kept) + len(held_back)} segments"
+    return f"{100 * share:g}% of the {kinds} by a hash of their text ({counts})"
 
 
 def _held_together(segment: ComparedText, by: Sequence[str]) -> list[tuple[str, str]]:
@@ -137,17 +143,14 @@ def hold_out_groups(
                     f"Expected a value that the group {key!r} takes, but got {value!r}: choose among "
                     f"{named(sorted(present))}."
                 )
-    sides: tuple[list[Segment], list[Segment]] = ([], [])
-    for segment in segments:
-        sides[any(segment.groups.get(key) in values for key, values in groups.items())].append(segment)
-    return sides
+    chosen = (any(one.groups.get(key) in values for key, values in groups.items()) for one in segments)
+    return parted(segments, chosen)
 
 
 def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
     """At most so many of the items, in their order: those whose normalised texts have the smallest hashes.
 
-    A choice by place could fall on a single class where the classes take turns. The hash is not that of
-    :func:`is_held_back`.
+    The hash is not that of :func:`is_held_back`.
 
     Example:
         >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])

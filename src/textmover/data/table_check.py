@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -31,9 +30,10 @@ ROLES = {
 }
 """Names by which columns are found."""
 
-FEW_RATINGS = 100
-"""Ratings below which a metric should not be trained."""
-
+FEW_RATINGS = 100  # below which a metric should not be trained
+EMPTY = "kept: remove it, unless the rating judges an empty answer"  # advice on empty texts that have a rating
+BEYOND = "rating beyond"  # problem of ratings off their scale
+PLACE = "line or row"  # unit of places until it is known
 NO_NUMBER = "rating is not a number"
 
 UNUSABLE = (
@@ -59,20 +59,10 @@ FLAGGED = {
 }
 """Flags of texts: the problem, and what training does."""
 
-EMPTY = "kept: remove it, unless the rating judges an empty answer"
-"""Advice on empty texts that have a rating."""
-
+# Note on the ratings by how those of annotators are joined.
 JOINED = {"mean": ", after averaging", "standardised": ", after standardising and averaging"}
-"""Note on the ratings by how those of annotators are joined."""
 
-BEYOND = "rating beyond"
-"""Problem of ratings off their scale."""
-
-PLACE = "line or row"
-"""Unit of places until it is known."""
-
-Flags = Callable[[Sequence[str]], Mapping[str, Any]]
-"""Texts to flags by name, bool ``[n]`` each."""
+Flags = Callable[[Sequence[str]], Mapping[str, Any]]  # texts to flags by name, bool ``[n]`` each
 
 
 class Finding(NamedTuple):
@@ -141,9 +131,8 @@ def check_table(
         segments, beyond = split_by_range(segments, bounds)
         if beyond:
             places = [number for number, one in read if not bounds[0] <= (one.score or 0) <= bounds[1]]
-            first, unless = _first(places, f"{beyond[0].score:g}"), "" if scale else ", unless the scale is given"
-            problem, way_out = f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", f"the row is left out{unless}"
-            findings.append(Finding(problem, len(beyond), first, way_out))
+            way_out = "the row is left out" + ("" if scale else ", unless the scale is given")
+            findings += _found(f"{BEYOND} {bounds[0]:g} to {bounds[1]:g}", places, way_out, f"{beyond[0].score:g}")
             data["rating_range"] = list(bounds)
     data |= {"unusable": "leave-out"} if findings else {}
     findings += _repeated(read, annotator) if segments else []
@@ -187,8 +176,8 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         names = list(table.columns or dict.fromkeys(name for row in rows for name in row))
     if len(names) == 1:  # which may be a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
-    used = {one for role in given.values() for one in ([role] if isinstance(role, str) else role)}
-    found = dict(given)
+    taken = {name: role for role, one in given.items() for name in ([one] if isinstance(one, str) else one)}
+    used, found = set(taken), dict(given)
     for role in ("references", "hypothesis", "annotator", "source", "score"):
         free = [one for one in names if one not in used and re.fullmatch(ROLES[role], one, re.IGNORECASE)]
         if role not in found and free:
@@ -197,8 +186,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     for role, flag in (("hypothesis", "texts"), ("references", "references"), ("score", "ratings")):
         if role not in found and (role != "references" or "source" not in found):
             close = difflib.get_close_matches(role, [one for one in names if one not in used], n=1)
-            roles = [(one, [many] if isinstance(many, str) else many) for one, many in given.items()]
-            taking = {name: f"`{one}`" for one, several in roles for name in several if name in names}
+            taking = {name: f"`{one}`" for name, one in taken.items() if name in names}
             left = ", ".join(repr(one) for one in names if one not in taking)
             got, way_out = "got", "name it"
             if taking:
@@ -240,53 +228,48 @@ def _plain(columns: Columns) -> dict[str, Any]:
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def _first(places: Sequence[int], what: object = "") -> str:
-    return f"{PLACE} {places[0]}" + (f": {what}" if what != "" else "")
+def _found(problem: str, places: Sequence[int], training: str, value: str = "") -> list[Finding]:
+    """The finding of a problem of rows at some places, if there are any, with the first value."""
+    if not places:
+        return []
+    first = f"{PLACE} {places[0]}: {value}" if value else f"{PLACE} {places[0]}"
+    return [Finding(problem, len(places), first, training)]
 
 
 def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Finding]:
-    places: dict[str, list[int]] = {}
-    values: dict[str, str] = {}
+    errors: dict[str, list[tuple[int, str]]] = {problem: [] for problem, _ in UNUSABLE}
     for number, one in rows:
         if isinstance(one, InputError):
             problem = next(name for name, pattern in UNUSABLE if re.match(pattern, str(one), re.DOTALL))
-            places.setdefault(problem, []).append(number)
-            got = re.search(r"got '([^']*\S[^']*)'", str(one))
-            values.setdefault(problem, got[1] if got else "")
-    for problem, _ in UNUSABLE:
-        if problem in places:
-            first = _first(places[problem], values[problem])
-            yield Finding(problem, len(places[problem]), first, "the row is left out")
+            errors[problem].append((number, str(one)))
+    for problem, several in errors.items():
+        got = re.search(r"got '([^']*\S[^']*)'", several[0][1]) if several else None
+        yield from _found(problem, [number for number, _ in several], "the row is left out", got[1] if got else "")
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
     """Equal rows, texts with several ratings, and texts that say nothing or are copies."""
-    rows = Counter((one.hypothesis, one.compared.texts, one.score, *one.groups.items()) for _, one in read)
     again: list[int] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
     seen = set()
     for number, one in read:
         key = (one.hypothesis, one.compared.texts, one.score, *one.groups.items())
-        if rows[key] > 1 and key in seen:
+        if key in seen:
             again.append(number)
         seen.add(key)
         rated.setdefault((one.hypothesis, one.compared.texts), set()).add(one.score)
-    if again:
-        way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
-        yield Finding("the same row again", len(again), _first(again), f"{way_out}: remove one")
+    way_out = "the row counts twice" if annotator is None else "the rating counts twice in the mean of its text"
+    yield from _found("the same row again", again, f"{way_out}: remove one")
     if annotator is None:
         several = [number for number, one in read if len(rated[one.hypothesis, one.compared.texts]) > 1]
-        if several:
-            way_out = "each rating counts: name the annotator's column to average them"
-            yield Finding("the same text with several ratings", len(several), _first(several), way_out)
+        way_out = "each rating counts: name the annotator's column to average them"
+        yield from _found("the same text with several ratings", several, way_out)
     for problem, places, training in (
         ("empty text", [number for number, one in read if not one.hypothesis.strip()], EMPTY),
         ("text is its reference", [number for number, one in read if one.hypothesis in one.references], "kept"),
         ("text is its source", [number for number, one in read if one.source and one.hypothesis == one.source], "kept"),
     ):
-        if places:
-            training = "nothing to learn" if len(places) == len(read) else training
-            yield Finding(problem, len(places), _first(places), training)
+        yield from _found(problem, places, "nothing to learn" if len(places) == len(read) else training)
 
 
 def _annotators(
@@ -305,13 +288,10 @@ def _annotators(
     first = f"{plural(sum(bool(name.strip()) for name in by), 'annotator')}, {plural(texts, 'text')}"
     found = [Finding("several annotators", len(segments), first, f"ratings are averaged ({how})")]
     unnamed = [number for number, one in read if not one.groups[column].strip()]
-    if unnamed:
-        found.append(Finding("no annotator", len(unnamed), _first(unnamed), "kept, as of one more annotator"))
+    found += _found("no annotator", unnamed, "kept, as of one more annotator")
     if constant:
-        rows = sum(len(by[name]) for name in constant)
-        found.append(
-            Finding("annotators who give one rating", rows, str(constant[0]), "their ratings count as the mean")
-        )
+        rows, training = sum(len(by[name]) for name in constant), "their ratings count as the mean"
+        found.append(Finding("annotators who give one rating", rows, constant[0], training))
     return found, how
 
 
@@ -321,8 +301,8 @@ def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen
     for name, (problem, training) in FLAGGED.items():
         bad = {text for text, flag in zip(texts, found.get(name, ()), strict=False) if flag}
         places = [number for number, one in read if bad & {one.hypothesis, *one.references}]
-        if places and not (chosen and "`encoder`" in training):
-            yield Finding(problem, len(places), _first(places), training)
+        if not (chosen and "`encoder`" in training):
+            yield from _found(problem, places, training)
 
 
 def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Sequence[Finding]) -> tuple[str, str] | None:
@@ -335,11 +315,9 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
             way_out += ", or set `scale` to another"
         return "no row can be used", f"Expected a row to train on in {path}, but got none: {way_out}."
     if all(one.hypothesis in one.references for one in segments):
-        way_out = "set `hypothesis` or `references` to another column, or add rows that differ"
-        return (
-            "each text is its reference",
-            f"Expected texts in {path} that differ from their references, but all {len(segments)} equal them: "
-            f"{way_out}.",
+        return "each text is its reference", (
+            f"Expected texts in {path} that differ from their references, but all {len(segments)} equal them: set "
+            "`hypothesis` or `references` to another column, or add rows that differ."
         )
     return None
 
@@ -367,11 +345,8 @@ def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out
     """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
     size, ratings = len(segments), {one.score for one in segments}
     if len(ratings) == 1:
-        problem, got, way_out = (
-            "all ratings are equal",
-            f"all are {ratings.pop():g}",
-            "set `score` to the ratings' column",
-        )
+        problem, got = "all ratings are equal", f"all are {ratings.pop():g}"
+        way_out = "set `score` to the ratings' column"
         if size == 1:
             problem, got, way_out = "a single rating", "only 1 row is usable", "add rows"
         way_out = "correct the rows that are left out" if left_out else way_out

@@ -12,20 +12,11 @@ from textmover.data.split import BY_REFERENCE, split_held_back
 from textmover.readers.segments import Columns
 from textmover.types import Segment
 
-TEMPLATE = Path(__file__).with_name("recipe.yaml")
-"""The recipe of ``examples/own_ratings``."""
-
-LARGE_TEMPLATE = TEMPLATE.with_name("large_recipe.yaml")
-"""The recipe of ``configs/wmt_da.yaml``, for more ratings than the other one is for."""
-
-MOST_RATINGS = 2000
-"""Ratings up to which ``docs/own-ratings.md`` recommends the first of the two."""
-
-MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")
-"""The recipe for texts whose errors people marked."""
-
-FEWEST = 3
-"""Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
+TEMPLATE = Path(__file__).with_name("recipe.yaml")  # of `examples/own_ratings`
+LARGE_TEMPLATE = TEMPLATE.with_name("large_recipe.yaml")  # of `configs/wmt_da.yaml`, for more ratings
+MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")  # for texts whose errors people marked
+MOST_RATINGS = 2000  # up to which `docs/own-ratings.md` recommends the first of these
+FEWEST = 3  # segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it
 
 SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, *(number / 50 for number in range(1, 50)))
 """Shares to hold back: the first that holds back enough is taken; the last ones part few groups of rows."""

@@ -19,14 +19,15 @@ from textmover.types import InputError, MarkedSegment
 from textmover.types.error_spans import ErrorSpan
 from textmover.types.text_words import text_words
 
-GIVEN, PARAPHRASE, OTHER = "given", "paraphrase", "other"
-"""Kinds of references: the one of the row, that in other words, and the closest of another row."""
-
-SAME_MEANING = ("passive", "active", "synonym", "notation")
-"""Perturbations that leave what is said, in the order in which they are applied."""
-
-KIND = "reference"
-"""Group of the kind of reference that a segment has."""
+GIVEN, PARAPHRASE, OTHER = "given", "paraphrase", "other"  # references: of the row, in other words, of another row
+SAME_MEANING = ("passive", "active", "synonym", "notation")  # perturbations that leave what is said, in their order
+KIND = "reference"  # group of the kind of reference that a segment has
+MOST = 8  # segments that are joined
+CHANGED = 0.2  # share of the joined texts that lack a segment, and of those that hold one twice
+NEGATIONS = NEGATIVE | {
+    "nicht", "kein", "keine", "keinen", "keiner", "nie", "не", "nu", "不", "没", "未", "无", "非", "别",
+}  # fmt: skip
+"""Words that are lost in half of the texts that have one."""
 
 
 def check_kinds(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -48,33 +49,25 @@ def with_references(
 ) -> list[MarkedSegment]:
     """Give each segment a reference of a kind that is drawn by its weight, by the seed and the texts of the segment.
 
-    The kind becomes the group ``reference``. A segment keeps its references where nothing else can be made.
-
-    Args:
-        segments: Segments with references.
-        weights: Weight of each kind: ``given``, ``paraphrase`` (by rules for English), ``other``.
-        seed: Seed of all draws.
-        parse: Makes passives and actives possible.
+    The kind (``given``, ``paraphrase``, by rules for English, or ``other``) becomes the group ``reference``. A segment
+    keeps its references where nothing else can be made. ``parse`` makes passives and actives possible.
     """
-    kinds = [kind for kind, weight in weights.items() if weight > 0]
-    shares = [weights[kind] for kind in kinds]
-    drawn = [_drawn(one, kinds, shares, seed) for one in segments]
+    positive = {kind: weight for kind, weight in weights.items() if weight > 0}
+    drawn = [_drawn(one, positive, seed) for one in segments]
     others = closest_others(segments, [row for row, kind in enumerate(drawn) if kind == OTHER])
     found = []
     for row, (one, kind) in enumerate(zip(segments, drawn, strict=True)):
-        text = others.get(row) if kind == OTHER else None
-        if kind == PARAPHRASE:
-            text = reworded(one.references[0], seed, parse)
+        text = reworded(one.references[0], seed, parse) if kind == PARAPHRASE else others.get(row)
         groups = {**one.groups, KIND: GIVEN if text is None else kind}
         found.append(replace(one, references=one.references if text is None else (text,), groups=groups))
     return found
 
 
-def _drawn(segment: MarkedSegment, kinds: Sequence[str], shares: Sequence[float], seed: int) -> str:
+def _drawn(segment: MarkedSegment, weights: Mapping[str, float], seed: int) -> str:
     if not segment.references:
         return GIVEN
     rng = keyed_random(f"reference {seed}\n{segment.hypothesis}\n{segment.references[0]}")
-    return rng.choices(kinds, shares)[0]
+    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 def reworded(text: str, seed: int, parse: Parse | None = None) -> str | None:
@@ -86,19 +79,14 @@ def reworded(text: str, seed: int, parse: Parse | None = None) -> str | None:
     """
     known, table, made = all_perturbations(parse), shipped_table(), text
     for kind in SAME_MEANING:
-        for degree in reversed(table.degrees(kind) if kind in known else ()):
-            found = perturb(made, kind, degree, seed=seed, perturbations=known)
-            if found is not None:
-                made = found.text
-                break
+        degrees = reversed(table.degrees(kind) if kind in known else ())
+        tries = (perturb(made, kind, degree, seed=seed, perturbations=known) for degree in degrees)
+        made = next((one.text for one in tries if one is not None), made)
     return None if made == text else made
 
 
 def closest_others(segments: Sequence[MarkedSegment], rows: Sequence[int]) -> dict[int, str]:
-    """Return the closest other reference of some segments, as far as one shares a word with theirs.
-
-    Closeness is the cosine of tf-idf vectors of words; other translations of the same source come first by it.
-    """
+    """Return the closest other reference of some segments by tf-idf, as far as one shares a word with theirs."""
     if not rows:
         return {}
     texts = [one.references[0] if one.references else "" for one in segments]
@@ -119,18 +107,6 @@ def closest_others(segments: Sequence[MarkedSegment], rows: Sequence[int]) -> di
 def _words(text: str) -> list[str]:
     words = [text[start:stop] for start, stop in text_words(text)]
     return [word for word in words if any(map(str.isalnum, word))]
-
-
-MOST = 8
-"""Most segments that are joined."""
-
-CHANGED = 0.2
-"""Share of the joined texts that lack a segment, and of those that hold one twice."""
-
-NEGATIONS = NEGATIVE | {
-    "nicht", "kein", "keine", "keinen", "keiner", "nie", "не", "nu", "不", "没", "未", "无", "非", "别",
-}  # fmt: skip
-"""Words that are lost in half of the texts that have one."""
 
 
 def joined_segments(segments: Sequence[MarkedSegment], share: float, seed: int) -> list[MarkedSegment]:
@@ -185,8 +161,7 @@ def _joined(group: Sequence[MarkedSegment], rng: Random) -> MarkedSegment:
 def with_lost_words(segments: Sequence[MarkedSegment], share: float, seed: int) -> list[MarkedSegment]:
     """Let the reference stand for a share of the texts, without one of its words, whose place is the only error.
 
-    The word is a negation in half of the texts that have one. Words are those of
-    :func:`~textmover.types.text_words.text_words`, so that scripts without spaces lose letters.
+    The word is a negation in half of the texts that have one. Scripts without spaces lose letters.
 
     Example:
         >>> one = MarkedSegment("他在这。", (), ("他不在。",))

@@ -15,7 +15,7 @@ from torch import Tensor
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.augmentation import KIND, check_kinds, joined_segments, with_lost_words, with_references
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
-from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, split_held_back, taken_by_hash, text_hash
+from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, share_note, split_held_back, taken_by_hash, text_hash
 from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
@@ -74,30 +74,21 @@ class MarkedSource(Source[MarkedSegment]):
         texts = [one.hypothesis for one in items]
         hypotheses = tokenize(texts)
         tokenizer = getattr(getattr(tokenize, "__self__", None), "tokenizer", None)  # of the metric that tokenises
-        targets = token_targets(items, hypotheses, token_offsets(tokenizer, texts))
         return {
             "hypotheses": hypotheses,
             "references": tokenize([text for text, _ in compared]),
             "of_source": torch.tensor([of_source for _, of_source in compared], dtype=torch.bool),
-            **dict(zip(("wrong", "missing", "severity"), targets, strict=True)),
+            **token_targets(items, hypotheses, token_offsets(tokenizer, texts)),
         }
 
 
-def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the targets of tokens and of the gaps between them.
+def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: Tensor) -> dict[str, Tensor]:
+    """Return ``wrong``, ``missing`` and ``severity`` of :class:`MarkedBatch`.
 
     A token is wrong where it shares a character with a wrong span. A gap is judged where a word begins behind it, or
     the last word ends before it: words are those that were tagged, or else those of
-    :func:`~textmover.types.text_words.text_words`. A span that touches no word is missing words.
-
-    Args:
-        items: ``B`` texts with their errors.
-        tokens: Their tokens, ``L`` at most.
-        offsets: First character of each token and that behind its last, int64 ``[B, L, 2]``.
-
-    Returns:
-        ``wrong`` float32 ``[B, L]``, ``missing`` float32 ``[B, L + 1]`` and ``severity`` int64 ``[B, L]``, as in
-        :class:`MarkedBatch`.
+    :func:`~textmover.types.text_words.text_words`. A span that touches no word is missing words. ``offsets`` are the
+    first character of each token and that behind its last, int64 ``[B, L, 2]``.
     """
     ordinary = tokens.ordinary.cpu().numpy()
     rows, length = ordinary.shape
@@ -123,7 +114,8 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
             last, behind = place, end
         if words and words[-1][0] < behind and not tokens.truncated[row]:
             missing[row, last + 1] = len(words) in gaps
-    return torch.from_numpy(wrong), torch.from_numpy(missing), torch.from_numpy(severity)
+    targets = {"wrong": wrong, "missing": missing, "severity": severity}
+    return {name: torch.from_numpy(one) for name, one in targets.items()}
 
 
 def _apart(errors: Sequence[ErrorSpan], words: Sequence[tuple[int, int]]) -> tuple[list[ErrorSpan], set[int]]:
@@ -226,11 +218,7 @@ class MarkedDataModule(SourcesDataModule):
             ]
         else:
             training, kept = split_held_back(training, self.held_back, self.held_back_by)
-            kinds = "references" if self.held_back_by == BY_REFERENCE else " and ".join(map(repr, self.held_back_by))
-            about["held back"] = (
-                f"{100 * self.held_back:g}% of the {kinds} by a hash of their text "
-                f"({len(kept)} of {len(training) + len(kept)} segments)"
-            )
+            about["held back"] = share_note(self.held_back, self.held_back_by, training, kept)
         if self.without:
             (training, kept), left_out = without_files([training, kept], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
@@ -240,11 +228,11 @@ class MarkedDataModule(SourcesDataModule):
         self._check_sizes("segments", parts, "give more marked texts")
         shared = warn_of_shared(HELD_BACK, training, kept)
         about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
-        training, kept = (with_references(part, self.references, self.seed, self.parse) for part in (training, kept))
-        drawn = Counter(one.groups[KIND] for one in training)
-        training = with_lost_words(training, self.lost, self.seed)
+        parts = {name: with_references(part, self.references, self.seed, self.parse) for name, part in parts.items()}
+        drawn = Counter(one.groups[KIND] for one in parts["training"])
+        parts["training"] = with_lost_words(parts["training"], self.lost, self.seed)
         about["references"] = ", ".join(f"{count} {kind}" for kind, count in sorted(drawn.items()))
-        return [marked_source(self, "errors", training, kept, about)]
+        return [marked_source(self, "errors", parts, about)]
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[MarkedSegment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []
@@ -256,24 +244,20 @@ class MarkedDataModule(SourcesDataModule):
 
 
 def marked_source(
-    module: SourcesDataModule,
-    name: str,
-    training: list[MarkedSegment],
-    kept: list[MarkedSegment],
-    about: Mapping[str, str],
+    module: SourcesDataModule, name: str, parts: dict[str, list[MarkedSegment]], about: dict[str, str]
 ) -> MarkedSource:
     """Make a source of marked segments, which have errors and words without any in each part."""
-    for part, items in (("training", training), (HELD_BACK, kept)):
+    for part, items in parts.items():
         if not any(one.errors for one in items):
             raise InputError(
                 f"Expected texts with errors in the {part} part of {', '.join(module.files)}, but none of the "
                 f"{len(items)} has any: give more of them, or change `held_back`."
             )
-    training = joined_segments(training, getattr(module, "joined", 0.0), module.seed)
+    training = joined_segments(parts["training"], getattr(module, "joined", 0.0), module.seed)
     with_errors = sum(bool(one.errors) for one in training)
     logger.info(
         "Marked errors: %s to train on (%s with errors), %d held back",
-        plural(len(training), "text"), f"{with_errors:,}", len(kept),
+        plural(len(training), "text"), f"{with_errors:,}", len(parts[HELD_BACK]),
     )  # fmt: skip
     about = {**about, "texts with errors": f"{with_errors} of {len(training)}"}
-    return module._source(MarkedSource, name, training, {HELD_BACK: kept}, about=about)
+    return module._source(MarkedSource, name, training, {HELD_BACK: parts[HELD_BACK]}, about=about)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+from textmover.data.datamodule import HELD_BACK
 from textmover.data.error_spans.augmentation import GIVEN, KIND, PARAPHRASE, reworded
 from textmover.data.error_spans.datamodule import marked_source
 from textmover.data.generated.contrasts import RewordedFile, reworded_pairs
@@ -17,6 +18,7 @@ from textmover.data.generated.datamodule import (
     ATTEMPTS,
     SentencesDataModule,
     check_damage,
+    check_words,
     distinct_versions,
     with_neighbours,
 )
@@ -39,13 +41,9 @@ WRONG = (
 )  # fmt: skip
 """Kinds of damage that change words at known places."""
 
-CLEAN = ("identity", "synonym", "notation")
-"""Kinds that leave what is said, so that nothing is wrong."""
-
+CLEAN = ("identity", "synonym", "notation")  # kinds that leave what is said, so that nothing is wrong
 DEFAULT = (*WRONG[:9], *CLEAN)
-
-BOUNDS = 0.3, 0.6
-"""Severity of the damage, from 0 to 1, from which an error is major, and from which it is critical."""
+BOUNDS = 0.3, 0.6  # severity of the damage, from 0 to 1, from which an error is major, and critical
 
 
 class MadeErrorsDataModule(SentencesDataModule):
@@ -101,9 +99,10 @@ class MadeErrorsDataModule(SentencesDataModule):
             raise InputError("Expected `texts` or `pairs` to name files, but got both or neither: give one of them.")
         self.pairs, self.without = list(pairs or []), list(without or [])
         texts = texts or [file.path for file in self.pairs]
-        super().__init__(texts, (column, split), sentences, words, (4, 40), held_back, sizes, seed, workers, NOTICE)
-        self.versions, self.paraphrased = versions, check_share("paraphrased", paraphrased)
-        self.joined = check_share("joined", joined)
+        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
+        self.words, self.held_back = check_words(words, (4, 40)), held_back
+        self.paraphrased, self.joined = check_share("paraphrased", paraphrased), check_share("joined", joined)
         self.types = check_damage("types", types, DEFAULT, (*WRONG, *CLEAN))
 
     def read(self) -> list[Source[Any]]:
@@ -114,13 +113,13 @@ class MadeErrorsDataModule(SentencesDataModule):
         texts = list(rewordings) if self.pairs else self._sentences()[1]
         made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
         training, kept = split_held_back(made, self.held_back)
-        way_out = "give more sentences, or change `words`"
-        self._check_sizes("texts", {"training": training, "held-back": kept}, way_out)
+        parts = {"training": training, HELD_BACK: kept}
+        self._check_sizes("texts", parts, "give more sentences, or change `words`")
         about = {
             "sentences": f"{len(texts)} of {self._named}",
             "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
         }
-        return [marked_source(self, "made-errors", training, kept, about)]
+        return [marked_source(self, "made-errors", parts, about)]
 
 
 def made_errors(
@@ -146,26 +145,13 @@ def made_errors(
         tries = (_damaged(text, kind, seed + attempt, pool, rng) for attempt in range(ATTEMPTS) for kind in order)
         made = distinct_versions(tries, versions)
         counts.update(one.groups["kind"] for one in made)
-        if text in rewordings:
-            found += [
-                replace(one, references=(rewordings[text],), groups={**one.groups, KIND: PARAPHRASE}) for one in made
-            ]
-        else:
-            found += _compared(text, made, paraphrased, seed, rng, parse)
+        for one in made:
+            other = rewordings.get(text)
+            if text not in rewordings and rng.random() < paraphrased:
+                other = reworded(text, seed, parse)
+            groups = {**one.groups, KIND: GIVEN if other is None else PARAPHRASE}
+            found.append(replace(one, references=(text if other is None else other,), groups=groups))
     return found
-
-
-def _compared(
-    text: str, made: Sequence[MarkedSegment], paraphrased: float, seed: int, rng: Random, parse: Parse | None
-) -> Iterator[MarkedSegment]:
-    """Versions of a text with their reference: the text, or a paraphrase of it."""
-    for one in made:
-        wanted = rng.random() < paraphrased
-        other = reworded(text, seed, parse) if wanted else None
-        groups = {**one.groups, KIND: GIVEN if other is None else PARAPHRASE}
-        yield MarkedSegment(
-            one.hypothesis, one.errors, (text if other is None else other,), None, one.words, True, groups
-        )
 
 
 def _damaged(text: str, kind: str, seed: int, pool: WordPool, rng: Random) -> MarkedSegment | None:
@@ -209,7 +195,8 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
         [(4, 7), (12, 15)]
     """
     places = text_words(damaged)
-    old, new = ([_key(one[start:stop]) for start, stop in text_words(one)] for one in (text, damaged))
+    old, new = ([one[start:stop].casefold() for start, stop in text_words(one)] for one in (text, damaged))
+    old, new = (["a" if word == "an" else word for word in words] for words in (old, new))
     found: list[ErrorSpan] = []
     for start, stop in _changes(old, new):
         if start < stop:
@@ -235,8 +222,3 @@ def _changes(old: list[str], new: list[str]) -> list[tuple[int, int]]:
             return [(start, stop) for tag, _, _, start, stop in codes if tag != "equal"]
     runs = [list(run) for changed, run in itertools.groupby(range(len(new)), key=differ.__getitem__) if changed]
     return [(run[0], run[-1] + 1) for run in runs]
-
-
-def _key(word: str) -> str:
-    word = word.casefold()
-    return "a" if word == "an" else word

@@ -9,13 +9,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.generated.datamodule import SentencesDataModule, check_damage, with_neighbours
+from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.split import HELD_BACK_SHARE, is_held_back
+from textmover.data.split import HELD_BACK_SHARE, is_held_back, parted
 from textmover.data.training_sources import Source
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.perturbations.sentences import (
@@ -35,13 +34,17 @@ from textmover.types import InputError, check_share, plural
 logger = logging.getLogger(__name__)
 
 _WORDS = read_yaml(Path(__file__).with_name("ungrammatical.yaml"))
-CONFUSED = tuple(map(listed, _WORDS["confused"]))
-"""Function words that cannot stand for each other, or seldom."""
-
-FORMS: Mapping[str, str] = _WORDS["forms"]
-"""Other forms of words that do not follow from their endings."""
-
+CONFUSED = tuple(map(listed, _WORDS["confused"]))  # function words that cannot stand for each other, or seldom
+FORMS: Mapping[str, str] = _WORDS["forms"]  # that do not follow from the endings of words
 INSERTED = listed(_WORDS["inserted"])
+
+ACCEPTABILITY = TASKS["cola"].labels  # unacceptable, acceptable
+DAMAGED = "damaged"  # part of damaged sentences that is held back beside people's labels
+ATTEMPTS = 6  # kinds that are tried for each text, of which some do not apply to it
+NOTICE = (
+    "Sentences count as unacceptable because they were damaged by rule: some are acceptable after all, and telling "
+    "them apart is not agreeing with people."
+)
 
 
 def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
@@ -141,21 +144,19 @@ def _looped(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     return Edit(replace(phrase, words=tuple(new)).text, tuple(words[start : start + width]))
 
 
-UNGRAMMATICAL: Mapping[str, tuple[Function, tuple[int, ...]]] = MappingProxyType(
-    {
-        "repeat": (PERTURBATIONS["repeat"], (1, 1, 2, 4)),
-        "swap": (PERTURBATIONS["swap"], (1, 1, 2, 9)),
-        "drop": (PERTURBATIONS["drop"], (1, 2, 4)),
-        "insert": (PERTURBATIONS["insert"], (1, 2)),
-        "replace": (PERTURBATIONS["replace"], (1, 2)),
-        "lacking": (_lacking, (1, 1, 2)),
-        "spare": (_spare, (1, 1, 2)),
-        "confused": (_confused, (1, 1, 2)),
-        "inflected": (_inflected, (1, 1, 2)),
-        "moved": (_moved, (1, 1, 2, 3)),
-        "looped": (_looped, (1, 2, 3)),
-    }
-)
+UNGRAMMATICAL: Mapping[str, tuple[Function, tuple[int, ...]]] = {
+    "repeat": (PERTURBATIONS["repeat"], (1, 1, 2, 4)),
+    "swap": (PERTURBATIONS["swap"], (1, 1, 2, 9)),
+    "drop": (PERTURBATIONS["drop"], (1, 2, 4)),
+    "insert": (PERTURBATIONS["insert"], (1, 2)),
+    "replace": (PERTURBATIONS["replace"], (1, 2)),
+    "lacking": (_lacking, (1, 1, 2)),
+    "spare": (_spare, (1, 1, 2)),
+    "confused": (_confused, (1, 1, 2)),
+    "inflected": (_inflected, (1, 1, 2)),
+    "moved": (_moved, (1, 1, 2, 3)),
+    "looped": (_looped, (1, 2, 3)),
+}
 """Kinds of damage, and the degrees that each is drawn with.
 
 Five kinds are the perturbations of :mod:`textmover.perturbations.perturbations` that break sentences, with the degrees
@@ -187,21 +188,6 @@ def ungrammatical(
     if edit is None or edit.text.casefold() in {text.casefold(), phrase.text.casefold()}:
         return None
     return edit.text
-
-
-ACCEPTABILITY = TASKS["cola"].labels
-"""The classes: unacceptable, acceptable."""
-
-DAMAGED = "damaged"
-"""Name of the held-back part of damaged sentences, where people's labels are held back beside it."""
-
-ATTEMPTS = 6
-"""Kinds that are tried for each text, of which some do not apply to it."""
-
-NOTICE = (
-    "Sentences count as unacceptable because they were damaged by rule: some are acceptable after all, and telling "
-    "them apart is not agreeing with people."
-)
 
 
 class AcceptabilityDataModule(SentencesDataModule):
@@ -242,7 +228,9 @@ class AcceptabilityDataModule(SentencesDataModule):
         workers: int = 0,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
-        super().__init__(texts, (column, split), sentences, words, (3, 30), held_back, sizes, seed, workers, NOTICE)
+        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        self.column, self.split, self.sentences = column, split, sentences
+        self.words, self.held_back = check_words(words, (3, 30)), held_back
         self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         self.bare, self.labels = check_share("bare", bare), labels
 
@@ -250,9 +238,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         """Read the sentences, damage them, and put people's labels beside them."""
         found, texts = self._sentences()
         known = known_words(found)
-        sides: tuple[list[str], list[str]] = ([], [])
-        for text in texts:
-            sides[is_held_back(text, self.held_back)].append(text)
+        sides = parted(texts, (is_held_back(text, self.held_back) for text in texts))
         training, damaged = (labelled_versions(side, self.kinds, self.seed, known, self.bare) for side in sides)
         for name, part in (("training", training), ("held-back", damaged)):
             if len(part) < 4:
@@ -267,22 +253,18 @@ class AcceptabilityDataModule(SentencesDataModule):
         }
         parts = {HELD_BACK: damaged}
         if self.labels is not None:
-            people = self._people(self.labels)
+            (people,) = self.labels.read()
+            if not isinstance(people, LabelledSource) or people.classes != ACCEPTABILITY or people.pairs:
+                raise InputError(
+                    f"Expected `labels` to be of single sentences and the classes {', '.join(ACCEPTABILITY)}, but got "
+                    "others: take the task `cola`."
+                )
             training = [*people.items, *training]
             parts = {HELD_BACK: people.parts[HELD_BACK], DAMAGED: damaged}
             about = {**people.about, **about}
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Acceptability: %d items to train on, %s", len(training), sizes)
         return [self._source(LabelledSource, "acceptability", training, parts, about=about, classes=ACCEPTABILITY)]
-
-    def _people(self, labels: LabelsDataModule) -> LabelledSource:
-        (source,) = labels.read()
-        if not isinstance(source, LabelledSource) or source.classes != ACCEPTABILITY or source.pairs:
-            raise InputError(
-                f"Expected `labels` to be of single sentences and the classes {', '.join(ACCEPTABILITY)}, but got "
-                f"others: take the task `cola`."
-            )
-        return source
 
 
 def known_words(texts: Iterable[str]) -> frozenset[str]:

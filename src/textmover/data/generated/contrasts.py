@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from random import Random
 from typing import Any
 
 from textmover.data.generated.datamodule import (
@@ -13,6 +11,7 @@ from textmover.data.generated.datamodule import (
     GeneratedDataModule,
     check_damage,
     check_words,
+    synthetic_notice,
     with_neighbours,
 )
 from textmover.data.generated.events import BOOKS, EQUIVALENT, REWORDING, WRONG_EVENTS, event_segments
@@ -27,16 +26,9 @@ from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, check_choice, check_share, plural
 
-NOTICE = (
-    "The ratings of rewordings and wrong facts are synthetic: each kind of damage has a fixed rating. Agreeing "
-    "with them is not agreeing with people."
-)
-
+# Kinds of damage that leave nearly every word and change what is said.
 WRONG_FACTS = ("number", "entity", "roles", "negate", "antonym", "replace")
-"""Kinds of damage that leave nearly every word and change what is said."""
-
-UNRELATED = "unrelated"
-"""Kind of another text altogether, which says how far from a text a wrong fact is."""
+UNRELATED = "unrelated"  # kind of another text altogether, which says how far from a text a wrong fact is
 
 
 @dataclass(frozen=True)
@@ -101,19 +93,17 @@ class ContrastsDataModule(GeneratedDataModule):
         workers: int = 0,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
-        super().__init__(
-            seed, workers, batch_sizes=sizes, files={"pairs": [file.path for file in pairs]}, notice=NOTICE
-        )
-        check_words(words, (5, 40))
-        self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
+        files = {"pairs": [file.path for file in pairs]}
+        notice = synthetic_notice("rewordings and wrong facts")
+        super().__init__(seed, workers, batch_sizes=sizes, files=files, notice=notice)
+        self.pairs, self.without = list(pairs), list(without or [])
+        self.words, self.held_back = check_words(words, (5, 40)), held_back
         self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events
         self.event_types = None if event_types is None else check_damage("event_types", event_types, (), WRONG_EVENTS)
         for name in event_books or (None,):
             check_choice("event_books", name, BOOKS)
         self.event_books = tuple(event_books)
-        check_share("strictness", strictness)
-        check_share("unrelated", unrelated)
-        self.strictness, self.unrelated = strictness, unrelated
+        self.strictness, self.unrelated = check_share("strictness", strictness), check_share("unrelated", unrelated)
 
     def read(self) -> list[Source[Any]]:
         """Read the pairs and make the wrong facts."""
@@ -121,31 +111,31 @@ class ContrastsDataModule(GeneratedDataModule):
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
         told = event_segments(self.events, self.seed, self.event_types, books=self.event_books)
         made = [*contrast_segments(reworded, self.types, self.seed), *told]
+        made = [replace(one, score=round(100 - self.strictness * (100 - (one.score or 0.0)), 2)) for one in made]
+        about = {"rewordings": f"{len(reworded)} of {self._named}"}
+        if self.events:
+            about["events"] = f"{self.events} of {', '.join(self.event_books)}"
         return self._rated(
             "contrasts",
-            with_unrelated([self._softened(one) for one in made], self.unrelated, self.seed),
-            {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"}
-            | ({"events": f"{self.events} of {', '.join(self.event_books)}"} if self.events else {}),
+            with_unrelated(made, self.unrelated, self.seed),
+            about,
             drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
 
-    def _softened(self, segment: Segment) -> Segment:
-        return replace(segment, score=round(100 - self.strictness * (100 - (segment.score or 0.0)), 2))
-
 
 def with_unrelated(segments: Sequence[Segment], share: float, seed: int) -> list[Segment]:
     """The segments, and for a share of the references the reference of another that is near by."""
     references = list(dict.fromkeys(one.references for one in segments))
-    found = []
+    found = list(segments)
     for place, reference in enumerate(references):
         rng = keyed_random(f"{seed}\nunrelated {reference[0]}")
         further = 1 + int(rng.random() * min(NEIGHBOURS, len(references) - 1))
         if rng.random() < share and len(references) > 1:
             other = references[(place + further) % len(references)]
             found.append(Segment(other[0], reference, score=0.0, groups={"contrast": UNRELATED}))
-    return [*segments, *found]
+    return found
 
 
 def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:
@@ -182,20 +172,16 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
     def beside(text: str, hypothesis: str, score: float, kind: str) -> Segment:
         return replace(by_text[text], hypothesis=hypothesis, score=score, groups={"contrast": kind})
 
-    def changed(text: str, kind: str, seed: int, pool: WordPool) -> Segment | None:
+    def changed(text: str, kind: str, pool: WordPool) -> Segment | None:
         found = perturb(text, kind, 1, seed=seed, pool=pool, perturbations=known)
         return None if found is None else beside(text, found.text, found.rating, kind)
 
-    def wrong(text: str, pool: WordPool, rng: Random) -> Segment | None:
-        tries = (changed(text, kind, seed, pool) for kind in by_weight(types, rng))
-        return next((one for one in tries if one is not None), None)
-
     segments: list[Segment] = []
     for text, pool, rng in with_neighbours(list(by_text), seed):
-        copy = wrong(text, pool, rng)
-        if copy is None:
-            continue
-        segments += [beside(text, by_text[text].hypothesis, paraphrase, REWORDING), copy]
-        if (equal := changed(text, EQUIVALENT, seed, pool)) is not None:
-            segments.append(equal)
+        tries = (changed(text, kind, pool) for kind in by_weight(types, rng))
+        wrong = next(filter(None, tries), None)
+        if wrong is not None:
+            equal = changed(text, EQUIVALENT, pool)
+            rewording = beside(text, by_text[text].hypothesis, paraphrase, REWORDING)
+            segments += filter(None, [rewording, wrong, equal])
     return segments

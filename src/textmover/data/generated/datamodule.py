@@ -20,19 +20,26 @@ from textmover.types import InputError, MarkedSegment, Segment, plural
 
 logger = logging.getLogger(__name__)
 
-NEIGHBOURS = 128
-"""Texts that give one another words and unrelated sentences."""
+NEIGHBOURS = 128  # texts that give one another words and unrelated sentences
+ATTEMPTS = 4  # tries for each version of a text, of which some find nothing to change or what is there already
 
 Version = TypeVar("Version", Segment, MarkedSegment)
 
-ATTEMPTS = 4
-"""Tries for each version of a text, of which some find nothing to change or what is there already."""
+
+def synthetic_notice(rated: str, change: str = "kind of damage") -> str:
+    """Return the notice for readers of results that the ratings are generated."""
+    rule = f"The ratings of {rated} are synthetic: each {change} has a fixed rating."
+    return f"{rule} Agreeing with them is not agreeing with people."
 
 
 class GeneratedDataModule(SourcesDataModule):
     """Base of data modules whose ratings follow from a fixed table of severities."""
 
     held_back: float
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(Path(name).name for name in self.files)
 
     def _rated(
         self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
@@ -55,38 +62,22 @@ class GeneratedDataModule(SourcesDataModule):
 class SentencesDataModule(GeneratedDataModule):
     """Base of data modules that damage plain sentences by weighted kinds of damage."""
 
-    def __init__(
-        self,
-        texts: list[str],
-        where: tuple[str | None, str],
-        sentences: int | None,
-        words: tuple[int, int],
-        usual: tuple[int, int],
-        held_back: float,
-        batch_sizes: tuple[int, int],
-        seed: int | None,
-        workers: int,
-        notice: str,
-    ) -> None:
-        super().__init__(seed, workers, batch_sizes=batch_sizes, files={"texts": texts}, notice=notice)
-        check_words(words, usual)
-        self.column, self.split = where
-        self.sentences, self.words, self.held_back = sentences, words, held_back
+    column: str | None
+    split: str
+    sentences: int | None
+    words: tuple[int, int]
 
     def _sentences(self) -> tuple[list[str], list[str]]:
         """Distinct texts of the files, and those that are taken."""
         found = read_sentences(self.files, self.column, self.split)
         return found, taken_sentences(found, self.words, self.sentences, self.seed)
 
-    @property
-    def _named(self) -> str:
-        return ", ".join(Path(name).name for name in self.files)
 
-
-def check_words(words: tuple[int, int], usual: tuple[int, int]) -> None:
-    """Refuse a least number of words above the greatest."""
+def check_words(words: tuple[int, int], usual: tuple[int, int]) -> tuple[int, int]:
+    """Return the least and the greatest number of words; refuse them in another order."""
     if words[0] > words[1]:
         raise InputError(f"Expected `words` in ascending order, but got {words}: {usual} is usual.")
+    return words
 
 
 def check_damage(
@@ -135,12 +126,6 @@ def distinct_versions(tries: Iterable[Version | None], versions: int) -> list[Ve
     return list(made.values())
 
 
-NOTICE = (
-    "The ratings of damaged sentences are synthetic: each kind of damage has a fixed rating. Agreeing with them "
-    "is not agreeing with people."
-)
-
-
 class PerturbedDataModule(SentencesDataModule):
     """Plain sentences as references, damaged versions of them as hypotheses, the severity of the damage as rating.
 
@@ -177,8 +162,10 @@ class PerturbedDataModule(SentencesDataModule):
         workers: int = 0,
     ) -> None:
         sizes = (batch_size, validation_batch_size)
-        super().__init__(texts, (column, split), sentences, words, (4, 40), held_back, sizes, seed, workers, NOTICE)
-        self.versions = versions
+        notice = synthetic_notice("damaged sentences")
+        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=notice)
+        self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
+        self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.types = check_damage("types", types, PERTURBATIONS, all_perturbations())
 
     def read(self) -> list[Source[Any]]:

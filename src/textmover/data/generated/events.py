@@ -17,36 +17,20 @@ from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
 
+# The shipped files by name: short events, and longer ones in more different words, of daily life and of news.
 BOOKS = {name: Path(__file__).with_name(f"{name}.yaml") for name in ("events", "stories", "reports")}
-"""The shipped files by name: short events, and longer ones in more different words, of daily life and of news."""
 
-SLOT = re.compile(r"\{(([a-z]+)\d?)\}")
-"""A slot of a wording: its name and what it holds."""
-
+SLOT = re.compile(r"\{(([a-z]+)\d?)\}")  # of a wording: its name and what it holds
+NUMBERS = "123"  # ends of the names of slots of one kind
 TIMES = frozenset(("day", "month", "date", "fulldate", "year", "age", "hour", "span"))
-FIGURES = TIMES | {"small", "count", "money", "percent", "distance"}
-"""Kinds of slots that hold figures and dates, and not names."""
+FIGURES = TIMES | {"small", "count", "money", "percent", "distance"}  # slots that hold figures and dates, not names
+FRAMES = (0, 0, 1, 1, 1, 2, 2)  # numbers of frames around a wording, one by chance
+NEVER_TRAINED = 6  # every so many-th event of a file is never trained on: contrasts are measured with these
 
-NEVER_TRAINED = 6
-"""Every so many-th event of the file, of which none is trained on: what contrasts are measured with."""
-
-REWORDING, EQUIVALENT = "paraphrase", "notation"
-"""Kinds that change words and leave what is said: by another wording, and by another notation of figures."""
-
-GRAMMAR = "grammar"
-"""Kind of a copy that says the same in worse English; as bad as a word said twice."""
-
-VERSIONS = {"antonym": "opposite", "replace": "other"}
-"""Kinds of wrong copies that a file holds itself, and its key for them."""
-
+REWORDING, EQUIVALENT = "paraphrase", "notation"  # kinds that leave what is said, the second by rewriting figures
+GRAMMAR = "grammar"  # kind of a copy that says the same in worse English; as bad as a word said twice
+VERSIONS = {"antonym": "opposite", "replace": "other"}  # kinds of wrong copies that a file holds, and its key for them
 WRONG_EVENTS = ("number", "entity", "roles", *VERSIONS, "insert", GRAMMAR)
-"""Kinds of wrong copies of events."""
-
-NUMBERS = "123"
-"""Ends of the names of slots of one kind."""
-
-FRAMES = (0, 0, 1, 1, 1, 2, 2)
-"""Numbers of frames around a wording, one by chance."""
 
 
 @dataclass(frozen=True)
@@ -128,15 +112,13 @@ def _rating(kind: str, reference: str, text: str) -> float:
 
 
 def _drawn(rng: Random, books: Sequence[str], trained: bool) -> Telling:
-    book, event = one_by_chance(
-        [
-            (book_of(name), event)
-            for name in books
-            for number, event in enumerate(book_of(name)["events"])
-            if (number % NEVER_TRAINED != 0) == trained
-        ],
-        rng,
-    )
+    events = [
+        (book_of(name), event)
+        for name in books
+        for number, event in enumerate(book_of(name)["events"])
+        if (number % NEVER_TRAINED != 0) == trained
+    ]
+    book, event = one_by_chance(events, rng)
     order = mixed(range(len(book["frames"])), rng)[: one_by_chance(FRAMES, rng)]
     frames = tuple((frame, int(rng.random() * len(book["frames"][frame]))) for frame in order)
     way = int(rng.random() * len(event["ways"]))
@@ -164,13 +146,10 @@ def _reworded(told: Telling, rng: Random) -> Telling:
 
 def _other_words(told: Telling, rng: Random) -> Telling:
     """The telling with its values said in words by chance."""
-    return replace(
-        told,
-        values={
-            name: (value, int(rng.random() * len(told.book["slots"][name.rstrip(NUMBERS)][value])))
-            for name, (value, _) in told.values.items()
-        },
-    )
+    slots = told.book["slots"]
+    ways = {name: len(slots[name.rstrip(NUMBERS)][value]) for name, (value, _) in told.values.items()}
+    values = {name: (value, int(rng.random() * ways[name])) for name, (value, _) in told.values.items()}
+    return replace(told, values=values)
 
 
 def _exchanged(told: Telling) -> Telling | None:

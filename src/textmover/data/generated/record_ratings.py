@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions
+from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions, synthetic_notice
 from textmover.data.generated.records import SIZES, STYLES, Act, Domain, RecordBook, in_style, tell
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.data.training_sources import Source
@@ -18,12 +18,10 @@ from textmover.types import InputError, Segment, plural
 
 SHIPPED = Path(__file__).with_name("records.yaml")
 
-PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")
-"""Placeholders in the wordings of an act."""
-
-HEAVIEST = 1e6
-"""Greatest weight of an act."""
-
+PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")  # in the wordings of an act
+HEAVIEST = 1e6  # greatest weight of an act
+UNRELATED = 0.04  # share of the texts that tell another record altogether
+OWN_STYLE = 0.85  # share of the texts that are written in the style of their reference
 SEVERITIES = ("omitted", "altered", "added", "name", "count", "asked", "act", "unrelated", "most")
 
 
@@ -89,7 +87,6 @@ def _check_act(name: str, act: Act, place: Place) -> None:
 
 
 def _check_way(way: str, act: str, place: Place) -> None:
-    """Refuse a way of an act that does not tell what it has to, or cannot be filled."""
     try:
         parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(way) if name is not None]
     except ValueError as error:
@@ -107,24 +104,11 @@ def _check_way(way: str, act: str, place: Place) -> None:
 def _check_severities(severities: Mapping[str, float], place: Place) -> None:
     check_keys(severities, SEVERITIES, str(place))
     for name in SEVERITIES:
-        if name not in severities:
+        if (got := severities.get(name)) is None:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
         most = 1.0 if name in {"most", "unrelated"} else 2.0
-        if not 0 <= severities[name] <= most:
-            got = severities[name]
+        if not 0 <= got <= most:
             raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {got:g}: correct it.")
-
-
-NOTICE = (
-    "The ratings of generated records are synthetic: each change of the facts has a fixed rating. Agreeing with them "
-    "is not agreeing with people."
-)
-
-UNRELATED = 0.04
-"""Share of the texts that tell another record altogether."""
-
-OWN_STYLE = 0.85
-"""Share of the texts that are written in the style of their reference."""
 
 
 class RecordsDataModule(GeneratedDataModule):
@@ -158,7 +142,8 @@ class RecordsDataModule(GeneratedDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        super().__init__(seed, workers, batch_sizes=(batch_size, validation_batch_size), notice=NOTICE)
+        notice = synthetic_notice("generated records", "change of the facts")
+        super().__init__(seed, workers, batch_sizes=(batch_size, validation_batch_size), notice=notice)
         self.records, self.versions, self.book, self.held_back = records, versions, book, held_back
 
     def read(self) -> list[Source[Any]]:

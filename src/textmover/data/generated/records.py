@@ -10,9 +10,7 @@ from random import Random
 from textmover.perturbations.sentences import VOWEL_SOUND, mixed, one_by_chance
 from textmover.safe_reading import Words
 
-COUNTS = (2, 3, 5, 12, 40, 137)
-"""Numbers of results."""
-
+COUNTS = (2, 3, 5, 12, 40, 137)  # numbers of results
 SIZES = {
     "state": (1, 2, 2, 3, 3, 4, 4, 5),
     "confirm": (1, 2, 2, 3),
@@ -22,14 +20,13 @@ SIZES = {
 }
 """Numbers of facts that a text of each act has, one by chance."""
 
-CHANGES = (0, 1, 1, 1, 2, 2, 3)
-"""Numbers of changes, one by chance: a text without one is the same record told again."""
+CHANGES = (0, 1, 1, 1, 2, 2, 3)  # numbers of changes, one by chance; none is the same record told again
 
+# Weights of the changes; `name` changes the number where results are counted.
 KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "act": 0.7}
-"""Weights of the changes; `name` changes the number where results are counted."""
 
+# Ways to write a text, one by chance: most systems that make texts of data give lower case or spaces around marks.
 STYLES = ("written", "written", "spaced", "spaced, lower case", "lower case")
-"""Ways to write a text, one by chance: most systems that make texts of data give lower case or spaces around marks."""
 
 MARKS = re.compile(r"([.,?])(?=\s|$)")
 
@@ -134,7 +131,6 @@ class RecordBook:
         return round(min(cost["most"], total), 3)
 
     def _changed(self, record: Record, kind: str, rng: Random) -> Record | None:
-        """The record with one change, or ``None`` where it cannot be made."""
         domain, told = self.domains[record.domain], dict(record.facts)
         others = [fact for fact in domain.facts if fact not in told]
         if kind == "act":
@@ -207,8 +203,7 @@ class _Teller:
             said = self._told(first[1:])
             sentences = [f"{name}, {_with_article(kind)} {self._described(first[:1])}, {said}"]
         elif opening == "there is":
-            said = self._told(first)
-            sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {said}"]
+            sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {self._told(first)}"]
         else:
             sentences = [f"the {kind} {name} {self._told(first)}"]
         while rest:
