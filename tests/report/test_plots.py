@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from textmover.report.explanation import figure as explanation_figure
-from textmover.report.figures.colours import INK, PAPER, diverging, metric_colours, sequential
+from textmover.report.figures.colours import INK, PAPER, metric_colours, shades
 from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.figures.svg import (
     BinLine,
@@ -38,10 +38,10 @@ def numbers_of(path):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_numbers_can_be_read_on_every_step_of_a_heat_map(contrast, theme):
-    below, above = diverging(theme)
-    for shade in (*sequential(theme), *below, *above):
+    below, above = shades("below", theme), shades("above", theme)
+    for shade in (*shades("sequential", theme), *below, *above):
         assert contrast(shade.fill, shade.text) >= 7
-    fills = [shade.fill for shade in sequential(theme)]
+    fills = [shade.fill for shade in shades("sequential", theme)]
     with_paper = [contrast(fill, PAPER[theme]) for fill in fills]
     assert with_paper == sorted(with_paper)
     assert len(set(fills)) == len(fills)
@@ -66,7 +66,7 @@ def test_all_text_of_a_page_can_be_read(contrast, theme):
     for ink in ("ink", "quiet", "accent", "fall"):
         assert contrast(colours[ink], colours["paper"]) >= 7, ink
         assert contrast(colours[ink], colours["tint"]) >= 7 or ink == "fall"
-    for shade in sequential(theme):
+    for shade in shades("sequential", theme):
         channels = [[int(one[place : place + 2], 16) for place in (1, 3, 5)] for one in (PAPER[theme], shade.fill)]
         covered = "#" + "".join(
             f"{round(0.65 * paper + 0.35 * fill):02x}" for paper, fill in zip(*channels, strict=True)

@@ -113,8 +113,7 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
 }
 """Wordings of a signature's entries: a template, one for each value (``""`` for all others), or a function."""
 
-LEFT_OUT = frozenset({"textmover", "metric", "measure"})
-"""Entries that the sentence says elsewhere or leaves to the signature."""
+LEFT_OUT = {"textmover", "metric", "measure"}  # entries that the sentence says elsewhere or leaves to the signature
 
 
 def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> str:
@@ -156,9 +155,6 @@ def latex_paragraph(paragraph: str) -> str:
 
 # --- tests of systems -------------------------------------------------------------------------------------------------
 
-BOOTSTRAP = "paired bootstrap resampling of the segments ({:,} samples)"
-RANDOMISATION = "paired approximate randomisation ({:,} trials)"
-
 
 def rank_tests(options: argparse.Namespace) -> str:
     """Settings of the clusters and intervals of ``textmover rank``.
@@ -181,7 +177,8 @@ def describe_tests(command: str, options: argparse.Namespace) -> str | None:
     """
     if command not in ("compare", "rank"):
         return None
-    bootstrap, randomisation = BOOTSTRAP.format(options.samples), RANDOMISATION.format(options.trials)
+    bootstrap = f"paired bootstrap resampling of the segments ({options.samples:,} samples)"
+    randomisation = f"paired approximate randomisation ({options.trials:,} trials)"
     if command == "compare":
         tests = (("paired-bootstrap", options.samples), ("paired-randomisation", options.trials))
         signature = ", ".join(comparison_signature(test, draws, options.seed) for test, draws in tests)

@@ -74,24 +74,24 @@ def number(value: float, digits: int = DIGITS) -> str:
     return signed(value, digits).translate(PLAIN_SIGNS)
 
 
-def interval(low: float, high: float, digits: int = DIGITS, missing: str = "-") -> str:
+def interval(low: float, high: float, missing: str = "-") -> str:
     """Both ends of an interval.
 
     Example:
         >>> interval(0.25, 0.5), interval(float("nan"), 0.5)
         ('0.250 to 0.500', '-')
     """
-    return missing if math.isnan(low) else f"{number(low, digits)} to {number(high, digits)}"
+    return missing if math.isnan(low) else f"{number(low)} to {number(high)}"
 
 
-def best_rows(values: Sequence[float], digits: int = DIGITS) -> set[int]:
+def best_rows(values: Sequence[float]) -> set[int]:
     """Rows that hold the best value of a column, as far as its digits show; none where all rows are alike.
 
     Example:
         >>> best_rows([0.5301, 0.5299, 0.4, float("nan")]), best_rows([0.5]), best_rows([0.5, 0.5])
         ({0, 1}, set(), set())
     """
-    rounded = np.round(np.asarray(values, dtype=np.float64), digits)
+    rounded = np.round(np.asarray(values, dtype=np.float64), DIGITS)
     known = rounded[~np.isnan(rounded)]
     if not len(known) or (known == known[0]).all():
         return set()

@@ -12,7 +12,7 @@ import numpy as np
 
 from textmover._version import __version__
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
-from textmover.report.figures.colours import INK, diverging, metric_colours, sequential
+from textmover.report.figures.colours import INK, metric_colours, shades
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
 from textmover.types import needs_extra, plural
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-PALETTES = {theme: {"h": sequential(theme), "b": diverging(theme)[0], "a": diverging(theme)[1]} for theme in INK}
+LETTERS = {"h": "sequential", "b": "below", "a": "above"}  # kinds of shades by the letter of their classes
+PALETTES = {theme: {letter: shades(kind, theme) for letter, kind in LETTERS.items()} for theme in INK}
 
 
 def check_jinja() -> None:
@@ -46,7 +47,7 @@ def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), sc
     own = {
         "colours": Markup(picture("colours.css.j2", metrics=metric_colours(metrics), palettes=PALETTES).rstrip()),
         "style": Markup(template_text("style.css", *styles)),
-        "script": Markup(template_text(*filter(None, [script]))),
+        "script": Markup(template_text(script) if script else ""),
         "versions": f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
     }
     text = _environment().get_template(template).render(**own, **values) + "\n"

@@ -16,11 +16,8 @@ from textmover.report.explanation.parts import FLAGS
 from textmover.report.templating import render_page
 from textmover.types import SEVERITIES, InputError
 
-MOST_TEXTS = 2_000
-"""Texts that a page shows at most; all are counted."""
-
-BEGINNING = 60
-"""Characters of an error that the list below its text repeats."""
+MOST_TEXTS = 2_000  # texts that a page shows at most; all are counted
+BEGINNING = 60  # characters of an error that the list below its text repeats
 
 OTHER_FLAGS = {
     "empty": "one side has no words, so that any words of the other are errors",
@@ -71,11 +68,8 @@ FORMATS = ("text", "jsonl", "tsv", "html")
 SUFFIXES = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".html": "html", ".htm": "html"}
 """Formats by the suffix of a file."""
 
-KEYS = ("line", "text", "spans", "cost", "flags")
-"""Keys of a text in JSON Lines."""
-
-COLUMNS = ("line", "start", "end", "severity", "confidence", "words")
-"""Columns of TSV, one row for each error."""
+KEYS = ("line", "text", "spans", "cost", "flags")  # of a text in JSON Lines
+COLUMNS = ("line", "start", "end", "severity", "confidence", "words")  # of TSV, one row for each error
 
 
 def check_kept(columns: Iterable[str], format: str) -> None:
@@ -91,25 +85,20 @@ def check_kept(columns: Iterable[str], format: str) -> None:
 def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[str] = ()) -> ErrorCount:
     """Write marked texts as they come, and return how many there were."""
     count = ErrorCount()
-
-    def counted() -> Iterator[MarkedLine]:
-        for one in lines:
-            count.add(one)
-            yield one
-
+    counted = map(count.add, lines)
     with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:
         if target.format == "text":
-            for one in counted():
+            for one in counted:
                 margin = "" if one.line is None else f"{one.line:>4}  "
                 print_marked(one.found, margin, None if target.path is None else stream)
         elif target.format == "html":
-            stream.write(render_marked(counted(), count))
+            stream.write(render_marked(counted, count))
         elif target.format == "jsonl":
-            for one in counted():
+            for one in counted:
                 stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
         else:
             stream.write("\t".join((*columns, *COLUMNS)) + "\n")
-            for one in counted():
+            for one in counted:
                 stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
     return count
 

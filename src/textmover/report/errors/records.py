@@ -63,13 +63,14 @@ class ErrorCount:
     flags: Counter[str] = field(default_factory=Counter)  # texts that were out of the ordinary, by kind
     signature: str = ""  # what the errors depend on
 
-    def add(self, one: MarkedLine) -> None:
-        """Count the errors of a text."""
+    def add(self, one: MarkedLine) -> MarkedLine:
+        """Count the errors of a text, and return it."""
         self.texts += 1
         self.clean += not one.found.spans
         self.severities.update(span.severity for span in one.found.spans)
         self.flags.update(one.found.flags)
         self.signature = one.signature
+        return one
 
     def at_least(self, severity: str) -> int:
         """Number of errors of a severity or above."""
@@ -111,13 +112,8 @@ def _visible(part: str) -> str:
 
 # --- underlined text --------------------------------------------------------------------------------------------------
 
-STYLES = {"minor": "yellow", "major": "bold dark_orange3", "critical": "bold red"}
-"""Colours of a terminal by severity."""
-
-NARROWEST = 24
-"""Width below which lines are not wrapped further, in columns."""
-
-EMPTY = "(empty text)"
+STYLES = {"minor": "yellow", "major": "bold dark_orange3", "critical": "bold red"}  # on a terminal, by severity
+NARROWEST = 24  # columns below which lines are not wrapped further
 
 
 class _Cell(NamedTuple):
@@ -132,15 +128,11 @@ class _Cell(NamedTuple):
 def marked_lines(found: TextErrors, width: int, encoding: str = "utf-8") -> Iterator[Text]:
     """Lines of the text, each with underlines and labels below it where there are errors.
 
-    Texts that run from right to left are followed by a list of errors, since terminals reorder them.
-
-    Args:
-        found: The text and its errors.
-        width: Columns that a line may take.
-        encoding: Encoding of the output; characters beyond it are shown as escapes.
+    Texts that run from right to left are followed by a list of errors, since terminals reorder them. A line takes at
+    most ``width`` columns; characters beyond the encoding are shown as escapes.
     """
     if not found.text.strip():
-        yield Text(EMPTY, "dim")
+        yield Text("(empty text)", "dim")
         yield from (Text(text, STYLES[one.severity]) for one in found.spans for text in ("^", one.label))
         return
     width = max(width, NARROWEST)
@@ -209,8 +201,8 @@ def _joined(parts: Sequence[tuple[str, str]]) -> Text:
 
 def _place(rows: list[Text], column: int, one: ErrorSpan) -> None:
     """Write a label at its column into the first row that has room there."""
-    row = next((row for row in rows if row.cell_len < column or not column), None)
-    if row is None or (row and row.cell_len >= column):
+    row = next((row for row in rows if row.cell_len < column), None)
+    if row is None:
         row = Text()
         rows.append(row)
     row.append(" " * (column - row.cell_len))

@@ -234,18 +234,18 @@ def shown_text(text: str, limit: int) -> ShownText:
 
 def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownText]:
     """Hypothesis and reference with each word's partners."""
-    back = [Link(link.reference, link.hypothesis, link.weight, link.similarity) for link in alignment.links]
+    back = [link._replace(hypothesis=link.reference, reference=link.hypothesis) for link in alignment.links]
     return (
         _side(alignment.hypothesis, alignment.reference, alignment.links, limit),
         _side(alignment.reference, alignment.hypothesis, back, limit),
     )
 
 
-def _side(own: Sequence[str], others: Sequence[str], links: Iterable[Link], limit: int) -> ShownText:
-    by_word: dict[int, list[Link]] = {}
-    for link in links:
-        by_word.setdefault(link.hypothesis, []).append(link)
-    shown = [_word(word, by_word.get(index, []), others) for index, word in enumerate(own[:WORDS])]
+def _side(own: Sequence[str], others: Sequence[str], links: Sequence[Link], limit: int) -> ShownText:
+    shown = [
+        _word(word, [link for link in links if link.hypothesis == index], others)
+        for index, word in enumerate(own[:WORDS])
+    ]
     rest = " ".join(own[WORDS:])
     more = plural(len(own) - WORDS, "more word") if rest else ""
     return ShownText(shown, "", rest[:limit], more, max(0, len(rest) - limit))

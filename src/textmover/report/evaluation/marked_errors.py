@@ -28,12 +28,9 @@ from textmover.report.document import (
 from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.types import plural
 
+# Figures of the table, of which all but F1-mult have their interval beside them.
 TITLES = {"mcc_words": "MCC words", "mcc_gaps": "MCC gaps", "f1_mult": "F1-mult", "span_f1": "span F1", "ece": "ECE"}
-"""Figures of the table, of which all but F1-mult have their interval beside them."""
-
-BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")
-"""Figures of the table of groups."""
-
+BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")  # figures of the table of groups
 VALUE = ("estimate", "low", "high")
 
 
@@ -90,43 +87,39 @@ def _sections(one: MarkedSet) -> list[Section]:
     )
     signatures = [(name, one.signatures[name]) for name in ranked if one.signatures.get(name)]
     sections = [Section(one.name, _summary(one, ranked), _remarks(one), signatures)]
-    first = one.agreements[ranked[0]]
+    ordered = [one.agreements[name] for name in ranked]
+    first = ordered[0]
     if len(first.groups) > 1:
         cells = {
-            (name, group): [found.by_group[group][figure] for figure in BY_GROUP]
+            group: [[found.by_group[group][figure] for figure in BY_GROUP] for found in ordered]
             for group in first.groups
-            for name, found in ((name, one.agreements[name]) for name in ranked)
         }
-        sections.append(Section(f"{one.name} · by group", _long_table("group", BY_GROUP, cells)))
+        headers = ("metric", "group", *(TITLES[figure] for figure in BY_GROUP))
+        sections.append(Section(f"{one.name} · by group", _long_table(headers, ranked, cells)))
     if first.by_kind:
-        cells = {
-            (name, kind): [part.recall.estimate, part.precision.estimate]
-            for kind in first.by_kind
-            for name, part in ((name, one.agreements[name].by_kind[kind]) for name in ranked)
-        }
-        sections.append(Section(f"{one.name} · by kind", _long_table("kind", ("recall", "precision"), cells)))
+        parts = {kind: [found.by_kind[kind] for found in ordered] for kind in first.by_kind}
+        cells = {kind: [[part.recall.estimate, part.precision.estimate] for part in parts[kind]] for kind in parts}
+        headers = ("metric", "kind", "recall", "precision")
+        sections.append(Section(f"{one.name} · by kind", _long_table(headers, ranked, cells)))
     return sections
 
 
 def _summary(one: MarkedSet, ranked: Sequence[str]) -> Table:
-    headers, columns, best = ["metric"], [list(ranked)], set[tuple[int, int]]()
+    columns, best = [("metric", list(ranked))], set[tuple[int, int]]()
     level = next(iter(one.agreements.values())).level
     for figure, title in TITLES.items():
         found = [one.agreements[name].figures[figure] for name in ranked]
         values = [-value.estimate if figure == "ece" else value.estimate for value in found]
-        best.update((row, len(headers)) for row in best_rows(values))
-        headers.append(title)
-        columns.append([number(value.estimate) for value in found])
+        best.update((row, len(columns)) for row in best_rows(values))
+        columns.append((title, [number(value.estimate) for value in found]))
         if figure != "f1_mult" and any(not math.isnan(value.low) for value in found):
-            headers.append(f"{100 * level:g} % interval")
-            columns.append([interval(value.low, value.high) for value in found])
+            columns.append((f"{100 * level:g} % interval", [interval(value.low, value.high) for value in found]))
         if figure == one.main and one.p_values:
-            headers.append("rank")
-            columns.append(["-" if one.ranks[name] is None else str(one.ranks[name]) for name in ranked])
+            columns.append(("rank", ["-" if one.ranks[name] is None else str(one.ranks[name]) for name in ranked]))
         if figure == one.main and one.baseline is not None:
-            headers.append(f"vs. {one.baseline}")
-            columns.append([_gain(one, name, figure) for name in ranked])
-    return Table(headers, list(zip(*columns, strict=True)), best)
+            columns.append((f"vs. {one.baseline}", [_gain(one, name, figure) for name in ranked]))
+    headers, cells = zip(*columns, strict=True)
+    return Table(headers, list(zip(*cells, strict=True)), best)
 
 
 def _gain(one: MarkedSet, name: str, figure: str) -> str:
@@ -137,16 +130,15 @@ def _gain(one: MarkedSet, name: str, figure: str) -> str:
     return f"{'+' if gain > 0 else ''}{number(gain)}{mark}"
 
 
-def _long_table(first: str, figures: Sequence[str], cells: Mapping[tuple[str, str], Sequence[float]]) -> Table:
-    """A row for each group and metric, the best value of each group in bold."""
-    rows = [(name, part, *map(number, values)) for (name, part), values in cells.items()]
-    best = set()
-    for part in dict.fromkeys(part for _, part in cells):
-        places = [place for place, row in enumerate(rows) if row[1] == part]
-        table = np.array([cells[rows[place][0], part] for place in places])
-        for column in range(len(figures)):
-            best |= {(places[row], column + 2) for row in best_rows(table[:, column].tolist())}
-    return Table(("metric", first, *(TITLES.get(one, one) for one in figures)), rows, best, texts=2)
+def _long_table(headers: Sequence[str], names: Sequence[str], cells: Mapping[str, Sequence[Sequence[float]]]) -> Table:
+    """A row for each part and metric, the best value of each part in bold."""
+    rows: list[tuple[str, ...]] = []
+    best: set[tuple[int, int]] = set()
+    for part, table in cells.items():
+        for column, values in enumerate(zip(*table, strict=True), start=2):
+            best |= {(len(rows) + row, column) for row in best_rows(values)}
+        rows += [(name, part, *map(number, values)) for name, values in zip(names, table, strict=True)]
+    return Table(headers, rows, best, texts=2)
 
 
 def _remarks(one: MarkedSet) -> list[str]:

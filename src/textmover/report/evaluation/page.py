@@ -209,23 +209,20 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
 def _pictures(section: ReportSection, names: Sequence[str], selection: Selection, *, rated: bool) -> dict[str, Any]:
     by_name, human = {one.name: one for one in section.metrics}, selection.human
     raw = {name: by_name[name].scores[selection.rows] for name in names}
-    scatter, steps = [], [1]
-    distributions: list[tuple[str | None, str, str, bool]] = []
+    steps, scatter, distributions = [1], [], []
     if rated:
         steps = density_steps(max((most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
-        distributions.append((None, distribution_plot("the human ratings", human), outside_words(human), False))
+        picture = distribution_plot("the human ratings", human)
+        distributions.append({"name": None, "picture": picture, "outside": outside_words(human), "reversed": False})
     for name, scores in raw.items():
         rising = by_name[name].higher_is_better
+        panel: dict[str, Any] = {"name": name, "reversed": not rising}
         if rated:
             picture = scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-            scatter.append((name, picture, outside_words(scores, human), not rising))
-        distributions.append((name, distribution_plot(name, scores), outside_words(scores), not rising))
-    fields = ("name", "picture", "outside", "reversed")
-    return {
-        "scatter": [dict(zip(fields, one, strict=True)) for one in scatter],
-        "steps": step_labels(steps) if len(steps) > 1 else [],
-        "distributions": [dict(zip(fields, one, strict=True)) for one in distributions],
-    }
+            scatter.append({**panel, "picture": picture, "outside": outside_words(scores, human)})
+        distributions.append({**panel, "picture": distribution_plot(name, scores), "outside": outside_words(scores)})
+    labels = step_labels(steps) if len(steps) > 1 else []
+    return {"scatter": scatter, "steps": labels, "distributions": distributions}
 
 
 def _correlated(found: MetricCorrelations, segments: int) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +33,8 @@ from textmover.types import InputError
 
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")
 """Formats of :func:`format_evaluations`."""
-STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}
-"""Statistics whose column is headed with their symbol in LaTeX."""
+
+STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}  # headings in LaTeX
 
 
 def format_evaluations(
@@ -68,8 +67,9 @@ def format_evaluations(
         return _csv(evaluations)
     if table_format == "json":
         return json_text({"sets": list(map(evaluation_entry, evaluations, added))})
-    sections = _sections(evaluations, added)
-    return markdown(sections) if table_format == "markdown" else latex(list(map(_with_symbol, sections)))
+    if table_format == "markdown":
+        return markdown(_sections(evaluations, added))
+    return latex(_sections(evaluations, added, STATISTIC_SYMBOLS))
 
 
 def print_evaluations(
@@ -96,37 +96,30 @@ def print_evaluations(
 # --- tables for reading -----------------------------------------------------------------------------------------------
 
 
-def _sections(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> list[Section]:
+def _sections(
+    evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]], symbols: Mapping[str, str] = {}
+) -> list[Section]:
     sections = []
     if len(evaluations) > 1:
         caption = "Agreement with people on all sets."
         sections.append(Section("All sets", _overview_table(evaluations), caption=caption))
     for one, added in zip(evaluations, further, strict=True):
         signatures = [(metric.name, metric.signature) for metric in one.ranked() if metric.signature]
-        sections.append(Section(title_of(one, evaluations), _summary_table(one), remarks(one, added), signatures))
+        table = _summary_table(one, symbols)
+        sections.append(Section(title_of(one, evaluations), table, remarks(one, added), signatures))
     return sections
 
 
-def _with_symbol(section: Section) -> Section:
-    first, statistic, *others = section.table.headers
-    if not section.remarks:  # the table of all sets, whose columns are these
-        return section
-    return replace(
-        section, table=replace(section.table, headers=[first, STATISTIC_SYMBOLS.get(statistic, statistic), *others])
-    )
-
-
-def _summary_table(evaluation: Evaluation) -> Table:
-    ranked = evaluation.ranked()
-    headers, columns = ["metric"], [[one.name for one in ranked]]
+def _summary_table(evaluation: Evaluation, symbols: Mapping[str, str]) -> Table:
+    ranked, statistic = evaluation.ranked(), evaluation.protocol.statistic
+    columns = [("metric", [one.name for one in ranked])]
     best: set[tuple[int, int]] = set()
 
     def add(header: str, cells: list[str], values: Sequence[float] = ()) -> None:
-        best.update((row, len(headers)) for row in best_rows(values))
-        headers.append(header)
-        columns.append(cells)
+        best.update((row, len(columns)) for row in best_rows(values))
+        columns.append((header, cells))
 
-    add(evaluation.protocol.statistic, [number(one.value) for one in ranked], [one.value for one in ranked])
+    add(symbols.get(statistic, statistic), [number(one.value) for one in ranked], [one.value for one in ranked])
     if any(not math.isnan(one.low) for one in ranked):
         add(f"{100 * evaluation.level:g} % interval", [interval(one.low, one.high) for one in ranked])
     if any(one.rank is not None for one in ranked):
@@ -136,7 +129,8 @@ def _summary_table(evaluation: Evaluation) -> Table:
     for group in shown_groups(evaluation):
         values = [one.by_group.get(group, math.nan) for one in ranked]
         add(group, list(map(number, values)), values)
-    return Table(headers, list(zip(*columns, strict=True)), best)
+    headers, cells = zip(*columns, strict=True)
+    return Table(headers, list(zip(*cells, strict=True)), best)
 
 
 def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
@@ -216,9 +210,9 @@ def evaluation_entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
-P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))  # up to a p-value, the step of the heat map
+# Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says.
 HOPELESS = 0.95
-"""Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says."""
+P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))  # up to a p-value, the step of the heat map
 
 
 class Cell(NamedTuple):

@@ -87,13 +87,10 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
         Sentences, each of which stands for itself.
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
-    units = {one.units for one in evaluation.metrics if not math.isnan(one.value)}
     statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
     if statistic[0].isascii():  # a Greek letter is a symbol and stays as it is
         statistic = statistic[0].upper() + statistic[1:]
-    found = [
-        f"{plural(evaluation.n, 'segment')}{groups}. {statistic}, {_level(evaluation)}{_over_units(evaluation, units)}."
-    ]
+    found = [f"{plural(evaluation.n, 'segment')}{groups}. {statistic}, {_level(evaluation)}{_over_units(evaluation)}."]
     if evaluation.protocol.pair_rate != 1:
         found.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
     if evaluation.metrics and all(one.high < 0 for one in evaluation.metrics):
@@ -134,8 +131,8 @@ def _level(evaluation: Evaluation) -> str:
     return "over all segments" if name in ("", "all") else f"within the group {name}"
 
 
-def _over_units(evaluation: Evaluation, units: set[int]) -> str:
-    name = _unit(evaluation)
+def _over_units(evaluation: Evaluation) -> str:
+    name, units = _unit(evaluation), {one.units for one in evaluation.metrics if not math.isnan(one.value)}
     if name == "group" or not units:
         return ""
     several = "pairs of systems" if name.startswith("pair") else f"{name}s"

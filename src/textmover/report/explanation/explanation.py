@@ -13,6 +13,9 @@ import numpy as np
 from textmover.files import atomic_file
 from textmover.report.document import pick, plain
 from textmover.report.errors.records import span_record
+from textmover.report.explanation.page import frame, render_explanations
+from textmover.report.explanation.parts import flag_notes
+from textmover.report.figures.matplotlib import FORMATS, check_matplotlib
 from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View
 
 if TYPE_CHECKING:
@@ -186,8 +189,6 @@ class Explanation(Shown):
 
     def view(self) -> View:
         """Show the score, what is out of the ordinary, and for each word its best match and what it adds."""
-        from textmover.report.explanation.parts import flag_notes
-
         best: dict[int, WordPair] = {}
         for one in self.pairs:
             best[one.hypothesis] = max(best.get(one.hypothesis, one), one, key=lambda pair: pair.mass)
@@ -246,8 +247,9 @@ class Explanation(Shown):
             "reference": {**vars(self.reference), "adds": self.adds("reference")},
             "similarity": self.similarity,
             "matches": [pick(one, "name", "value", "measure", "plan", "rates", "extras") for one in self.matches],
-            **pick(self, "pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions"),
-            "remainders": self.remainders,
+            **pick(
+                self, "pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions", "remainders"
+            ),
             "trees": trees,
             **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
         }
@@ -266,8 +268,6 @@ class Explanation(Shown):
         Returns:
             The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
         """
-        from textmover.report.figures.matplotlib import check_matplotlib
-
         check_matplotlib()
         from textmover.report.explanation.figure import explanation_figure
 
@@ -275,8 +275,6 @@ class Explanation(Shown):
 
     def to_html(self) -> str:
         """A page that needs nothing else, in which words light up with what they are matched with."""
-        from textmover.report.explanation.page import render_explanations
-
         return render_explanations([ExplainedLine(self)])
 
     def save(self, path: str | Path) -> Path:
@@ -285,8 +283,6 @@ class Explanation(Shown):
         Args:
             path: Its suffix says what is written; the file appears under its name only when it is complete.
         """
-        from textmover.report.figures.matplotlib import FORMATS
-
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix in FORMATS:
@@ -302,8 +298,6 @@ class Explanation(Shown):
         return path
 
     def _repr_html_(self) -> str:
-        from textmover.report.explanation.page import frame
-
         try:
             return frame(self)
         except InputError:

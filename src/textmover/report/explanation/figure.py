@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, Wedge
 
 from textmover.report.explanation.parts import Grid, Line, decomposition, flag_notes, grid_of
-from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
+from textmover.report.figures.colours import INK, SEQUENTIAL, shades
 from textmover.report.figures.matplotlib import figure_path, fonts_for, save_figure, shade
 from textmover.report.figures.scales import signed
 
@@ -218,8 +218,8 @@ def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout:
 
 
 def _draw_bars(figure: Figure, layout: _Layout, grid: Grid, cells: Axes) -> None:
-    values = [one.adds for one in (*grid.rows, *grid.columns)]
-    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+    values = [0.0, *(one.adds for one in (*grid.rows, *grid.columns))]
+    low, high = min(values), max(values)
     span = (high - low) or 1.0
     right, top = layout.left + layout.width + 0.1, layout.below - 0.1 - BARS
     beside = _axes(figure, layout, (right, layout.below, BARS, layout.height), xlim=(low, low + span), sharey=cells)
@@ -248,12 +248,12 @@ def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[st
 
     axes.text(0.15, y, "cosine", **style)
     if (grid.similarity < -0.005).any():
-        for step, one in enumerate(diverging("light")[0][1::-1]):
+        for step, one in enumerate(shades("below")[1::-1]):
             swatch(start + 0.13 * step, 0.13, one.fill)
         axes.text(start + 0.13, y + 0.17, "below 0", **{**style, "ha": "center", "fontsize": 7, "color": QUIET})
         start += 0.4
     axes.text(start, y, "0", **style)
-    for step, one in enumerate(sequential("light")):
+    for step, one in enumerate(shades("sequential")):
         swatch(start + 0.12 + 0.16 * step, 0.16, one.fill)
     end = start + 0.12 + 0.16 * SEQUENTIAL
     axes.text(end + 0.06, y, "1", **style)

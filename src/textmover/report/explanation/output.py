@@ -18,8 +18,10 @@ from rich.text import Text
 from textmover.files import atomic_file, check_output, output_format
 from textmover.markdown_escaping import one_line
 from textmover.report.errors.records import print_marked
+from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
-from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
+from textmover.report.figures.colours import SEQUENTIAL, shades, step_of
+from textmover.report.figures.matplotlib import FORMATS as PICTURES
 from textmover.report.figures.matplotlib import check_matplotlib
 from textmover.report.templating import check_jinja
 from textmover.terminal import console, print_table
@@ -84,15 +86,15 @@ def _print_text(what: str, found: Explanation, side: SideName) -> None:
 
 def _coloured(found: Explanation, side: SideName) -> Text:
     text, closeness, lonely = found.text(side), found.closeness(side), set(found.unmatched(side))
-    shades: list[tuple[float, bool] | None] = [None] * len(text.text)
+    marks: list[tuple[float, bool] | None] = [None] * len(text.text)
     for place, span in enumerate(text.spans):
         if span is None or text.weights[place] <= 0:
             continue
         for at in range(*span):
-            old, this = shades[at], (float(closeness[place]), place in lonely)
-            shades[at] = this if old is None else (max(old[0], this[0]), old[1] and this[1])
+            old, this = marks[at], (float(closeness[place]), place in lonely)
+            marks[at] = this if old is None else (max(old[0], this[0]), old[1] and this[1])
     written = Text()
-    for shade, group in groupby(zip(shades, text.text, strict=True), key=lambda one: one[0]):
+    for shade, group in groupby(zip(marks, text.text, strict=True), key=lambda one: one[0]):
         characters = "".join(one for _, one in group)
         gap = " " if characters[:1].isspace() and written else ""
         tail = " " if characters[-1:].isspace() and characters.strip() else ""
@@ -101,7 +103,7 @@ def _coloured(found: Explanation, side: SideName) -> Text:
 
 
 def _style(closeness: float, alone: bool = False) -> str:
-    step = sequential("light")[step_of(closeness)]
+    step = shades("sequential")[step_of(closeness)]
     return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
 
 
@@ -177,7 +179,6 @@ def _say_words(other: str, words: list[str], places: Iterable[int]) -> None:
 
 
 FORMATS = ("text", "json", "jsonl", "html")
-PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
 """Formats by the suffix of a file; :data:`PICTURES` are formats of their own."""
 
@@ -225,8 +226,6 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
         if target.format == "text":
             _write_text(stream, noted(), several=expected > 1)
         elif target.format == "html":
-            from textmover.report.explanation.page import render_explanations
-
             stream.write(render_explanations(noted(), expected=expected, remark=remark))
         else:
             _write_json(stream, noted(), listed=target.format == "json" and expected > 1)

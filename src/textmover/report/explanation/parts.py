@@ -41,9 +41,9 @@ class Grid(NamedTuple):
     words_to_a_column: int  # words that a column stands for
 
 
-def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
-    """Rows and columns, at most so many, with the one plan that is wanted or all."""
-    places = [stretches(len(text), most) for text in (found.reference, found.hypothesis)]
+def grid_of(found: Explanation, plan: str | None = None) -> Grid:
+    """Rows and columns, at most :data:`MOST_WORDS` of each, with the one plan that is wanted or all."""
+    places = [stretches(len(text), MOST_WORDS) for text in (found.reference, found.hypothesis)]
     lines = [_lines(found, "reference", places[0]), _lines(found, "hypothesis", places[1])]
     alike = found.similarity
     plans = {one.name: one.plan for one in _chosen_plans(found, plan)}

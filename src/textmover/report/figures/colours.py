@@ -39,21 +39,12 @@ class Shade(NamedTuple):
 
 
 @functools.cache
-def _shades(kind: str, theme: str) -> list[Shade]:
+def shades(kind: str, theme: str = "light") -> list[Shade]:
+    """The steps of a kind (``sequential``, or ``below`` or ``above`` a middle) in the theme ``light`` or ``dark``."""
     return [
         Shade(f"#{one.rstrip('*')}", (STRONGEST if one.endswith("*") else INK)[theme])
         for one in SHADES[kind, theme].split()
     ]
-
-
-def sequential(theme: str) -> list[Shade]:
-    """Steps from low to high in the theme ``light`` or ``dark``."""
-    return _shades("sequential", theme)
-
-
-def diverging(theme: str) -> tuple[list[Shade], list[Shade]]:
-    """Steps below and above the middle in the theme ``light`` or ``dark``."""
-    return _shades("below", theme), _shades("above", theme)
 
 
 def step_of(value: float, steps: int = SEQUENTIAL) -> int:

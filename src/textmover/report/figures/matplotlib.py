@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textmover.files import atomic_bytes, names_another_format
 from textmover.markdown_escaping import figure_label
-from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential, step_of
+from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, shades, step_of
 from textmover.report.figures.scales import signed
 from textmover.types import InputError, needs_extra
 
@@ -260,8 +260,8 @@ def shade(value: float) -> Shade | None:
     if math.isnan(value):
         return None
     if round(value, 2) < 0:
-        return diverging("light")[0][step_of(-value, DIVERGING)]
-    return sequential("light")[step_of(value)]
+        return shades("below")[step_of(-value, DIVERGING)]
+    return shades("sequential")[step_of(value)]
 
 
 def _heat_figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low: str, high: str) -> Figure:

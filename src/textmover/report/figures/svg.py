@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -196,11 +197,11 @@ def density_steps(most: int) -> list[int]:
         >>> density_steps(40), density_steps(3), density_steps(1)
         ([1, 2, 4, 8, 16, 32], [1, 2, 3], [1])
     """
+    if most <= LEVELS:
+        return list(range(1, max(1, most) + 1))
     factor = max(2.0, (most * 0.75) ** (1 / (LEVELS - 1)))
-    steps = [math.ceil(factor**level - 1e-9) for level in range(LEVELS)]
-    if factor == 2.0:
-        steps = list(range(1, LEVELS + 1)) if most <= LEVELS else steps
-    return [step for step in dict.fromkeys(steps) if step <= max(1, most)]
+    steps = (math.ceil(factor**level - 1e-9) for level in range(LEVELS))
+    return [step for step in steps if step <= most]
 
 
 def step_labels(steps: Sequence[int]) -> list[str]:
@@ -210,14 +211,9 @@ def step_labels(steps: Sequence[int]) -> list[str]:
         >>> step_labels([1, 2, 4, 31])
         ['1', '2–3', '4–30', '31+']
     """
-    labels = []
-    for index, step in enumerate(steps):
-        if index == len(steps) - 1:
-            labels.append(f"{step:,}+")
-        else:
-            last = steps[index + 1] - 1
-            labels.append(f"{step:,}" if last == step else f"{step:,}–{last:,}")
-    return labels
+    ranges = [(first, behind - 1) for first, behind in itertools.pairwise(steps)]
+    labels = [f"{first:,}" if first == last else f"{first:,}–{last:,}" for first, last in ranges]
+    return [*labels, f"{steps[-1]:,}+"]
 
 
 def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[int], higher_is_better: bool) -> str:
