@@ -149,7 +149,6 @@ def load(model: Model = None, *, name: str = "textmover", **options: Any) -> Eva
 
 
 def _checked(predictions: Any, references: Any, sources: Any) -> tuple[list[str], list[SourcedReferences]]:
-    """Predictions, and the references and source of each."""
     if predictions is None or (references is None and sources is None):
         raise InputError("Expected predictions with references or sources, but got one side alone.")
     texts = listed_texts(predictions, "predictions")

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ComputeMetrics", "compute_metrics"]
 
-IGNORED = -100
-"""Filler of labels, and of gathered predictions, in places without a token."""
-
 
 class ComputeMetrics:
     """Decodes what a model generated and its labels, and scores the one against the other.
@@ -86,7 +83,6 @@ class ComputeMetrics:
         return self._scorer
 
     def _texts(self, given: Any, name: str) -> list[str]:
-        """The texts of rows of ids."""
         ids = given[0] if isinstance(given, tuple) else given
         array = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
@@ -94,8 +90,8 @@ class ComputeMetrics:
                 f"Expected {name} to be rows of token ids, but got {array.dtype} of shape {list(array.shape)}: use "
                 "`Seq2SeqTrainingArguments(predict_with_generate=True)`, so that the model generates."
             )
-        padding = self.tokenizer.pad_token_id
-        rows = [[int(one) for one in row if one != IGNORED and one != padding] for row in array]
+        fillers = (-100, self.tokenizer.pad_token_id)  # -100 in labels, and in predictions that were gathered
+        rows = [[int(one) for one in row if one not in fillers] for row in array]
         if not rows:
             return []  # some tokenizers make one empty text of it
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]

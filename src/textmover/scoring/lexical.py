@@ -23,9 +23,6 @@ from textmover.types import InputError, SegmentScores, Signature, needs_extra
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
-EXTRA = "lexical"
-"""The extra that brings both packages."""
-
 STEP = 64
 """Segments that a process takes at a time, and after which progress is reported."""
 
@@ -116,7 +113,7 @@ def lexical_scores(
     lacking = next((place for place, texts in enumerate(references, start=1) if not texts), None)
     if lacking is not None:
         raise InputError(f"Expected references to compute {name}, but number {lacking} has none: leave {name} out.")
-    with needs_extra(EXTRA, f"the package {metric.package} to compute {name}"):  # its metadata, and what it needs
+    with needs_extra("lexical", f"the package {metric.package} to compute {name}"):  # its metadata, and what it needs
         version = metadata.version(metric.package)
         metric.make()
     starts = range(0, len(hypotheses), STEP)

@@ -194,7 +194,6 @@ def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
 
 
 def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
-    """Candidates, and what those of each segment are compared with."""
     return [text for one in sets for text in one.texts], [one.compared for one in sets]
 
 
@@ -238,9 +237,7 @@ class _Plan:
     """True if each score stands for both directions."""
     matrix: bool
     with_source: int = 0
-    """Pairs of a candidate and the source, the last ones."""
-    source_alone: bool = False
-    """True if candidates are compared with nothing else."""
+    """Pairs of a candidate and the source, the last ones, or all where there is nothing else to compare with."""
 
     @classmethod
     def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
@@ -270,7 +267,7 @@ class _Plan:
         added = np.stack([firsts, np.full(len(firsts), len(self.texts))], axis=1)
         pairs = np.concatenate([self.pairs, added]) if compared else added
         texts = [*self.texts, *compared.texts[len(compared) :]]
-        return replace(self, texts=texts, pairs=pairs, with_source=len(added), source_alone=not compared)
+        return replace(self, texts=texts, pairs=pairs, with_source=len(added))
 
     @property
     def copied(self) -> np.ndarray:
@@ -286,7 +283,7 @@ class _Plan:
         table[self.pairs[:, 0], self.pairs[:, 1]] = scores
         if self.symmetric:
             table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
-        utilities = np.full(len(self.rows), np.nan) if self.source_alone else self._expected(table)
+        utilities = self._expected(table) if among else np.full(len(self.rows), np.nan)
         if self.with_source:
             sides = torch.from_numpy(np.stack([utilities, table[self.rows, -1]])).to(metric.device, torch.float32)
             combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().cpu().double().numpy()
@@ -338,15 +335,13 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
     groups = [_group(one, "candidates", place) for place, one in enumerate(listed_texts(candidates, "candidates"), 1)]
-    others: dict[str, list[Any]] = {name: [None] * len(groups) for name in ("references", "weights", "sources")}
+    others: dict[str, list[Any]] = {}
     for name, given in (("references", references), ("weights", weights), ("sources", sources)):
-        if given is not None:
-            others[name] = listed_texts(given, name)
-            if len(others[name]) != len(groups):
-                raise InputError(
-                    f"Expected {name} for every segment ({len(groups)}), but got {len(others[name])}: give a list for "
-                    "each."
-                )
+        others[name] = [None] * len(groups) if given is None else listed_texts(given, name)
+        if len(others[name]) != len(groups):
+            raise InputError(
+                f"Expected {name} for every segment ({len(groups)}), but got {len(others[name])}: give a list for each."
+            )
     found = []
     for place, (texts, compared, masses, source) in enumerate(zip(groups, *others.values(), strict=True), 1):
         compared = None if references is None else _group(compared, "references", place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +109,6 @@ class Settings:
             first = build_scorer(self.options, **grid[0]).metric.config
             self.configs = [first.override(**one) for one in grid]
 
-    def groups(self) -> list[list[int]]:
-        """Settings that read texts alike, in the order in which they appear."""
-        found: dict[tuple[tuple[str, str], ...], list[int]] = {}
-        for index, config in enumerate(self.configs):
-            found.setdefault(vectors_key(config), []).append(index)
-        return list(found.values())
-
 
 def described_config(options: argparse.Namespace, model: str, fields: Mapping[str, Any]) -> Any:
     """The configuration of a preset with the fields that the options set, and further ones."""
@@ -146,45 +139,38 @@ def fit_once(scorer: Scorer, texts: Sequence[str], names: Iterable[str], fitted:
         scorer.clear_cache()
 
 
-@dataclass
-class _Shared:
-    """Objects that the settings of a group share: encoder, tokenizer, and fitted statistics."""
-
-    memory: EncoderMemory
-    parts: Parts | None = None
-    fitted: Fitted = field(default_factory=dict)
-
-
 def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
     """The scorer of each setting, ready to score, with its place in the grid; group by group."""
     options = settings.options
     texts = None if options.fit_on is None else read_lines(options.fit_on)
-    for members in settings.groups():
-        shared = _Shared(EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False))
+    alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for index, config in enumerate(settings.configs):
+        alike.setdefault(vectors_key(config), []).append(index)
+    for members in alike.values():
+        memory = EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False)
+        parts: Parts | None = None
+        fitted: Fitted = {}
         for index in members:
-            scorer = _build(settings, index, shared)
+            scorer = _build(settings, index, parts)
+            if isinstance(scorer.metric, MetricModel):
+                if parts is None:
+                    memory.join(scorer.metric, options.precision)
+                    parts = scorer.metric.parts
+                scorer.metric.encoder = parts.encoder
             if texts is not None:
-                shared.memory.limit //= 2  # the other half is for the texts that every setting scores
-                fit_once(scorer, texts, list(scorer.metric.statistics), shared.fitted)  # the baseline last
-                shared.memory.limit *= 2
+                memory.limit //= 2  # the other half is for the texts that every setting scores
+                fit_once(scorer, texts, list(scorer.metric.statistics), fitted)  # the baseline last
+                memory.limit *= 2
             elif unfitted_statistics(scorer.metric):
                 changes = {FIELD + name: value for name, value in settings.grid[index].items()}
                 scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # says what is lacking
             yield index, scorer
 
 
-def _build(settings: Settings, index: int, shared: _Shared) -> Scorer:
-    """The scorer of a setting, with what it can share of those before it."""
+def _build(settings: Settings, index: int, parts: Parts | None) -> Scorer:
     options = settings.options
-    if settings.is_preset and shared.parts is not None:
-        metric = MetricModel(settings.configs[index], shared.parts).to(shared.parts.encoder.device).eval()
-        scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
-        return scorer.load_statistics(*(options.statistics or ()))
-    scorer = build_scorer(options, **settings.grid[index])
-    if isinstance(scorer.metric, MetricModel):
-        model = scorer.metric
-        if shared.parts is None:
-            shared.memory.join(model, options.precision)
-            shared.parts = model.parts
-        model.encoder = shared.parts.encoder
-    return scorer
+    if not settings.is_preset or parts is None:
+        return build_scorer(options, **settings.grid[index])
+    metric = MetricModel(settings.configs[index], parts).to(parts.encoder.device).eval()
+    scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
+    return scorer.load_statistics(*(options.statistics or ()))

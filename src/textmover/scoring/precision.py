@@ -88,7 +88,6 @@ def apply_precision(
 
 
 def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[str, ...]:
-    """Back-ends to try for a precision, in order."""
     if backend != "auto":
         return (backend,)
     on_cpu, has_encoder = metric.device.type == "cpu", metric.runnable_encoder is not None
@@ -115,7 +114,6 @@ def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[st
 
 
 def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ...], beside: Path | None) -> None:
-    """Run a metric on the first of the back-ends that can."""
     first, *others = backends
     try:
         if precision == "fast" and first not in EXPORTED:
@@ -140,15 +138,14 @@ def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> 
     """The metric with the fastest of bfloat16, int8 and float32 that stays close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    fast: tuple[str, ...] = ()
-    int8: list[str] = []
+    trials: list[tuple[str, str]] = []
     if has_bfloat16(metric.device) and backend in ("auto", *CAN["fast"]):
-        fast = _candidates(metric, "fast", backend)
+        trials += [("fast", name) for name in _candidates(metric, "fast", backend)]
     if metric.device.type == "cpu" and metric.runnable_encoder is not None:
         # Without instructions for it, int8 on OpenVINO is not faster than float32.
         faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
-        int8 = [name for name in ORDERS[_processor()]["int8"] if name in names.installed() and faster[name]]
-    trials = [*(("fast", name) for name in fast), *(("int8", name) for name in int8)]
+        there = [name for name in ORDERS[_processor()]["int8"] if name in names.installed()]
+        trials += [("int8", name) for name in there if faster[name]]
     if _processor() == "AVX-512":  # else int8 is not faster where there is hardware for bfloat16
         trials.sort(key=lambda trial: trial != ("int8", "openvino"))
     for precision, name in trials:

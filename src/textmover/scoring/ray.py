@@ -106,7 +106,6 @@ class RayScorer:
 
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:
-    """The texts of a cell that may hold several."""
     if lists_texts(cell) and isinstance(cell, (list, tuple, np.ndarray)):
         if len(cell) == 0:
             raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -208,7 +209,7 @@ class Scorer(ScorerStatistics):
         return scorer._stream(iter(pairs), shard_size)
 
     def _stream(self, pairs: Iterator[PairedTexts], shard_size: int) -> Iterator[SegmentScores]:
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         done = 0
         with self._progress_bar(None) as advance:
             while shard := list(itertools.islice(pairs, shard_size)):
@@ -222,8 +223,7 @@ class Scorer(ScorerStatistics):
                         raise
                     where = f"(counted from {done + 1}, where its shard of the stream begins)"
                     raise type(error)(f"{str(error).rstrip('.')} {where}.") from error
-                for name, count in scores.counts.items():
-                    counts[name] = counts.get(name, 0) + count
+                counts.update(scores.counts)
                 done += len(shard)
                 yield scores
         self.warn(counts)

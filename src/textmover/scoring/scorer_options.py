@@ -33,9 +33,6 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-FOLDER_LIMIT = 1 << 33
-"""Bytes that states on disk may take, where no limit is given."""
-
 ENOUGH = 100
 """Texts from which on a statistic can be trusted."""
 
@@ -114,7 +111,6 @@ def take_by_language(
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
     """The scorer that the options describe, whether or not its statistics are there."""
-    overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
     names = (*metric_fields(), "backend", "device", "precision")
@@ -130,7 +126,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
             revision=options.revision,
             statistics=options.statistics or (),
             memory=memory,
-            **{**overrides, **changes},
+            **{**given_fields(options), **changes},
         )
 
 
@@ -166,7 +162,7 @@ def folder_limit(options: argparse.Namespace) -> int:
     """Bytes that the folder of ``--cache`` may hold."""
     limit: float | None = getattr(options, "cache_limit", None)
     if limit is None:
-        return FOLDER_LIMIT
+        return 1 << 33
     if options.cache is None:
         raise InputError("Expected `--cache-limit` together with --cache, but got it alone: name the folder.")
     if not 0 < limit < math.inf:
@@ -175,7 +171,6 @@ def folder_limit(options: argparse.Namespace) -> int:
 
 
 def _memory(options: argparse.Namespace) -> EncoderMemory | None:
-    """Disk cache of hidden states, if it is asked for."""
     limit = folder_limit(options)
     if getattr(options, "cache", None) is None:
         return None

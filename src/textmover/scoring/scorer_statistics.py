@@ -27,28 +27,11 @@ CallStatistics = Mapping[str, nn.Module]
 """Fitted idf tables by the names of the statistics that they stand in for."""
 
 
-@lasting()
-def fit_call(metric: SegmentMetric, hypotheses: Iterable[str], references: Iterable[str]) -> CallStatistics:
-    """Fit the idf tables of a metric on the texts of a call, which are read at most once; the metric stays as it is."""
-    tables = {
-        name: cast("nn.Module", copy.deepcopy(one)) for name, one in metric.statistics.items() if name.startswith("idf")
-    }
-    with_statistics(metric, tables).fit(references, hypotheses, from_call=True)
-    return tables
-
-
 def with_statistics(metric: SegmentMetric, statistics: CallStatistics) -> SegmentMetric:
     """Return a metric that shares all modules of another but the given statistics."""
     own = metric.statistics
     by = {id(own[name]): one.to(metric.device) for name, one in statistics.items()}
     return cast("SegmentMetric", _replaced(cast("nn.Module", metric), by))
-
-
-def features_name(metric: SegmentMetric) -> str:
-    """Name of what features depend on beside their text: self-similarities alone depend on the weights of a call."""
-    if isinstance(metric, RomeMetric) or (isinstance(metric, MetricModel) and not metric.is_relative):
-        return ""
-    return str(metric.signature) if metric.fits_on_call else ""
 
 
 def _replaced(module: nn.Module, by: Mapping[int, nn.Module]) -> nn.Module:
@@ -109,16 +92,22 @@ class ScorerStatistics(Shown):
         """
         if not self.metric.fits_on_call:
             return self
-        read = (text for one in references for text in compared_texts(self.metric, [one])[0].texts)
-        statistics = fit_call(self.metric, hypotheses, read)
-        self._settle(with_statistics(self.metric, statistics))
-        self._of_call = statistics
-        return self._with(statistics)
+        metric = self.metric
+        read = (text for one in references for text in compared_texts(metric, [one])[0].texts)
+        own = {name: one for name, one in metric.statistics.items() if name.startswith("idf")}
+        with lasting():
+            tables = {name: cast("nn.Module", copy.deepcopy(one)) for name, one in own.items()}
+            with_statistics(metric, tables).fit(read, hypotheses, from_call=True)
+        self._settle(with_statistics(metric, tables))
+        self._of_call = tables
+        return self._with(tables)
 
     def engine(self) -> contextlib.AbstractContextManager[Engine]:
         """Hold the engine that scores with this metric, and with its idf weights as they are; other threads wait."""
         metric = self.fitted_metric
-        return self._engine.matching_by(metric, features_name(metric))
+        # Of what features hold beside their text, self-similarities alone depend on the weights of a call.
+        same = isinstance(metric, RomeMetric) or (isinstance(metric, MetricModel) and not metric.is_relative)
+        return self._engine.matching_by(metric, "" if same or not metric.fits_on_call else str(metric.signature))
 
     def _with(self, statistics: CallStatistics) -> Self:
         frozen = copy.copy(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import json
 import logging
@@ -39,17 +38,14 @@ def used(record: Path) -> None:
         os.utime(record)
 
 
-def bound_versions(folder: Path, pattern: str, record: str) -> None:
+def bound_versions(folder: Path, pattern: str) -> None:
     """Remove graphs of a back-end's other versions that have long not been opened, except the last few."""
-    opened: list[tuple[float, Path]] = []
-    with contextlib.suppress(OSError):
-        for other in folder.parent.iterdir():
-            if other.name != folder.name and fnmatch.fnmatchcase(other.name, pattern):
-                with contextlib.suppress(OSError):
-                    opened.append(((other / record).stat().st_mtime, other))
-    for date, other in sorted(opened, reverse=True)[VERSIONS - 1 :]:
-        if time.time() - date > UNUSED:
-            shutil.rmtree(other, ignore_errors=True)
+    with contextlib.suppress(OSError):  # a folder of another user, or one that another process has removed
+        records = [one for one in folder.parent.glob(f"{pattern}/{RECORD}") if one.parent.name != folder.name]
+        opened = sorted(((one.stat().st_mtime, one.parent) for one in records), reverse=True)
+        for date, other in opened[VERSIONS - 1 :]:
+            if time.time() - date > UNUSED:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 logger = logging.getLogger(__name__)
@@ -171,7 +167,7 @@ def make(
                 return found
             for place in folder.parent.parent.iterdir():  # of all encoders
                 remove_leftovers(place)
-            bound_versions(folder, f"{wanted.backend}-*{wanted.precision}", RECORD)
+            bound_versions(folder, f"{wanted.backend}-*{wanted.precision}")
             with atomic_folder(folder, overwrite=True) as beside:
                 write(wanted, beside, fill)
     except BackendError:
@@ -183,7 +179,6 @@ def make(
 
 
 def _write_for_now(wanted: Wanted, fill: Callable[[Path], Mapping[str, Any]]) -> Path:
-    """An artefact in a temporary folder, which goes when the process ends."""
     try:
         _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="textmover-"))
         folder = Path(_TEMPORARY[-1].name)

@@ -64,7 +64,9 @@ def quantize(model: Any) -> None:
                 helper.make_node("Div", [source, parts["scale"]], [parts["share"]]),
                 helper.make_node("QuantizeLinear", [parts["share"], step, zero], [parts["whole"]]),
             ]
-        values, scales = _rounded(numpy_helper.to_array(weight))
+        exact = numpy_helper.to_array(weight)
+        scales = np.maximum(np.abs(exact).max(axis=0), SMALLEST).astype(np.float32) / WEIGHT_LEVELS  # of each column
+        values = np.round(exact / scales).astype(np.int8)
         given = [parts["whole"], constant(f"{name}.weight", values), step, constant(f"{name}.scale", scales), zero]
         nodes += [
             helper.make_node("MatMulIntegerToFloat", given, [f"{name}.share"], domain="com.microsoft"),
@@ -80,12 +82,6 @@ def quantize(model: Any) -> None:
         del field[:]
         field.extend(content)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-
-
-def _rounded(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights ``[K, N]`` as int8, and the scale of each column."""
-    scales = np.maximum(np.abs(weight).max(axis=0), SMALLEST).astype(np.float32) / WEIGHT_LEVELS
-    return np.round(weight / scales).astype(np.int8), scales
 
 
 MODEL = "model.onnx"

@@ -39,9 +39,6 @@ fill worse; more rows are no faster."""
 MASK = 3
 """Input of the attention operation that says which places see which."""
 
-ROW_INPUTS = 3
-"""Inputs of a graph that reads several texts side by side; others take ids and mask."""
-
 OPERATION = 1 << 10
 """Bytes that an operation takes in the description of a graph, rather too many than too few."""
 
@@ -77,7 +74,7 @@ class Runner(ArtefactRunner):
         super().__init__(folder, precision)
         model = self._read()
         self.state_sizes = tuple(one.partial_shape[2].get_length() for one in model.outputs)
-        self._reads_rows = len(model.inputs) == ROW_INPUTS
+        self._reads_rows = len(model.inputs) == 3  # several texts side by side; other graphs take ids and mask
         self._compile(model, in_rows=False)
 
     @property
@@ -115,9 +112,7 @@ class Runner(ArtefactRunner):
 
     def _request(self, *, in_rows: bool) -> Any:
         """This thread's own request to the graph for rows, or for inputs of any shape."""
-        mine: dict[bool, Any] | None = getattr(self._requests, "mine", None)
-        if mine is None:
-            mine = self._requests.mine = {}
+        mine: dict[bool, Any] = self._requests.__dict__.setdefault("mine", {})
         if in_rows not in mine:
             with self._lock:
                 if in_rows not in self._graphs:
@@ -133,8 +128,13 @@ class Runner(ArtefactRunner):
             _core.cache_clear()
         self._graphs, self._requests = {}, threading.local()
 
-    def _settings(self) -> dict[str, Any]:
-        return {
+    def _read(self) -> Any:
+        with reading(self.folder, "OpenVINO"):
+            return _core().read_model(str(self.folder / MODEL))
+
+    def _compile(self, model: Any, *, in_rows: bool) -> None:
+        """Compile the graph for rows of one shape, which are faster, or for inputs of any shape; each holds weights."""
+        settings = {
             # Left to itself, OpenVINO picks bfloat16 wherever the processor has it.
             "INFERENCE_PRECISION_HINT": "bf16" if self.precision == "bf16" else "f32",
             "NUM_STREAMS": self.streams,
@@ -143,17 +143,10 @@ class Runner(ArtefactRunner):
             "ENABLE_CPU_PINNING": False,
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP if self.precision == "int8" else 0,
         }
-
-    def _read(self) -> Any:
-        with reading(self.folder, "OpenVINO"):
-            return _core().read_model(str(self.folder / MODEL))
-
-    def _compile(self, model: Any, *, in_rows: bool) -> None:
-        """Compile the graph for rows of one shape, which are faster, or for inputs of any shape; each holds weights."""
         with reading(self.folder, "OpenVINO"):
             if in_rows:
                 model.reshape({one: list(self.row_shape) for one in model.inputs})
-            self._graphs[in_rows] = _core().compile_model(model, "CPU", self._settings())
+            self._graphs[in_rows] = _core().compile_model(model, "CPU", settings)
 
 
 def _let_padding_see(model: Any) -> None:
@@ -171,7 +164,6 @@ def _let_padding_see(model: Any) -> None:
 
 
 def _compressed(model: Any) -> Any:
-    """The model with weights in 8 bits."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars, a table
         import nncf
 

@@ -22,15 +22,7 @@ from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_packages, package, version
 from textmover.scoring.backends.torch_runners import CompiledRunner, packed_runner
 from textmover.scoring.engine.batches import best_fit, states_in_rows
-from textmover.types import (
-    EncoderRunner,
-    InputError,
-    RowRunner,
-    RunnableEncoder,
-    SegmentMetric,
-    TextFeatures,
-    TokenBatch,
-)
+from textmover.types import EncoderRunner, InputError, RowRunner, RunnableEncoder, SegmentMetric
 
 _Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
@@ -45,14 +37,13 @@ def probe_row_scores(metric: SegmentMetric, runner: RowRunner) -> Tensor:
         values = probe_values(metric, *sides)
         room = torch.stack([side.lengths <= runner.row_shape[1] for side in sides]).all(dim=0)
         fit = room.nonzero().flatten()
-        hypotheses, references = (_features_in_rows(metric, side.select(fit.tolist()), runner) for side in sides)
+        hypotheses, references = (
+            metric.text_features(replace(one, states=tuple(_read_in_rows(runner, one.input_ids, one.mask))))
+            for one in (side.select(fit.tolist()) for side in sides)
+        )
         if hypotheses is not None and references is not None:  # as they are where texts are read one by one
             values[fit] = probe_values(metric, hypotheses, references)
     return values
-
-
-def _features_in_rows(metric: SegmentMetric, batch: TokenBatch, runner: RowRunner) -> TextFeatures | None:
-    return metric.text_features(replace(batch, states=tuple(_read_in_rows(runner, batch.input_ids, batch.mask))))
 
 
 def _read_in_rows(runner: RowRunner, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
@@ -146,10 +137,9 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
     states = made.states if made is not None else None
     if deviation is None:
         states = probe_states(metric, encoder, runner)
-    prepared = Prepared(runner, deviation, states, made)
-    _check(prepared, backend, precision)
-    encoder.run_with(prepared.runner)
-    return prepared.deviation
+    _check(Prepared(runner, deviation, states, made), backend, precision)
+    encoder.run_with(runner)
+    return deviation
 
 
 @lasting()
@@ -194,7 +184,6 @@ def _wanted(encoder: RunnableEncoder, backend: str, precision: str) -> Wanted:
 def _ready(
     metric: SegmentMetric, encoder: RunnableEncoder, backend: str, precision: str, beside: Path | None
 ) -> tuple[ArtefactRunner, Artefact]:
-    """The runner of an artefact that was found or made."""
     package(backend)
     wanted = _wanted(encoder, backend, precision)
     opened = None

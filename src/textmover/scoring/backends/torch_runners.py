@@ -93,7 +93,6 @@ def packed_runner(graph: nn.Module) -> PackedRunner | None:
 
 
 def _packed(graph: EncoderGraph) -> EncoderGraph:
-    """A graph of the same weights, whose linear maps are packed."""
     drop_capturing_hooks(graph)
     # The structure is copied, the values are not.
     packed = copy.deepcopy(graph, {id(one): one for one in (*graph.parameters(), *graph.buffers())})

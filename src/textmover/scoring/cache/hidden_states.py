@@ -176,7 +176,7 @@ class _Weights:
         base = {name: one for name, one in model.named_parameters() if id(one) not in inside}
         base |= dict(model.named_buffers())
         # Everything in the configuration may change the states, but for where it came from, and how deep it was cut.
-        left_out = (*UNTRACED, *(DEPTHS if cut else ()))
+        left_out = (*UNTRACED, *(("num_hidden_layers", "n_layers", "num_layers") if cut else ()))
         config = {name: value for name, value in model.config.to_dict().items() if name not in left_out}
         layers = tuple(_digest(dict(block.named_parameters())) for block in blocks) if cut else ()
         return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True, default=str)), layers)
@@ -186,10 +186,6 @@ class _Weights:
         shared = min(len(self.layers), len(other.layers))
         same = self.layers[:shared] == other.layers[:shared]
         return (self.type, self.base) == (other.type, other.base) and same
-
-
-DEPTHS = ("num_hidden_layers", "n_layers", "num_layers")
-"""Names of the number of layers in configurations."""
 
 
 class _Group:
@@ -281,7 +277,7 @@ class _Group:
         if missing:
             chosen = [rows[key] for key in missing]
             layers = encode(batch.select(chosen))
-            named = {_name(layer): states for layer, states in zip(self.computed, layers, strict=True)}
+            named = {f"layer.{layer}": states for layer, states in zip(self.computed, layers, strict=True)}
             made = Ragged.from_padded(lengths[chosen], named, {})
             found.append((missing, made))
             with self._lock:
@@ -293,7 +289,7 @@ class _Group:
         places = {key: (part, row) for part, (names, _) in enumerate(found) for row, key in enumerate(names)}
         _, tokens, _ = Ragged.padded([part for _, part in found], [places[key] for key in keys])
         width = batch.mask.shape[1]
-        return [_widened(tokens[_name(layer)], width) for layer in self.computed]
+        return [_widened(tokens[f"layer.{layer}"], width) for layer in self.computed]
 
     def _find(self, keys: Iterable[bytes], device: torch.device) -> list[tuple[list[bytes], Ragged]]:
         found = self.cache.find(keys)
@@ -354,10 +350,6 @@ def _digest(tensors: Mapping[str, Tensor], more: str = "") -> str:
 
 def _key(ids: np.ndarray) -> bytes:
     return hashlib.blake2b(ids.tobytes(), digest_size=DIGEST).digest()
-
-
-def _name(layer: int) -> str:
-    return f"layer.{layer}"
 
 
 def _widened(states: Tensor, width: int) -> Tensor:

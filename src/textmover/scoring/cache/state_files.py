@@ -89,10 +89,6 @@ class StateFiles:
         if not self._index:
             self._say_outdated(identity)
 
-    def __len__(self) -> int:
-        """Number of texts on disk."""
-        return len(self._index)
-
     def find(self, keys: Iterable[bytes]) -> list[tuple[list[bytes], Ragged]]:
         """The states of those of the texts that are there, on the CPU."""
         wanted: dict[Path, list[bytes]] = {}
@@ -130,7 +126,6 @@ class StateFiles:
         self._shrink(path)
 
     def _give_up(self, error: InputError) -> None:
-        """Write nothing any more, and say so once."""
         if not self._refused:
             logger.warning("States of texts are no longer kept in %s: %s", self.place, error)
         self._refused = True
@@ -138,7 +133,7 @@ class StateFiles:
     def _shrink(self, newest: Path) -> None:
         """Remove states in other layouts, and the longest unused files, until the whole folder is within its limit."""
         others = [place for root in other_versions(self.folder) for place in place_folders(root)]
-        states = [sorted(filter(is_ours, place.glob("*.safetensors")), key=last_used) for place in others]
+        states = [list(filter(is_ours, place.glob("*.safetensors"))) for place in others]
         files = sorted((one for one in self.root.rglob("*.safetensors") if one != newest), key=last_used)
         files = sorted((path for held in states for path in held), key=last_used) + files
         sizes = {path: size_of(path) for path in (*files, newest)}
@@ -159,7 +154,6 @@ class StateFiles:
                     remove_place(place)
 
     def _say_outdated(self, identity: Mapping[str, str]) -> None:
-        """Say once that states of other versions are there."""
         outdated = set()
         for told in self.root.glob(f"*/{IDENTITY}"):
             other = identity_in(told)
@@ -235,8 +229,6 @@ class StateFiles:
 
 
 class _Entry(NamedTuple):
-    """Place and checksum of a text's states."""
-
     path: Path
     start: int
     length: int

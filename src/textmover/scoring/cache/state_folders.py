@@ -125,7 +125,6 @@ def _roots(folder: Path) -> Iterator[Path]:
 
 
 def _written(place: Path) -> list[Path]:
-    """The files that textmover has written into a place."""
     return [
         path
         for path in sorted(place.glob("*"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import functools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -110,14 +109,7 @@ def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
 
 
 class TextRows:
-    """Texts side by side in rows, of which a back-end reads a batch at a time: see :class:`~textmover.types.RowRunner`.
-
-    Args:
-        runner: The back-end.
-        ids: Tokens of ``N`` texts, int64 ``[N, L]``.
-        lengths: Number of tokens of each, int64 ``[N]``.
-        rows: Texts in each row, by their places.
-    """
+    """Texts, int64 ``[N, L]``, side by side in rows; a :class:`~textmover.types.RowRunner` reads a batch at a time."""
 
     def __init__(self, runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]) -> None:
         count, length = runner.row_shape
@@ -171,8 +163,7 @@ def states_in_rows(
 class RowGroup:
     """Texts whose hidden states are made in rows, to be taken apart in batches of like length."""
 
-    def __init__(self, names: list[int], tokens: TokenBatch, rows: TextRows, waiting: Sequence[int] = ()) -> None:
-        """Take in texts with their numbers, but for those that wait, which are in no row."""
+    def __init__(self, names: list[int], tokens: TokenBatch, rows: TextRows, waiting: Sequence[int]) -> None:
         kept = np.setdiff1d(np.arange(len(names)), waiting)
         self.names, self.rows, self.starts = [names[place] for place in kept], rows, rows.starts[kept]
         self.tokens = tokens.select(kept.tolist()) if len(waiting) else tokens
@@ -235,40 +226,34 @@ def row_groups(
 
 
 def encoded_in_rows(
-    groups: Iterable[RowGroup],
-    use: Callable[[tuple[list[int], TokenBatch]], Result],
-    budget: int,
-    workers: int,
+    groups: Iterable[RowGroup], use: Callable[[tuple[list[int], TokenBatch]], Result], budget: int, workers: int
 ) -> Iterator[Result]:
     """Yield the result of each text; the states of a group are made while those of the one before are used."""
-    ready: deque[Callable[[], Result]] = deque()
+    ready: deque[tuple[RowGroup, np.ndarray]] = deque()
 
-    def fill(group: RowGroup, number: int) -> RowGroup:
-        group.rows.fill(number)
-        return group
-
-    def use_of(group: RowGroup, places: np.ndarray) -> Result:
-        return use(group.batch(places))
-
-    def uses(group: RowGroup) -> list[Callable[[], Result]]:
-        return [functools.partial(use_of, group, places) for places in group.alike(budget)]
-
-    def jobs() -> Iterator[Callable[[], RowGroup | Result]]:
+    def jobs() -> Iterator[tuple[RowGroup, int | np.ndarray]]:
         for group in groups:
             group.rows.open()
             for number in range(group.rows.batches):
-                yield functools.partial(fill, group, number)
+                yield group, number
                 if ready:  # one at a time: while a thread is at it, the back-end has other work
                     yield ready.popleft()
             if not group.rows.batches:
-                yield from uses(group)
+                yield from ((group, places) for places in group.alike(budget))
+
+    def work(job: tuple[RowGroup, int | np.ndarray]) -> RowGroup | Result:
+        group, part = job
+        if isinstance(part, np.ndarray):
+            return use(group.batch(part))
+        group.rows.fill(part)
+        return group
 
     def done() -> Iterator[RowGroup | Result]:
-        yield from spread(lambda job: job(), jobs(), workers)
-        yield from spread(lambda job: job(), list(ready), workers)  # of the last group, which nothing comes after
+        yield from spread(work, jobs(), workers)
+        yield from spread(work, list(ready), workers)  # of the last group, which nothing comes after
 
     for found in done():
         if not isinstance(found, RowGroup):
             yield found
         elif found.filled():
-            ready.extend(uses(found))
+            ready.extend((found, places) for places in found.alike(budget))

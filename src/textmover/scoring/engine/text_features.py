@@ -68,16 +68,12 @@ class TextTable:
         features = [chunk.features for chunk in self._chunks]
         return type(features[0]).pad(features, [self._places[row] for row in rows])
 
-    def held(self, rows: Sequence[int]) -> list[tuple[TextChunk, int]]:
-        """Chunk of each of the given rows, and its place there."""
-        return [(self._chunks[chunk], place) for chunk, place in (self._places[row] for row in rows)]
-
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of all texts, int64 ``[N]``."""
         return np.concatenate([chunk.lengths for chunk in self._chunks])
 
-    def flags(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def flags(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
         """Flags by name of the texts of the given rows."""
         names = self._chunks[0].flags
         return {name: np.concatenate([chunk.flags[name] for chunk in self._chunks])[rows] for name in names}
@@ -90,9 +86,6 @@ AHEAD = 4
 
 EXAMPLES, SHOWN = 3, 40
 """Examples that a warning gives, and characters of a text that it shows."""
-
-ROW_GROUPS = 1
-"""Groups of tokens that wait for an encoder that reads texts side by side."""
 
 ROW_CHARACTERS = 8
 """Characters to a token of texts that may stand side by side; longer texts are not tried."""
@@ -189,7 +182,7 @@ class TextWork:
         if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
             longest = ROW_CHARACTERS * runner.row_shape[1]
             short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
-            with read_ahead(row_groups(self.metric.tokenize, short, runner), ROW_GROUPS) as groups:
+            with read_ahead(row_groups(self.metric.tokenize, short, runner)) as groups:
                 # One thread more than compute at a time: while it uses what was made, the back-end goes on.
                 for parts in encoded_in_rows(groups, self._encode, self.batch_tokens, self._workers + 1):
                     yield from (([short[row] for row in rows], chunk) for rows, chunk in parts)
@@ -256,7 +249,6 @@ class TextWork:
         return flags
 
     def _remember(self, kind: str, text: str, more: str = "") -> None:
-        """Keep an example for the warning, unless there are enough."""
         examples = self._examples.setdefault(kind, {})
         if len(examples) < EXAMPLES:
             examples[f"{text if len(text) <= SHOWN else f'{text[:SHOWN]}…'!r}{more}"] = None
@@ -272,14 +264,14 @@ class TextWork:
 
     def _add_joined(self, table: TextTable, groups: Sequence[tuple[str, ...]]) -> None:
         """Add several references as one text; a single one is itself."""
+        lengths, flagged = table.lengths, table.flags(slice(None))
         for group in groups:
             rows = [table.rows[text] for text in group]
             if len(group) == 1:
                 table.rows[group] = rows[0]
                 continue
-            held = table.held(rows)
-            total = np.array([sum(int(chunk.lengths[place]) for chunk, place in held)])
-            flags = {name: np.array([any(one.flags[name][at] for one, at in held)]) for name in held[0][0].flags}
+            total = lengths[rows].sum(keepdims=True)
+            flags = {name: np.array([marked[rows].any()]) for name, marked in flagged.items()}
             try:
                 for attempt in self._attempts(last=True):
                     with attempt:

@@ -114,17 +114,17 @@ def marks_errors(metric: SegmentMetric) -> bool:
 
 def _checked(metric: SegmentMetric) -> MetricModel:
     """Return a metric that matches words; refuse others, and one whose head has learned nothing."""
-    if isinstance(metric, MetricModel):
-        if metric.error_head is not None and not metric.error_head.fitted > 0:
-            raise InputError(
-                "Expected a head that learned to mark errors, but got a new one: leave `mark_errors` out to mark by "
-                "the plan, or train the head (configs/errors.yaml)."
-            )
-        return metric
-    raise InputError(
-        f"Expected a transport metric to mark errors, but got a {type(metric).__name__}, which does not match words: "
-        "choose a released metric or a preset such as twmd (`textmover list`)."
-    )
+    if not isinstance(metric, MetricModel):
+        raise InputError(
+            f"Expected a transport metric to mark errors, but got a {type(metric).__name__}, which does not match "
+            "words: choose a released metric or a preset such as twmd (`textmover list`)."
+        )
+    if not marks_errors(metric):
+        raise InputError(
+            "Expected a head that learned to mark errors, but got a new one: leave `mark_errors` out to mark by the "
+            "plan, or train the head (configs/errors.yaml)."
+        )
+    return metric
 
 
 def _marked(

@@ -135,10 +135,6 @@ def word_overlap_errors(hypotheses: Sequence[str], references: Sequence[Sequence
     Words are aligned by the longest blocks that both texts share (:mod:`difflib`). The reference that shares most words
     counts.
 
-    Args:
-        hypotheses: Texts to mark.
-        references: For each, one or more references.
-
     Example:
         >>> word_overlap_errors(["A cat sat on it ."], [["A dog sat on it there ."]])[0].marked()
         'A [cat] sat on it[] .'
