@@ -211,20 +211,6 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     return tables
 
 
-SUBSTITUTE = (
-    "The severity of a change is not rated by people: it comes from a table by kind (docs/perturbations.md). "
-    "Correlations with it cannot be compared with RoMe's table 7, whose ratings are not public."
-)
-NOT_RATED = (
-    "The ratings of the texts ({rated}) are not used: they belong to the unchanged texts. Judge rated "
-    "versions with `textmover evaluate --statistic spearman --group KIND`."
-)
-OWN = (
-    "Each text is its own reference and has the best possible score, so all versions score below it. If you have "
-    "human references, name them with --reference-column or --set."
-)
-
-
 def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
     """Notes for reading the tables, with the sentences on kinds that were left out."""
     count, among = len(subjects.texts), subjects.among
@@ -237,11 +223,20 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
     kept = [name for name in kinds if name in KEEPING]
     if kept:
         yield f"Changes that should keep the meaning: {', '.join(kept)}. Rules make them, so a few versions do not."
-    yield SUBSTITUTE
+    yield (
+        "The severity of a change is not rated by people: it comes from a table by kind (docs/perturbations.md). "
+        "Correlations with it cannot be compared with RoMe's table 7, whose ratings are not public."
+    )
     if subjects.rated:
-        yield NOT_RATED.format(rated=", ".join(subjects.rated))
+        yield (
+            f"The ratings of the texts ({', '.join(subjects.rated)}) are not used: they belong to the unchanged texts. "
+            "Judge rated versions with `textmover evaluate --statistic spearman --group KIND`."
+        )
     if subjects.own:
-        yield OWN
+        yield (
+            "Each text is its own reference and has the best possible score, so all versions score below it. If you "
+            "have human references, name them with --reference-column or --set."
+        )
     yield from (f"{one}." for one in left_out)
 
 

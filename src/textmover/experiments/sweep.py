@@ -18,6 +18,7 @@ from textmover.meta_evaluation import (
     grouped_correlations,
     mean_correlation,
 )
+from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 from textmover.readers.line_tables import named
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import pick, plain
@@ -26,8 +27,6 @@ from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 
 STATISTICS = ("pearson", "spearman", "kendall")
-
-FEWEST = 3  # segments that a correlation takes at the least
 
 
 class SettingResult(NamedTuple):
@@ -80,9 +79,9 @@ def check_ratings(segments: Sequence[Segment]) -> None:
     ratings: dict[str, list[float | None]] = {}
     for one in segments:
         ratings.setdefault(group_of(one), []).append(one.score)
-    if not any(len(values) >= FEWEST and len(set(values)) > 1 for values in ratings.values()):
+    if not any(len(values) >= MIN_SEGMENTS and len(set(values)) > 1 for values in ratings.values()):
         raise InputError(
-            f"Expected a group of at least {FEWEST} segments whose ratings differ, but got none "
+            f"Expected a group of at least {MIN_SEGMENTS} segments whose ratings differ, but got none "
             f"({named(list(ratings), most=5)}): give more data."
         )
 

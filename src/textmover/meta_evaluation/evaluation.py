@@ -28,8 +28,7 @@ from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, known_mean, label_numbers
 from textmover.types import InputError, Judgements, plural
 
-EVERYTHING = "all"
-"""Name of the one group of pooled segments."""
+EVERYTHING = "all"  # name of the one group of pooled segments
 
 
 class Selection(NamedTuple):
@@ -100,7 +99,6 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
         groups.append(
             Group(
                 name=name,
-                metrics=selection.metrics,
                 scores=selection.scores[:, members],
                 human=selection.human[members],
                 clusters=cluster[members],
@@ -149,8 +147,7 @@ def evaluate(
     """Judge metrics by their agreement with people.
 
     Every row that lacks a rating or one of the scores is left out for all metrics, so that comparisons stay paired.
-    A metric's value is the mean over groups, and groups count for all metrics or for none: one in which a metric has no
-    value is left out for all, unless that metric has no value anywhere.
+    A metric's value is the mean over the groups in which every metric has one, apart from metrics without any.
 
     Args:
         judgements: What people thought.
@@ -162,9 +159,6 @@ def evaluate(
         permutations: Number of permutations of the tests; 0 leaves them out (soft accuracy needs some itself).
         seed: Seed of samples, permutations and sampled pairs.
         level: Confidence level of the intervals.
-
-    Returns:
-        Values, intervals, tests, and everything that was left out.
 
     Raises:
         InputError: If names, lengths or options do not fit, or no group is left.

@@ -83,14 +83,7 @@ class Protocol:
         return f"{self.statistic} {self.level}"
 
     def check(self, judgements: Judgements) -> None:
-        """Make sure that a judgement set has what the protocol needs.
-
-        Args:
-            judgements: The set.
-
-        Raises:
-            InputError: If it lacks systems, items or preferences.
-        """
+        """Raise an :class:`InputError` if a judgement set lacks the systems, items or preferences that are needed."""
         needs_items = self.level == "per-item" or self.statistic == "soft-accuracy"
         for needed, field, value in (
             (self.level in ("per-system", "systems"), "systems", judgements.systems),
@@ -230,8 +223,7 @@ class Evaluation(Shown):
         missing: How many rows lack a score or a rating, by the metric or ``"rating"``; a row can lack several.
         left_out: How many rows were left out for that, for all metrics alike.
         lost_preferences: How many preferences lost a side with them, or lie across groups.
-        p_values: ``[K, K]``: entry ``[i, j]`` is the one-sided p-value that metric i agrees better than metric j; NaN
-            on the diagonal and where not tested.
+        p_values: One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN where not tested.
         baseline: Metric that the others were compared with.
         samples: Number of bootstrap samples.
         undefined_samples: How many samples of a group had no value and were left out.
@@ -268,17 +260,7 @@ class Evaluation(Shown):
         return View(headline, ("metric", "agreement", "low", "high", "rank"), rows)
 
     def metric(self, name: str) -> MetricAgreement:
-        """The metric of that name.
-
-        Args:
-            name: Its name.
-
-        Returns:
-            Its agreement.
-
-        Raises:
-            InputError: If there is none.
-        """
+        """Return the metric of that name, or raise an :class:`InputError` if there is none."""
         for one in self.metrics:
             if one.name == name:
                 return one
@@ -296,10 +278,7 @@ def human_scores(judgements: Judgements, dimension: str | None) -> MetricScores:
 
     Args:
         judgements: The set.
-        dimension: Of its ratings; ``None`` where it has one alone, or preferences.
-
-    Returns:
-        The ratings as scores; where none is chosen (of preferences, or of several dimensions), scores that all differ.
+        dimension: Of its ratings; ``None`` takes the only one, or scores that all differ where that is not clear.
 
     Example:
         >>> ratings = {"score": np.array([1.0, 2.0])}

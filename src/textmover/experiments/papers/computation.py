@@ -50,14 +50,11 @@ def compute(
     findings = Findings(options, experiment, files, kept, advance)
     blocks = [one for table in experiment.tables for one in table_blocks(table, findings)]
     blocks += [figure_block(one, findings, output) for one in experiment.figures]
-    return [*_signed_once(blocks), *analysed], list(findings.gaps)
-
-
-def _signed_once(blocks: Sequence[Section]) -> Iterator[Section]:
     seen: set[tuple[str, str]] = set()
-    for one in blocks:
-        yield replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
+    for place, one in enumerate(blocks):
+        blocks[place] = replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
         seen.update(one.signatures)
+    return [*blocks, *analysed], list(findings.gaps)
 
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}

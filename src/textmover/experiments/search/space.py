@@ -97,10 +97,7 @@ def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
 
 
 def read_recipe(path: Path | str) -> dict[str, Any]:
-    """A recipe, and the files that it names in place of a part checked like it.
-
-    Lightning's command line opens both again, by a reader without bounds and without names of files.
-    """
+    """A recipe; its parts in other files are checked too, as Lightning reads both again without bounds."""
     _check_no_pipe(Path(path))
     recipe = read_mapping(path, "a recipe")
     for key in PARTS:
@@ -158,7 +155,12 @@ def _judging(key: str) -> bool:
 
 def _entry(key: str, value: Any) -> Range | Choices:
     if isinstance(value, dict) and set(value) == {"choices"}:
-        return _choices(key, value["choices"])
+        values = value["choices"]
+        if not isinstance(values, list) or not values:
+            raise InputError(f"Expected `choices` of {key} to be a list of values, but got {values!r}.")
+        if len({_label(one) for one in values}) < len(values):
+            raise InputError(f"Expected `choices` of {key} to differ, but got {values!r}: name each once.")
+        return Choices(tuple(values))
     if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
         raise InputError(
             f"Expected {key} to have {{low, high}}, with log or step if wanted, or {{choices}}, but got {value!r}."
@@ -177,14 +179,6 @@ def _entry(key: str, value: Any) -> Range | Choices:
             f"Expected `step` of {key} to be above 0, at most {high - low} and without log, but got {step}."
         )
     return Range(low, high, log, step)
-
-
-def _choices(key: str, values: Any) -> Choices:
-    if not isinstance(values, list) or not values:
-        raise InputError(f"Expected `choices` of {key} to be a list of values, but got {values!r}.")
-    if len({_label(one) for one in values}) < len(values):
-        raise InputError(f"Expected `choices` of {key} to differ, but got {values!r}: name each once.")
-    return Choices(tuple(values))
 
 
 def _number(key: str, name: str, value: Any) -> Any:

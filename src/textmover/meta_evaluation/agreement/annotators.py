@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.types import InputError
 
-Level = Literal["nominal", "ordinal", "interval"]
-"""Levels of measurement: equal or not, an order, or distances."""
+Level = Literal["nominal", "ordinal", "interval"]  # levels of measurement: equal or not, an order, or distances
 
-Weighting = Literal["none", "linear", "quadratic"]
-"""Weights of larger differences for κ."""
+Weighting = Literal["none", "linear", "quadratic"]  # weights of larger differences for κ
 
 Array = NDArray[np.float64]
 
@@ -49,14 +47,10 @@ class AnnotatorAgreement(NamedTuple):
 
 
 def annotator_agreement(ratings: ArrayLike) -> AnnotatorAgreement:
-    """Everything that is to be known of the agreement on one criterion.
+    """Compute all statistics of the agreement on one criterion; NaN where one is not defined.
 
     Args:
-        ratings: ``[annotators, items]``, NaN where there is none. Annotators who share no item with another one have
-            no part.
-
-    Returns:
-        The statistics; NaN where one is not defined, as all are if every rating is the same.
+        ratings: ``[annotators, items]``, NaN where there is none. Annotators who share no item are excluded.
 
     Raises:
         InputError: If ``ratings`` is not such an array.
@@ -70,11 +64,14 @@ def annotator_agreement(ratings: ArrayLike) -> AnnotatorAgreement:
     known = known[:, (~np.isnan(known)).sum(axis=0) >= 2]
     known = known[(~np.isnan(known)).any(axis=1)]
     two = known if len(known) == 2 else np.full((2, 0), np.nan)
+    first, second = np.triu_indices(len(known), 1)
+    equal = known[first] == known[second]
+    both = ~np.isnan(known[first]) & ~np.isnan(known[second])
     return AnnotatorAgreement(
         annotators=len(known),
         items=known.shape[1],
         common=int((~np.isnan(known)).all(axis=0).sum()),
-        same=_same(known),
+        same=float(equal.sum() / both.sum()) if both.any() else math.nan,
         cohen=cohen_kappa(*two),
         weighted=cohen_kappa(*two, weights="quadratic"),
         fleiss=fleiss_kappa(known),
@@ -91,12 +88,10 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, weights: Weighting = "no
     Args:
         first: Ratings of the one ``[items]``, NaN where there is none.
         second: Ratings of the other ``[items]``.
-        weights: ``"none"`` for categories, ``"linear"`` or ``"quadratic"`` where larger differences are worse; these
-            are differences of the ratings themselves.
+        weights: ``"none"`` for categories, ``"linear"`` or ``"quadratic"`` where larger differences are worse.
 
     Returns:
-        At most 1; 0 is chance. NaN where chance alone would agree (both gave one and the same rating throughout), or no
-        item was rated by both.
+        At most 1; 0 is chance; NaN where both gave one and the same rating throughout, or shared no item.
 
     Raises:
         InputError: If the lengths differ, or the weights are unknown.
@@ -192,9 +187,11 @@ def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
     np.add.at(counts, (np.nonzero(~np.isnan(known))[1], places.ravel()), 1.0)
     ratings_of_item = counts.sum(axis=1)
     totals = counts.sum(axis=0)
-    within = counts.T @ (counts / (ratings_of_item[:, None] - 1))
-    coincidences = within - np.diag((counts / (ratings_of_item[:, None] - 1)).sum(axis=0))
-    distances = _distances(values, totals, level)
+    shares = counts / (ratings_of_item[:, None] - 1)
+    coincidences = counts.T @ shares - np.diag(shares.sum(axis=0))
+    # The ordinal distance of two values is the difference of their mid-ranks.
+    scale = values if level == "interval" else np.cumsum(totals) - totals / 2
+    distances = 1 - np.eye(len(values)) if level == "nominal" else (scale[:, None] - scale) ** 2
     number = totals.sum()
     observed = float((coincidences * distances).sum() / number)
     expected = float((np.outer(totals, totals) * distances).sum() / (number * (number - 1)))
@@ -226,25 +223,5 @@ def _checked(ratings: ArrayLike) -> Array:
     return found
 
 
-def _same(ratings: Array) -> float:
-    """Share of equal pairs among all pairs of ratings of one item."""
-    equal = pairs = 0
-    for one, other in itertools.combinations(ratings, 2):
-        both = ~np.isnan(one) & ~np.isnan(other)
-        pairs += int(both.sum())
-        equal += int((one[both] == other[both]).sum())
-    return equal / pairs if pairs else math.nan
-
-
-def _distances(values: Array, totals: Array, level: Level) -> Array:
-    """Squared distances of all values, ``[values, values]``."""
-    if level == "nominal":
-        return 1 - np.eye(len(values))
-    # The ordinal distance of two values is the difference of their mid-ranks.
-    places = values if level == "interval" else np.cumsum(totals) - totals / 2
-    return (places[:, None] - places[None, :]) ** 2
-
-
 def _one_less(observed: float, expected: float) -> float:
-    """``1 - observed/expected`` of two disagreements; NaN where chance has none."""
     return 1 - observed / expected if expected > 0 else math.nan

@@ -20,8 +20,7 @@ from textmover.types.display import shown_tuple
 class BinAgreement(NamedTuple):
     """Agreement on the segments whose length, or rating, lies in one range.
 
-    All metrics are averaged over the same groups: those of the bin in which every metric has a correlation (metrics
-    that have one in no group of the bin are not asked).
+    All metrics are averaged over the groups in which every metric has a correlation, apart from metrics without any.
 
     Attributes:
         low: Lowest length or rating among them.
@@ -47,9 +46,7 @@ class BinAgreement(NamedTuple):
 
     def view(self) -> View:
         """Show the range, and the agreement of each metric."""
-        rows = [
-            (place, *values) for place, values in enumerate(zip(self.values, self.lower, self.upper, strict=True), 1)
-        ]
+        rows = list(zip(itertools.count(1), self.values, self.lower, self.upper, strict=False))
         size = f"{plural(self.segments, 'segment')}, {self.groups} of {plural(self.among, 'group')}"
         headline = f"{self.low:g} to {self.high:g}: {size}"
         return View(headline, ("metric", "agreement", "low", "high"), rows)
@@ -100,9 +97,6 @@ def metric_correlations(
         groups: Group of each segment; ``None`` pools all.
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
 
-    Returns:
-        The table, and over how many groups it is.
-
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
 
@@ -133,7 +127,7 @@ def agreement_by_length(
     statistic: str = "pearson",
     intervals: IntervalOptions = NO_INTERVALS,
 ) -> list[BinAgreement]:
-    """Agreement by the length of the text, in bins of about as many segments each.
+    """Agreement by the length of the text, in bins of about as many segments each, from short to long.
 
     Args:
         scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
@@ -143,9 +137,6 @@ def agreement_by_length(
         bins: Number of bins; equal lengths stay in one bin, so there may be fewer.
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         intervals: How bootstrap intervals are drawn.
-
-    Returns:
-        The bins, from short to long.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
@@ -169,10 +160,10 @@ def agreement_by_quantile(
     statistic: str = "pearson",
     intervals: IntervalOptions = NO_INTERVALS,
 ) -> list[BinAgreement]:
-    """Agreement among bad, middling and good texts: by quantile of the rating, quartiles if there are four.
+    """Agreement by quantile of the rating, from low to high: among bad, middling and good texts.
 
-    Quantiles are those within each group, since groups may be rated on different scales. Within a bin people's
-    ratings span less, so that all correlations are lower than over the whole range; compare metrics, not bins.
+    Quantiles are those within each group. Within a bin ratings span less than over the whole range, so that all
+    correlations are lower; compare metrics, not bins.
 
     Args:
         scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
@@ -181,9 +172,6 @@ def agreement_by_quantile(
         bins: Number of bins; equal ratings stay in one bin, so some may be empty and are left out.
         statistic: As for :func:`agreement_by_length`.
         intervals: As for :func:`agreement_by_length`.
-
-    Returns:
-        The bins, from low to high ratings.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
@@ -246,13 +234,11 @@ def _binned(
             )
             ends[:, active] = np.array([percentiles(one, intervals.level) for one in draws.means]).T
         low, high = float(values[rows].min()), float(values[rows].max())
-        counted = sum(map(len, kept))
-        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, counted, *ends))
+        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, sum(map(len, kept)), *ends))
     return found
 
 
 def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> Vector:
-    """Scores of each metric ``[K, n]``, once it is clear that they can be correlated."""
     check_statistic(statistic)
     columns = [finite_scores(one, "metric scores") for one in scores]
     if size is None:

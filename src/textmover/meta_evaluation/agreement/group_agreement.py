@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
 from textmover.meta_evaluation.results import Exclusion, Protocol
-from textmover.meta_evaluation.significance.bootstrap import draw_correlations, draw_sums, draw_values
-from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, Counts, unit_correlations
+from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
+from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, MIN_SEGMENTS, Counts, unit_correlations
 from textmover.meta_evaluation.statistics.scores import (
     Positions,
     Vector,
@@ -41,8 +40,7 @@ class Group:
     """The segments of one group, ``n`` of them, with the scores of ``K`` metrics."""
 
     name: str
-    metrics: tuple[str, ...]
-    scores: Vector  # their scores, higher is better, ``[K, n]``
+    scores: Vector  # of the metrics, higher is better, ``[K, n]``
     human: Vector  # ratings ``[n]``; NaN where preferences are all there is
     clusters: NDArray[np.int64]  # number of what each segment is drawn with in a bootstrap: its item or its references
     items: tuple[str, ...] | None  # item of each segment, where known
@@ -81,7 +79,7 @@ class Agreement:
     by_unit: Vector | None = None  # value of each metric in each unit that its own is the mean of
 
     def __init__(self, group: Group) -> None:
-        count = len(group.metrics)
+        count = len(group.scores)
         self.group = group
         self.pairs = list(itertools.combinations(range(count), 2))  # of metrics, in the order of their tests
         self.values = np.full(count, np.nan)
@@ -102,7 +100,11 @@ class Agreement:
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Values of draws from two units or more, ``[K, samples]`` or NaN; ``None`` without a bootstrap here."""
-        return None
+        return draw_values(self.group.clusters, samples, rng, self.drawn_values)
+
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Values where segments were drawn as often as ``[draws, n]`` counts say, ``[K, draws]``."""
+        raise NotImplementedError
 
     def swapped(self, signs: Vector) -> Vector | None:
         """Differences of all pairs of metrics under signs ``[permutations, n]``; ``None`` where there is no test."""
@@ -172,11 +174,8 @@ class SystemAgreement(Agreement):
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
             self.reasons[metric] = "its mean scores of the systems are all equal"
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Items (or references) are drawn, with the segments of all systems for them."""
-        return draw_values(self.group.clusters, samples, rng, self._drawn_values)
-
-    def _drawn_values(self, counts: Counts) -> Vector:
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Correlate the means of drawn items (or references), with the segments of all systems for them."""
         weights = counts.astype(np.float64)
         human = self._drawn_means(self.group.human, weights)
         correlate = STATISTICS[self.statistic]
@@ -229,9 +228,12 @@ class SoftSystemAgreement(Agreement):
         )
         self.units = np.full(len(self.values), pairs)
 
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
+        """There are none."""
+        return None
 
-EQUAL = "all ratings are equal"
-"""Reason for which a group has no correlation."""
+
+EQUAL = "all ratings are equal"  # reason for which a group has no correlation
 
 
 class _UnitAgreement(Agreement):
@@ -261,15 +263,11 @@ class _UnitAgreement(Agreement):
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Draw segments (whole clusters of them) where the group is one unit, else units."""
         if self.single:
-            return self._drawn_segments(samples, rng)
+            return super().draws(samples, rng)
         known = ~np.isnan(self.by_unit)
         columns = np.concatenate([np.where(known, self.by_unit, 0.0), known]).T
         totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
         return divided(totals, sizes).T
-
-    @abc.abstractmethod
-    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
-        """Values of bootstrap samples of a group that is one unit, ``[K, samples]``."""
 
 
 class CorrelationAgreement(_UnitAgreement):
@@ -277,22 +275,32 @@ class CorrelationAgreement(_UnitAgreement):
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group, protocol)
-        self.parts, excluded = _usable(group, self.candidates)
+        self.parts = {}
+        excluded = []
+        for name, members in self.candidates.items():
+            if len(members) < MIN_SEGMENTS:
+                reason = f"fewer than {MIN_SEGMENTS} segments"
+            elif group.human[members].min() == group.human[members].max():
+                reason = EQUAL
+            else:
+                self.parts[name] = members
+                continue
+            excluded.append(Exclusion(f"{group.name} / {name}", reason, len(members)))
         if not self.parts:
             none = f"none of {len(self.candidates)} units has {MIN_SEGMENTS} segments of different ratings"
             self.reason = excluded[0].reason if self.single else none
             return
         self.excluded = tuple(excluded)
-        members = list(self.parts.values())
-        self._average(unit_correlations(group.scores, group.human, members, self.statistic))
-        self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in members])
+        units = list(self.parts.values())
+        self._average(unit_correlations(group.scores, group.human, units, self.statistic))
+        self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in units])
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
             where = "all equal" if self.single else f"all equal within each {self.word}"
             self.reasons[metric] = f"its scores are {where}"
 
-    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
-        group = self.group
-        return draw_correlations(group.scores, group.human, group.clusters, self.statistic, samples, rng)
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Correlate the drawn segments of a group that is one unit."""
+        return np.stack([CORRELATIONS[self.statistic](one, self.group.human, counts) for one in self.group.scores])
 
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
@@ -323,11 +331,8 @@ class PairwiseAgreement(_UnitAgreement):
         self.epsilons = np.array(epsilons)
         self._average(self._scaled(np.stack([unit_agreement(one, human, members, epsilon) for one, epsilon in pairs])))
 
-    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
-        return self._scaled(draw_values(self.group.clusters, samples, rng, self._drawn_accuracy))
-
-    def _drawn_accuracy(self, counts: Counts) -> Vector:
-        """acc23 of each draw with the thresholds kept; copies of a segment are not compared with each other."""
+    def drawn_values(self, counts: Counts) -> Vector:
+        """Keep the thresholds; copies of a segment are not compared with each other."""
         assert self.epsilons is not None
         weights = counts.astype(np.float64)
         same = (weights**2).sum(axis=1)
@@ -336,7 +341,7 @@ class PairwiseAgreement(_UnitAgreement):
             for columns in chunks(len(one), len(one)):
                 agrees = agreeing_pairs(one, self.group.human, columns, epsilon).astype(np.float64)
                 alike[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
-        return divided(alike - same, weights.sum(axis=1) ** 2 - same)
+        return self._scaled(divided(alike - same, weights.sum(axis=1) ** 2 - same))
 
     def swapped(self, signs: Vector) -> Vector | None:
         """The results of whole units are exchanged, since thresholds hold for a metric's own scores alone."""
@@ -348,19 +353,3 @@ class PairwiseAgreement(_UnitAgreement):
 
     def _scaled(self, accuracy: Vector) -> Vector:
         return self.scale * accuracy - (self.scale - 1)
-
-
-def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positions], list[Exclusion]]:
-    """Units that can have a correlation, and why the others cannot."""
-    kept, excluded = {}, []
-    for name, members in parts.items():
-        human = group.human[members]
-        if len(members) < MIN_SEGMENTS:
-            reason = f"fewer than {MIN_SEGMENTS} segments"
-        elif human.min() == human.max():
-            reason = EQUAL
-        else:
-            kept[name] = members
-            continue
-        excluded.append(Exclusion(f"{group.name} / {name}", reason, len(members)))
-    return kept, excluded

@@ -57,11 +57,8 @@ def bootstrap_share(hits: ArrayLike, clusters: Sequence[str], *, samples: int = 
     """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
     sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
-
-    def share(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        return {"share": divided(sums[..., 0], sums[..., 1])}
-
-    return bootstrap_sums(sums, None, share, samples=samples).get("share", UNKNOWN)
+    found = bootstrap_sums(sums, None, lambda drawn: {"share": divided(*np.moveaxis(drawn, -1, 0))}, samples=samples)
+    return found.get("share", UNKNOWN)
 
 
 def _cluster_sums(columns: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:

@@ -35,9 +35,6 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
         scores: Metric score of each segment, higher is better, ``[n]``.
         preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
 
-    Returns:
-        τ over all pairs (micro average) and the counts.
-
     Raises:
         InputError: If scores hold NaN or infinity, or a pair names a row that is not there or one row twice.
 

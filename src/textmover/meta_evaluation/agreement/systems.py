@@ -78,9 +78,6 @@ def system_means(scores: ArrayLike, systems: Sequence[str]) -> dict[str, float]:
         scores: Score of each segment, ``[n]``.
         systems: System of each segment, ``n`` names.
 
-    Returns:
-        Mean by system, in the order in which they appear.
-
     Raises:
         InputError: If the lists differ in length.
 
@@ -106,9 +103,6 @@ def system_agreement(
         human_scores: Human score of each segment, ``[n]``.
         systems: System of each segment, ``n`` names.
         statistic: ``pearson``, ``spearman``, ``kendall``, ``kendall-c`` or ``accuracy``.
-
-    Returns:
-        The statistic and the means.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
@@ -142,7 +136,7 @@ def soft_pairwise_accuracy(
     """Soft pairwise accuracy: ``1 - mean |p_human - p_metric|`` over pairs of systems.
 
     ``p`` is the one-sided p-value that the first system is better, by a paired permutation test over the items that
-    both have; both tests use the same permutations. A metric is so rewarded for being as sure as people are.
+    both have, with the same permutations for people and metric.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -151,9 +145,6 @@ def soft_pairwise_accuracy(
         systems: What produced each segment; one segment per system and item.
         permutations: Number of permutations of each test.
         seed: Seed of the permutations.
-
-    Returns:
-        The value, and which pairs share no item.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or a system has two segments for an item.

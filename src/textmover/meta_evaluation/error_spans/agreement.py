@@ -26,8 +26,7 @@ from textmover.meta_evaluation.statistics.scores import Positions, Vector, divid
 from textmover.types import InputError, Shown, View, plural
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
-BINS = 10
-"""Bins of a reliability curve."""
+BINS = 10  # bins of a reliability curve
 
 
 class Cells(NamedTuple):
@@ -103,10 +102,6 @@ def calibration_error(bins: Vector) -> Vector:
     """Expected calibration error of bins ``[…, B, 3]`` of counts, wrong ones and summed probabilities; NaN if empty."""
     counts, wrong, mass = np.moveaxis(bins, -1, 0)
     return divided(np.abs(wrong - mass).sum(axis=-1), counts.sum(axis=-1))
-
-
-ALL = "all"
-"""Group of all segments where they are not grouped."""
 
 
 class KindAgreement(NamedTuple):
@@ -242,8 +237,7 @@ def compare_errors(
         seed: Their seed.
 
     Returns:
-        For each figure but ``ece``, whose bins differ by metric, one-sided p-values ``[K, K]``: entry ``[i, j]`` is
-        that metric i has a higher figure than metric j.
+        For each figure but ``ece``, one-sided p-values ``[K, K]`` that metric i has a higher figure than metric j.
 
     Raises:
         InputError: If the segments differ in number or groups.
@@ -305,7 +299,7 @@ def _of_kind(sums: Vector, drawn: Mapping[str, Any]) -> KindAgreement:
 
 def _labels(gold: Sequence[MarkedSegment], group: str | None) -> tuple[str, ...]:
     if group is None:
-        return (ALL,) * len(gold)
+        return ("all",) * len(gold)
     for place, one in enumerate(gold):
         if group not in one.groups:
             raise InputError(

@@ -22,9 +22,8 @@ Tags = NDArray[np.bool_]
 def word_errors(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
     """Project probabilities onto words of another tokenisation of the same text.
 
-    A word is as probably wrong as the worst of the marked words that share a character with it. A gap takes the largest
-    probability of the marked gaps that lie at its place, between the end of the word before it and the start of the
-    next; 0 where there is none.
+    A word takes the largest probability of the marked words that share a character with it. A gap takes that of the
+    marked gaps between the end of the word before it and the start of the next; 0 where there is none.
 
     Args:
         errors: Errors of the text, with the probabilities of its own words and gaps.
@@ -90,7 +89,6 @@ def _ends(words: Words) -> tuple[Vector, Vector]:
 
 
 def _gaps(words: Words) -> tuple[Vector, Vector]:
-    """First and last place of each gap."""
     starts, ends = _ends(words)
     return np.concatenate([[0.0], ends]), np.concatenate([starts, [np.inf]])
 
@@ -99,14 +97,9 @@ def _largest(chosen: Tags, probabilities: Vector) -> Vector:
     return np.where(chosen, probabilities, 0.0).max(axis=1, initial=0.0)
 
 
-PARTIAL = 0.5
-"""Credit of a character that was marked with another severity."""
-
-COLUMNS = 17
-"""Sums of a segment: 4 of words, 4 of gaps, 3 of characters, 2 of the segment, 4 of spans."""
-
-ERRORS = 14
-"""Column of the number of errors that people know of."""
+PARTIAL = 0.5  # credit of a character that was marked with another severity
+COLUMNS = 17  # sums of a segment: 4 of words, 4 of gaps, 3 of characters, 2 of the segment, 4 of spans
+ERRORS = 14  # column of the number of errors that people know of
 
 
 class SpanF1(NamedTuple):
@@ -198,7 +191,8 @@ def segment_sums(gold: MarkedSegment, found: TextErrors) -> Vector:
     (wrong, missing), (found_wrong, found_missing) = word_tags(gold.errors, words), word_tags(found, words)
     meet = overlaps(gold.errors, found, words)
     spans = [meet.any(axis=1).sum(), len(gold.errors), meet.any(axis=0).sum(), len(found)]
-    tables = [_confusion(wrong, found_wrong), _confusion(missing, found_missing)]
+    # Counts of OK as OK, OK as BAD, BAD as OK, BAD as BAD.
+    tables = [np.bincount(2 * one + two, minlength=4) for one, two in ((wrong, found_wrong), (missing, found_missing))]
     return np.concatenate([*tables, _character_sums(gold, found), spans]).astype(np.float64)
 
 
@@ -246,11 +240,6 @@ def _severities(spans: Sequence[ErrorSpan], length: int) -> NDArray[np.int64]:
     for one in spans:
         marks[one.start : max(one.end, one.start + 1)] |= 1 << SEVERITIES.index(one.severity)
     return marks
-
-
-def _confusion(gold: Tags, found: Tags) -> NDArray[np.int64]:
-    """Counts of OK as OK, OK as BAD, BAD as OK, BAD as BAD."""
-    return np.bincount(2 * gold + found, minlength=4)
 
 
 def _matthews(table: Vector) -> Vector:

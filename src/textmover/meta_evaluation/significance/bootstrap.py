@@ -1,8 +1,7 @@
 """Bootstrap intervals of a correlation, and of the difference of two metrics.
 
-A draw is a table of *counts*: how often each segment was taken, with its whole cluster, from within its group. A
-correlation of the draw has these counts as weights, and all metrics share one draw. A group of a single cluster gives
-the same draw each time, so that no mean that it is a part of has an interval.
+A draw counts how often each segment was taken, with its whole cluster, from within its group. Correlations have these
+counts as weights, and all metrics share one draw. A group of a single cluster leaves its means without an interval.
 
 Reference: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13 (percentile interval).
 """
@@ -31,11 +30,8 @@ from textmover.types import InputError, plural
 FEW = 10
 """With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
 
-LEAST_DRAWS = 20
-"""Fewest draws that say where the outer hundredths of an interval may lie."""
-
-LEAST = 2
-"""With fewer things to draw from, every draw is the same."""
+LEAST_DRAWS = 20  # fewest draws that say where the outer hundredths of an interval may lie
+LEAST = 2  # with fewer things to draw from, every draw is the same
 
 
 class Interval(NamedTuple):
@@ -58,8 +54,7 @@ class Interval(NamedTuple):
     clusters: tuple[tuple[str, int], ...] = ()
 
 
-UNKNOWN = Interval(math.nan, math.nan, math.nan)
-"""Value of an undefined figure."""
+UNKNOWN = Interval(math.nan, math.nan, math.nan)  # value of an undefined figure
 
 
 class Gain(NamedTuple):
@@ -67,8 +62,7 @@ class Gain(NamedTuple):
 
     Attributes:
         estimate: ``after - before``, of the segments as they are.
-        low: Lower end of the interval; above 0, the gain is significant. NaN where a group has only one cluster to
-            draw.
+        low: Lower end of the interval; above 0, the gain is significant. NaN if a group has only one cluster.
         high: Upper end of the interval; NaN likewise.
         before: Mean correlation of the first metric.
         after: Mean correlation of the second metric.
@@ -126,11 +120,7 @@ def bootstrap_gain(
         samples: Number of draws.
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
-        clusters: What to draw in place of single segments: all segments of a group with the same cluster, such as the
-            same reference, are drawn together. A group with one cluster leaves the ends of the interval NaN.
-
-    Returns:
-        The gain and its interval.
+        clusters: Label of each segment, such as its reference: segments of one label are drawn together.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
@@ -173,9 +163,6 @@ def bootstrap_interval(
         level: Confidence level, between 0 and 1.
         clusters: What to draw in place of single segments, as for :func:`bootstrap_gain`.
 
-    Returns:
-        The correlation and its interval.
-
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
 
@@ -209,20 +196,21 @@ def bootstrap_draws(
         raise InputError(f"Expected {plural(len(people), 'cluster')}, one per segment, but got {len(clusters)}.")
     labels = np.arange(len(people)) if clusters is None else label_numbers(clusters)
     rng = np.random.default_rng(seed)
-
+    correlate = CORRELATIONS[statistic]
     excluded: list[str] = []
     estimates: list[Vector] = []  # of each group, [K]
     drawn: list[Vector] = []  # of each group, [K, samples]
     counted: dict[str, int] = {}  # clusters of each group
     for group, members in positions.items():
         inside, ratings = table[:, members], people[members]
-        estimate = np.array([CORRELATIONS[statistic](one, ratings) for one in inside])
+        estimate = np.array([correlate(one, ratings) for one in inside])
         if np.isnan(estimate).any():
             excluded.append(group)
             continue
         estimates.append(estimate)
         counted[group] = len(np.unique(labels[members]))
-        drawn.append(draw_correlations(inside, ratings, labels[members], statistic, samples, rng))
+        parts = draw_counts(labels[members], samples, rng)
+        drawn.append(np.hstack([[correlate(one, ratings, counts) for one in inside] for counts in parts]))
     means, undefined = mean_of_draws(drawn, (len(table), samples))
     if min(counted.values(), default=0) < LEAST:
         means[:] = np.nan
@@ -237,14 +225,6 @@ def mean_of_draws(
     table = np.array(drawn).reshape(-1, *shape)
     usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
     return known_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
-
-
-def draw_correlations(
-    scores: Vector, human: Vector, labels: NDArray[np.int64], statistic: str, samples: int, rng: np.random.Generator
-) -> Vector:
-    """Correlations of metrics ``[K, n]`` with people in draws of whole clusters, ``[K, samples]``."""
-    correlate = CORRELATIONS[statistic]
-    return draw_values(labels, samples, rng, lambda counts: [correlate(one, human, counts) for one in scores])
 
 
 def draw_values(
@@ -322,7 +302,7 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
     values = values[~np.isnan(values)]
     if not len(values):
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 

@@ -70,8 +70,7 @@ def permutation_test(
         second: Scores of the second metric, ``[n]``.
         human: Human scores, ``[n]``.
         groups: Group of each segment; agreement is the mean over groups. ``None`` pools all segments.
-        units: Unit of each segment within its group, such as its item; a group's agreement is the mean over its units.
-            ``None`` correlates all segments of a group.
+        units: Unit of each segment within its group, such as its item, to average over; ``None`` takes groups whole.
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         permutations: Number of permutations.
         seed: Their seed.
@@ -104,7 +103,7 @@ def permutation_p_values(
     permutations: int = 1000,
     seed: int = 0,
 ) -> Vector:
-    """The same for all pairs of several metrics, on the same permutations.
+    """Test all pairs of several metrics on the same permutations, as :func:`permutation_test` does two.
 
     Args:
         scores: Scores of ``K`` metrics, ``[n]`` each.
@@ -116,8 +115,7 @@ def permutation_p_values(
         seed: Their seed.
 
     Returns:
-        ``[K, K]``: entry ``[i, j]`` is the one-sided p-value that metric i agrees better than metric j; NaN on the
-        diagonal and where nothing can be tested.
+        One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN where nothing can be tested.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
@@ -163,9 +161,7 @@ def exchanged_sums(
     """Test statistics of the sums of columns of ``K`` systems ``[K, n, C]``, whose rows are exchanged within groups.
 
     ``statistics`` takes sums ``[…, C]`` and gives values by name; a group without a value of both systems is excluded.
-
-    Returns:
-        For each statistic the one-sided p-values ``[K, K]`` that system i has a higher value than system j.
+    For each, this gives the one-sided p-values ``[K, K]`` that system i has a higher value than system j.
     """
     rng = np.random.default_rng(seed)
     pairs = list(itertools.combinations(range(len(columns)), 2))
@@ -217,16 +213,13 @@ def significance_clusters(
 ) -> tuple[int | None, ...]:
     """Ranks by the greedy rule of the WMT metrics tasks.
 
-    Metrics are visited from the best value to the worst, equal values in the order given. The first opens cluster 1. A
-    metric opens the next cluster if *any* member of the present cluster is significantly better than it
-    (``p ≤ threshold``); otherwise it joins the present cluster. So no member of a cluster is significantly worse than
-    another member, and every cluster but the first begins with a metric that is significantly worse than some member
-    of the one before it. Members of neighbouring clusters need not all differ significantly.
+    Metrics are visited from the best value to the worst, equal values in the order given. A metric opens the next
+    cluster if *any* member of the present cluster is significantly better (``p ≤ threshold``); otherwise it joins the
+    present cluster. Members of neighbouring clusters need not all differ significantly.
 
     Args:
         values: Agreement of each of ``K`` metrics; NaN where it has none.
-        p_values: One-sided p-values ``[K, K]``: entry ``[i, j]`` that of "metric i agrees better than metric j". NaN
-            (not tested) is not significant.
+        p_values: One-sided p-values ``[K, K]`` that metric i agrees better than j; NaN (not tested) is not significant.
         threshold: Largest p-value that is significant.
 
     Returns:
@@ -267,8 +260,7 @@ class WilliamsTest(NamedTuple):
     Attributes:
         t: Test statistic; above 0 where the first metric correlates better.
         df: Degrees of freedom, ``n - 3``.
-        p_value: One-sided: probability of such a ``t`` or a larger one if the first metric were not better. That of the
-            other direction is ``1 - p_value``.
+        p_value: One-sided: that the first metric correlates better; ``1 - p_value`` is that of the other direction.
     """
 
     t: float
@@ -312,7 +304,7 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
     mean = (r12 + r13) / 2
     spread = 2 * (n - 1) / (n - 3) * max(k, 0.0) + mean**2 * (1 - r23) ** 3
     if math.isnan(spread) or spread == 0:
-        return WilliamsTest(float("nan"), n - 3, float("nan"))
+        return WilliamsTest(math.nan, n - 3, math.nan)
     t = (r12 - r13) * math.sqrt((n - 1) * (1 + r23)) / math.sqrt(spread)
     return WilliamsTest(t, n - 3, float(stats.t.sf(t, n - 3)))
 
@@ -324,9 +316,6 @@ def williams_test_of_scores(first: ArrayLike, second: ArrayLike, human: ArrayLik
         first: Scores of the first metric, ``[n]``.
         second: Scores of the second metric, ``[n]``.
         human: Human scores, ``[n]``.
-
-    Returns:
-        The test of whether the first correlates better; NaN where a correlation is not defined.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or there are fewer than four segments.

@@ -12,11 +12,8 @@ from textmover.types import InputError, plural
 Vector = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-CHUNK_ENTRIES = 2**20
-"""Entries of the largest table that is held at once; larger ones are worked off in chunks."""
-
-ROUNDING = 1e-12
-"""Sums and means that differ by less, relative to their terms, are equal but for rounding."""
+CHUNK_ENTRIES = 2**20  # entries of the largest table that is held at once; larger ones are worked off in chunks
+ROUNDING = 1e-12  # sums and means that differ by less, relative to their terms, are equal but for rounding
 
 
 def finite_scores(scores: ArrayLike, name: str) -> Vector:
@@ -135,8 +132,8 @@ def chunks(rows: int, entries: int) -> Iterator[slice]:
 def levelled(means: Vector, sizes: Vector) -> Vector:
     """Make means ``[..., m]`` equal that are equal but for rounding, so that comparing them finds the tie.
 
-    Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, with the size of the terms of each mean, such as
-    their largest absolute value; of a run of such neighbours all become the lowest.
+    Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, with the largest absolute term of each mean as its
+    size; of a run of such neighbours all become the lowest.
     """
     sizes = np.broadcast_to(sizes, means.shape)
     order = np.argsort(means, axis=-1, kind="stable")

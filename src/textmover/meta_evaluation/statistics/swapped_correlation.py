@@ -1,9 +1,8 @@
 """Two metrics with their scores exchanged at random: what PERM-BOTH compares a difference with.
 
-A permutation is a row of signs: 1 where each of two metrics keeps its score, -1 where they exchange them. The first
-one's scores become ``((1 + s) a + (1 - s) b)/2``, linear in ``s``, as are sums, sums of squares and products; so for
-Pearson one matrix product serves all pairs and permutations. A rank statistic is quadratic in ``s``, but the
-*difference* of two metrics without ties is linear. All numbers are those of a loop over permutations.
+A permutation is a row of signs, -1 where two metrics exchange their scores. The first one's become
+``((1 + s) a + (1 - s) b)/2``, linear in ``s``, as are sums of squares and products; so for Pearson one matrix product
+serves all pairs and permutations. A rank statistic is quadratic in ``s``, but its difference without ties is linear.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ def swapped_correlations(
     scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str
 ) -> Vector:
     """``corr(a*, h) - corr(b*, h)`` of each pair of metrics under each permutation, ``[K (K - 1)/2, permutations]``."""
+    # Units have three members or more, and people's scores vary in each.
     kept = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
     if statistic == "pearson":
         return _swapped_pearson(scores, human, kept, signs)
@@ -40,7 +40,6 @@ def swapped_correlations(
 
 
 def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector) -> Vector:
-    """The same for Pearson's r; units have three members or more, and people's scores vary in each."""
     pairs = list(itertools.combinations(range(len(scores)), 2))
     totals = np.zeros((len(pairs), len(signs)))
     counts = np.zeros((len(pairs), len(signs)))
@@ -93,7 +92,7 @@ def _pearson_difference(
 
 
 def _swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str) -> Vector:
-    """The same for Spearman's ρ and Kendall's τ; units have three members or more, and people's scores vary in each.
+    """The same for Spearman's ρ and Kendall's τ.
 
     With ``x = (a, b)`` the scores of both metrics one behind the other, weights ``p = (1 + (s, -s))/2`` say which of
     them the first metric holds. The covariance of ranks (Spearman) and the surplus of concordant pairs (Kendall) are
@@ -234,5 +233,4 @@ def _statistic(surplus: Vector, people: _People, unit: int, classes: Vector) -> 
 
 
 def _pairs(sizes: Vector | Positions) -> Vector:
-    """Pairs within classes of these sizes ``[..., classes]``."""
     return (sizes * (sizes - 1) / 2).sum(axis=-1)

@@ -1,8 +1,7 @@
-"""Pairs of outputs with ties: acc23 and τ23, and the calibration that says from which difference on a metric decides.
+"""Pairs of outputs with ties: acc23 and τ23, and the calibrated difference from which on a metric decides.
 
-Two outputs that people rate alike are no error of the metric if it, too, finds them alike. A metric of real numbers
-hardly ever gives two texts the same score; so differences up to a threshold ε count as ties, and ε is chosen, for each
-metric, as the value that serves it best. That makes metrics with and without ties comparable.
+A metric of real numbers hardly ever gives two texts the same score. So differences up to a threshold ε count as ties,
+and the best ε is chosen for each metric, which makes metrics with and without ties comparable.
 
 Reference: Deutsch, Foster and Freitag (2023), Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and
 Tie Calibration.
@@ -28,8 +27,7 @@ from textmover.meta_evaluation.statistics.scores import (
 )
 from textmover.types import InputError
 
-MOST_PAIRS = 2**25
-"""Most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit."""
+MOST_PAIRS = 2**25  # most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit
 
 
 class PairCounts(NamedTuple):
@@ -102,9 +100,6 @@ def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: f
         human_scores: Human score of each segment, ``[n]``.
         epsilon: Largest difference of the metric that counts as a tie, from 0.
 
-    Returns:
-        The counts.
-
     Raises:
         InputError: If the lists differ in length or hold NaN or infinity, or ε is negative.
 
@@ -118,10 +113,9 @@ def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: f
     for columns in chunks(len(metric), len(metric)):
         metric_signs = _signs(metric[:, None] - metric[columns], epsilon)
         human_signs = np.sign(human[:, None] - human[columns])
-        product, alike = metric_signs * human_signs, human_signs == 0
-        found = (product > 0, product < 0, alike & (metric_signs == 0), alike & (metric_signs != 0))
-        counts[:4] += [int(one.sum()) for one in found]
-        counts[4] += int(((metric_signs == 0) & ~alike).sum())
+        product, tied, alike = metric_signs * human_signs, metric_signs == 0, human_signs == 0
+        found = (product > 0, product < 0, alike & tied, alike & ~tied, tied & ~alike)
+        counts += [int(one.sum()) for one in found]
     counts[2] -= len(metric)  # each segment with itself
     return PairCounts(*(counts // 2).tolist())  # every pair was met in both orders
 
@@ -134,12 +128,8 @@ def tie_agreement(
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
-        units: Unit of each segment: its item to compare the systems on each item (group by item), its system to compare
-            the items of each system; ``None`` takes all pairs together (no grouping).
+        units: Unit of each segment: its item to compare systems, its system to compare items; ``None`` takes all pairs.
         epsilon: Largest difference of the metric that counts as a tie, from 0.
-
-    Returns:
-        The means.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or ε is negative.
@@ -163,9 +153,8 @@ def calibrate_ties(
 ) -> TieCalibration:
     """The threshold ε that maximises the mean acc23 over units, and the agreement it gives.
 
-    Only 0 and the differences that occur are candidates. A pair that people find alike gains ``1/N_u`` once ε reaches
-    its difference, a concordant pair loses as much, and no other changes anything; so one pass over the sorted
-    differences, in ``O(N log N)``, finds the best ε exactly, also for units of unequal size.
+    Once ε reaches the difference of a pair, a tie of people gains ``1/N_u``, a concordant pair loses as much, and no
+    other changes anything. So one pass over the sorted differences, in ``O(N log N)``, finds the best ε exactly.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -174,12 +163,8 @@ def calibrate_ties(
         pair_rate: Share of the pairs that ε is chosen on, above 0 and at most 1; agreement is always that of all pairs.
         seed: Seed of the choice of pairs.
 
-    Returns:
-        ε and the agreement with and without it.
-
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, the rate is out of range, or there are more pairs
-            than fit in memory.
+        InputError: If lists differ in length or are not finite, the rate is out of range, or there are too many pairs.
 
     Example:
         >>> result = calibrate_ties([0.1, 0.2, 0.9, 0.5], [1, 1, 2, 0])
@@ -264,11 +249,11 @@ def _pairs(
 def _best(differences: Vector, changes: Vector) -> float:
     """The smallest difference behind which the running sum of the changes is largest."""
     order = np.argsort(differences, kind="stable")
-    sorted_differences = differences[order]
-    last = np.append(sorted_differences[1:] > sorted_differences[:-1], True)  # all of one difference change at once
+    ordered = differences[order]
+    last = np.append(ordered[1:] > ordered[:-1], True)  # all of one difference change at once
     sums = np.cumsum(changes[order])[last]
     best = int(np.argmax(sums >= sums.max() - ROUNDING * max(1.0, float(np.abs(changes).sum()))))
-    return float(sorted_differences[last][best])
+    return float(ordered[last][best])
 
 
 def _agreement(metric: Vector, human: Vector, positions: dict[str, Positions], epsilon: float) -> TieAgreement:
@@ -281,7 +266,6 @@ def _agreement(metric: Vector, human: Vector, positions: dict[str, Positions], e
 
 
 def _signs(differences: Vector, epsilon: float) -> Vector:
-    """Signs of differences, 0 up to ε."""
     return np.where(np.abs(differences) <= epsilon, 0.0, np.sign(differences))
 
 

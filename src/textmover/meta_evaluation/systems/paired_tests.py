@@ -1,6 +1,6 @@
 """Paired tests of two systems on segment scores, which draw the same samples as sacrebleu's with the same seed.
 
-What they draw depends on the number of segments alone, so that it is drawn once for several pairs of systems.
+Samples depend on the number of segments alone, so that several pairs of systems share them.
 
 Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation (bootstrap); Riezler and
 Maxwell (2005), On Some Pitfalls in Automatic Evaluation and Significance Testing for MT (approximate randomisation);
@@ -20,11 +20,8 @@ from textmover.meta_evaluation.significance.bootstrap import check_draws
 from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, chunks, finite_scores
 from textmover.types import InputError
 
-SEED = 12345
-"""sacrebleu's seed."""
-
-TURN = 32
-"""Samples that are drawn together at least."""
+SEED = 12345  # sacrebleu's seed
+TURN = 32  # samples that are drawn together at least
 
 
 class SystemComparison(NamedTuple):
@@ -82,8 +79,8 @@ def paired_bootstrap(
     """Paired bootstrap: segments are drawn with replacement, the same for both systems.
 
     ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples, as sacrebleu
-    counts. Where ``|δ|`` is larger than the spread of ``δ*``, that is one tail of two: of pairs of systems that are
-    equally good, about one in eight has p ≤ .05. ``two_sided`` counts ``|δ* - mean δ*| ≥ |δ|`` instead, both tails.
+    counts: one tail of two, so that about one in eight pairs of equally good systems has p ≤ .05. ``two_sided`` counts
+    both tails, ``|δ* - mean δ*| ≥ |δ|``.
 
     Args:
         baseline: Segment scores of the baseline, ``[n]``.
@@ -113,8 +110,7 @@ def bootstrap_pairs(
     """:func:`paired_bootstrap` of several pairs of systems."""
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
     found = []
-    for pair in pairs:
-        one, other = pair
+    for one, other in pairs:
         differences = draws[other] - draws[one]
         difference, room = _difference(scores[one], scores[other])
         if two_sided:
@@ -122,7 +118,7 @@ def bootstrap_pairs(
         else:
             distances = np.abs(differences)
             exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
-        found.append(_comparison(scores, pair, exceeding, draws, "paired-bootstrap", samples, seed))
+        found.append(_comparison(scores, (one, other), exceeding, draws, "paired-bootstrap", samples, seed))
     return found
 
 
@@ -138,8 +134,7 @@ def paired_randomisation(
     """Paired approximate randomisation: each segment's two scores are exchanged with probability ½.
 
     ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials, as sacrebleu counts them.
-    Where few segments differ, many trials give ``|δ|`` itself, and this p-value is far too small: three segments that
-    all favour one system give the least p-value there is, though a quarter of all exchanges do. ``inclusive`` counts
+    Where few segments differ, many trials give ``|δ|`` itself, and this p-value is far too small. ``inclusive`` counts
     them too (``|δ*| ≥ |δ|``), which makes a valid test of any number of segments.
 
     Args:
@@ -213,14 +208,11 @@ def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Gener
     """Mean of each list over the same drawn segments, ``[samples]`` each."""
     check_draws(samples)
     segments = len(scores[0])
-    means = np.empty((len(scores), samples))
-    start = 0
+    means = []
     for rows in _turns(samples, segments):
         drawn = rng.choice(segments, size=(rows, segments), replace=True)
-        for place, one in enumerate(scores):
-            means[place, start : start + rows] = one[drawn].mean(axis=1)
-        start += rows
-    return list(means)
+        means.append([one[drawn].mean(axis=1) for one in scores])
+    return list(np.hstack(means))
 
 
 def _turns(samples: int, entries: int) -> Iterator[int]:

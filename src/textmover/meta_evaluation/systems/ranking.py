@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -16,8 +16,7 @@ from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
 from textmover.types import InputError, Shown, View, plural
 
-RankTest = Literal["randomisation", "bootstrap"]
-"""Tests that set two systems apart."""
+RankTest = Literal["randomisation", "bootstrap"]  # tests that set two systems apart
 
 STATISTICS = ("pearson", "kendall", "accuracy")
 """Agreement of the means of systems."""
@@ -35,10 +34,8 @@ class RankedSystems(Shown):
         high: Upper end.
         segments: How many segments each mean is of, ``[S]``.
         ranks: Of each, from 1: systems share one where no test tells them apart.
-        wins: Share of the segments shared with any other system on which it is better, ties counted half, ``[S]``; NaN
-            where it shares none.
-        p_values: Two-sided p-value for each two systems, ``[S, S]``; NaN where they share too few segments to be
-            compared, and on the diagonal.
+        wins: Share of the segments shared with others on which it is better, ties counted half, ``[S]``; NaN for none.
+        p_values: Two-sided p-value for each two systems, ``[S, S]``; NaN for too few shared segments.
         shared: How many segments each two systems share, ``[S, S]``; on the diagonal how many a system has.
         higher_is_better: False for distances.
     """
@@ -112,21 +109,19 @@ def rank_systems(
     fewest: int = 5,
     higher_is_better: bool = True,
 ) -> list[RankedSystems]:
-    r"""Rank the systems of each group by their mean scores.
+    """Rank the systems of each group by their mean scores; one table for each group, in their order.
 
-    A mean is over all segments of a system. Each two systems are compared by a paired test (two-sided, not corrected
-    for the number of comparisons) on the items that both have; ranks follow from the p-values by the rule of
-    :func:`~textmover.meta_evaluation.significance_clusters`. Two systems that share fewer than ``fewest`` items are
-    not told apart from one another.
+    A mean is over all segments of a system. Each two systems are compared by a two-sided paired test on the items that
+    both have, without correction for the number of comparisons; ranks follow from the p-values by the rule of
+    :func:`~textmover.meta_evaluation.significance_clusters`.
 
     Args:
         scores: Score of each segment, ``[n]``.
         systems: What produced each segment, ``n`` names.
         items: What each segment is an output for, ``n`` names within its group; one segment per system and item.
         groups: Group of each segment, such as its language pair; all are one group if ``None``.
-        test: ``randomisation``, which is :func:`~textmover.meta_evaluation.paired_randomisation` with
-            ``inclusive``, since systems may share few items, or ``bootstrap``:
-            :func:`~textmover.meta_evaluation.paired_bootstrap` with ``two_sided``.
+        test: ``randomisation`` (:func:`~textmover.meta_evaluation.paired_randomisation`, ``inclusive``) or
+            ``bootstrap`` (:func:`~textmover.meta_evaluation.paired_bootstrap`, ``two_sided``).
         samples: Bootstrap samples, for the intervals of the means and for the test.
         trials: Trials of the randomisation.
         seed: Seed of both, for each system and each two systems again.
@@ -134,12 +129,9 @@ def rank_systems(
         fewest: Shared items below which two systems are not compared.
         higher_is_better: False for distances.
 
-    Returns:
-        A table for each group, in the order in which they appear.
-
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, a group has fewer than two systems, a system has
-            two segments for an item, or a number is out of range.
+        InputError: If lists differ in length or are not finite, a group has fewer than two systems, a system has two
+            segments for an item, or a number is out of range.
 
     Example:
         >>> scores = [0.9, 0.8, 0.9, 0.7, 0.8, 0.8, 0.5, 0.4, 0.6, 0.4, 0.5, 0.5]
@@ -273,18 +265,16 @@ def mean_over_groups(tables: Sequence[RankedSystems]) -> list[SystemMean]:
     Args:
         tables: One for each group, at least one.
 
-    Returns:
-        Means of their means and of their ranks.
-
     Example:
         >>> tables = rank_systems([1, 2, 3, 5], list("abab"), list("1111"), list("xxyy"), samples=20, trials=9)
         >>> mean_over_groups(tables)
         [SystemMean(system='b', mean=3.5, rank=1.0), SystemMean(system='a', mean=2.0, rank=1.0)]
     """
-    common = [name for name in tables[0].systems if all(name in table.systems for table in tables)]
-    places: Mapping[str, list[int]] = {name: [table.systems.index(name) for table in tables] for name in common}
     found = []
-    for name in common:
-        rows = [(table.means[place], table.ranks[place]) for table, place in zip(tables, places[name], strict=True)]
-        found.append(SystemMean(name, *(float(np.mean(column)) for column in zip(*rows, strict=True))))
+    for name in tables[0].systems:
+        if all(name in table.systems for table in tables):
+            places = [(table, table.systems.index(name)) for table in tables]
+            mean = np.mean([table.means[place] for table, place in places])
+            rank = np.mean([table.ranks[place] for table, place in places])
+            found.append(SystemMean(name, float(mean), float(rank)))
     return sorted(found, key=lambda one: one.mean, reverse=tables[0].higher_is_better)
