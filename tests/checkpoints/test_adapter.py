@@ -275,10 +275,10 @@ def test_another_tokenizer_is_refused(own_base):
 def test_a_base_that_moved_is_named_as_the_encoder(own_base, tmp_path, monkeypatch):
     folder, base, metric = own_base
     moved = base.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"was not found \(no folder .*The adapter needs this base: fetch"):
+    with pytest.raises(InputError, match=r"was not found \(no folder .*The adapter needs this base: give its folder"):
         load_checkpoint(folder)
     monkeypatch.setattr(base_encoder, "MULTILINGUAL", str(base))
-    with pytest.raises(InputError, match=r'needs this base: run `pip install "textmover\[multilingual\]"`, fetch it'):
+    with pytest.raises(InputError, match=r'needs this base: run `pip install "textmover\[multilingual\]"`, give its'):
         load_checkpoint(folder)
     again = load_checkpoint(folder, encoder=str(moved))
     assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-5

@@ -14,7 +14,7 @@ from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
 from textmover.training.base_module import FROZEN_STATES
-from textmover.training.tasks.error_spans import BINS, REACH, best_threshold, fit_odds, odds_of_bins
+from textmover.training.tasks.error_spans import BINS, ODDS, REACH, best_threshold, fit_odds
 from textmover.types import ErrorSpan
 
 
@@ -22,14 +22,14 @@ from textmover.types import ErrorSpan
 def counts() -> torch.Tensor:
     """Right and wrong ones by log-odds, which overstate by two and are shifted."""
     generator = torch.Generator().manual_seed(3)
-    odds = odds_of_bins()
+    odds = ODDS
     total = (2000 * torch.exp(-0.5 * (odds / 3) ** 2)).round()
     wrong = (total * (0.5 * odds - 0.8).sigmoid() + torch.rand(BINS, generator=generator)).floor().clamp(max=total)
     return torch.stack([total - wrong, wrong])
 
 
 def test_scale_and_offset_are_those_of_maximum_likelihood(counts):
-    odds = odds_of_bins().numpy()
+    odds = ODDS.numpy()
 
     def loss(given):
         values = given[0] * odds + given[1]
@@ -43,7 +43,7 @@ def test_scale_and_offset_are_those_of_maximum_likelihood(counts):
 
 
 def test_the_threshold_is_that_of_the_largest_correlation(counts):
-    odds, (right, wrong) = odds_of_bins(), counts.double()
+    odds, (right, wrong) = ODDS, counts.double()
 
     def correlation(place: int) -> float:
         marked = torch.arange(BINS) >= place

@@ -14,6 +14,7 @@ from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule
 from textmover.data.training_sources import RatedSource
 from textmover.training import RatingsModule
+from textmover.training.trainer_checks import not_finite
 from textmover.types import Segment
 
 
@@ -165,7 +166,7 @@ def test_long_texts_of_a_batch_are_cut_and_control_characters_escaped(tiny_encod
     trained.data.sources = {"mine": source}
     for places, told in (([1, 0, 1], f"'two\\nlines' and '{('long ' * 12)}…'"), ([1], "'two\\nlines'")):
         trained._batch = source.collate([items[at] for at in places], places, len(places), trained.metric.tokenize)
-        said = str(trained._not_finite("a finite loss"))
+        said = str(not_finite(trained, "a finite loss"))
         assert said == (
             f"Expected a finite loss at step 4 (mine: items {places} of the training part, the first of them {told}): "
             "lower the learning rate."

@@ -26,14 +26,9 @@ from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
 """Ends of the names under which a weight's factors, or its whole difference, are stored."""
 
-ROWS = 8192
-"""Rows of a matrix that are worked on at a time, since an embedding in float64 is large."""
-
-SPREAD = 4
-"""Largest rank of a single matrix, in mean ranks."""
-
-NOTHING = 1e-12
-"""Singular values below this share of the largest add nothing in float64."""
+ROWS = 8192  # rows of a matrix that are worked on at a time, since an embedding in float64 is large
+SPREAD = 4  # largest rank of a single matrix, in mean ranks
+NOTHING = 1e-12  # singular values below this share of the largest add nothing in float64
 
 
 @dataclass(frozen=True)
@@ -59,31 +54,18 @@ class AdapterConfig:
 
 @dataclass(frozen=True)
 class AdapterReport:
-    r"""Figures of a stored adapter.
+    """Figures of a stored adapter."""
 
-    Attributes:
-        base: Name of the base encoder.
-        sha256: Hash of the base's weights.
-        rank: Rank of the differences, on the mean.
-        dtype: Type of the stored numbers.
-        matrices: Matrices that differ from the base.
-        vectors: Vectors and numbers that do.
-        error: :math:`|D - \tilde D| / |D|` (Frobenius) of all matrices' differences :math:`D` together, 0 to 1.
-        largest_error: Largest such error of a single matrix; 1 where its change was not worth the space.
-        matrix: The matrix that has it; ``None`` where no matrix differs.
-        size: All files of the folder, in bytes.
-    """
-
-    base: str
-    sha256: str
-    rank: int
-    dtype: str
-    matrices: int
-    vectors: int
-    error: float
-    largest_error: float
-    matrix: str | None
-    size: int
+    base: str  # name of the base encoder
+    sha256: str  # hash of the base's weights
+    rank: int  # of the differences, on the mean
+    dtype: str  # of the stored numbers
+    matrices: int  # that differ from the base
+    vectors: int  # vectors and numbers that do
+    error: float  # |D - stored D| / |D| (Frobenius) of all matrices' differences D together, 0 to 1
+    largest_error: float  # of a single matrix; 1 where its change was not worth the space
+    matrix: str | None  # that has it; ``None`` where no matrix differs
+    size: int  # of all files of the folder, in bytes
 
 
 def adapter_report(folder: Path | str) -> AdapterReport | None:
@@ -97,8 +79,7 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     if not isinstance(entries, dict) or "adapter" not in entries:
         return None
     measured = [one.name for one in fields(AdapterReport) if one.name not in ("base", "sha256", "size")]
-    names = [*("encoder.base.name", "encoder.base.sha256"), *(f"adapter.{name}" for name in measured)]
-    check_entries(path, entries, names)
+    check_entries(path, entries, ["encoder.base.name", "encoder.base.sha256", *(f"adapter.{one}" for one in measured)])
     base, told = entries["encoder"]["base"], {name: entries["adapter"][name] for name in measured}
     size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **told)
@@ -200,7 +181,6 @@ def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[st
 
 
 def _added(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor | None) -> Tensor:
-    """A weight with its difference, or the product of its factors, added."""
     if whole is not None:
         return (old.double() + whole.double().reshape(old.shape)).to(old.dtype)
     rows = old.flatten(1)

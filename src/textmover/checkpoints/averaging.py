@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +23,7 @@ from textmover.modules.encoder.base_encoder import base_of
 from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
-FREE = ("encoder", "revision", "freeze_layers")
-"""Fields of the configuration that may differ: where the encoder lies (its hash is compared), what was trained."""
-
-BATCH = 64
-"""Rated segments that are scored at a time."""
+BATCH = 64  # rated segments that are scored at a time
 
 
 def average_metrics(
@@ -84,17 +80,15 @@ def interpolate(
 ) -> SegmentMetric:
     r"""A trained metric on the way back to its untrained encoder: :math:`\theta = (1 - s)\,\theta_1 + s\,\theta_0`.
 
-    Only the encoder moves. Layer mix, temperature, corpus mean, baseline and calibration, which have no untrained
-    counterpart, stay as they were trained, unless there is something to fit them on.
+    Only the encoder moves, in a new metric in evaluation mode. Layer mix, temperature, corpus mean, baseline and
+    calibration, which have no untrained counterpart, stay as they were trained, unless there is something to fit them
+    on.
 
     Args:
         trained: The metric, which stays as it is; the encoder that it started from has to be at hand.
         share: ``s`` between 0 (as trained) and 1 (the untrained encoder).
         texts: See :func:`average_metrics`.
         rated: See :func:`average_metrics`.
-
-    Returns:
-        A new metric in evaluation mode.
 
     Raises:
         InputError: If the share lies outside, or the untrained encoder cannot be found or is another one.
@@ -164,14 +158,13 @@ def _check_alike(metrics: Sequence[SegmentMetric]) -> None:
 
 
 def _meaning(metric: SegmentMetric) -> dict[str, Any]:
-    """Properties that two metrics must share to be averaged."""
     values = metric.config.to_dict()
-    learned = ("temperature",) if values.get("learn_temperature") else ()
+    # What may differ: where the encoder lies (its hash is compared), and what was trained.
+    free = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
     base = base_of(metric.runnable_encoder)
     name = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
     shapes = {f"shape of {key}": tuple(one.shape) for key, one in _module(metric).state_dict().items()}
-    kept: Mapping[str, Any] = {key: one for key, one in values.items() if key not in (*FREE, *learned)}
-    return {**kept, "encoder": name, **shapes}
+    return {**{key: one for key, one in values.items() if key not in free}, "encoder": name, **shapes}
 
 
 def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refitted: bool) -> Tensor:

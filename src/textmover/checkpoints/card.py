@@ -18,11 +18,8 @@ from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_
 from textmover.modules.probe_sentences import PROBES, probe_scores
 from textmover.types import SegmentMetric
 
-NOT_HANDED_ON = ("Adapter", "Configuration")
-"""Sections that hold for the very weights of their card alone."""
-
-DATA = "Data"
-"""Headings of data sections, at any level."""
+NOT_HANDED_ON = ("Adapter", "Configuration")  # sections that hold for the very weights of their card alone
+DATA = "Data"  # headings of data sections, at any level
 
 
 def write_card(
@@ -133,13 +130,9 @@ def _lines(text: str) -> list[tuple[str, bool]]:
     return found
 
 
-ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
-"""Section of an adapter's model card about the adapter."""
-
-
 def without_adapter(card: str) -> str:
     """A card without its section about an adapter."""
-    return ADAPTER_SECTION.sub("", card)
+    return re.sub(r"\n## Adapter\n.*?(?=\n## |\Z)", "", card, flags=re.DOTALL)
 
 
 def describe_adapter(metric: SegmentMetric, folder: Path) -> str:

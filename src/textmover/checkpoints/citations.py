@@ -20,12 +20,7 @@ from textmover.presets import KINDS, PRESETS, preset_config
 from textmover.rome.config import RomeConfig
 from textmover.safe_reading import read_yaml
 
-SOFTWARE = "textmover"
-"""Key of this project's own entry."""
-
-_ENTRY = re.compile(r"^@(?P<kind>\w+)\{(?P<key>[^,\s]+),\n(?P<body>.*?)\n\}$", re.MULTILINE | re.DOTALL)
-
-_CHEN, _MOVER = "chen-etal-2020-improving", "zhao-etal-2019-moverscore"
+SOFTWARE = "textmover"  # key of this project's own entry
 
 
 def _flat(keys: Sequence[Any]) -> tuple[str, ...]:
@@ -52,7 +47,8 @@ class Cited(NamedTuple):
 def bibliography() -> Mapping[str, str]:
     """All entries by their keys, this project's with its version."""
     text = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8")
-    entries = {found["key"]: found[0] for found in _ENTRY.finditer(text)}
+    found = re.finditer(r"^@\w+\{([^,\s]+),\n.*?\n\}$", text, re.MULTILINE | re.DOTALL)
+    entries = {one[1]: one[0] for one in found}
     entries[SOFTWARE] = entries[SOFTWARE].removesuffix("\n}") + f",\n  version = {{{__version__}}}\n}}"
     return entries
 
@@ -120,8 +116,7 @@ def configuration(name: str | Path, revision: str | None = None, **overrides: An
     return KINDS[entries["kind"]].config_class.from_dict(entries["metric"]).override(**overrides)
 
 
-Part = tuple[str, "Sequence[str] | None"]
-"""Reasons and keys of citations; ``None`` for a source without an entry."""
+Part = tuple[str, "Sequence[str] | None"]  # reasons and keys of citations; ``None`` for a source without an entry
 
 
 def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:
@@ -146,11 +141,11 @@ def _transport_parts(config: MetricConfig, *, named: bool) -> Iterator[Part]:
     if config.order_penalty:
         yield "the metric", ["chow-etal-2019-wmdo"]
     if config.centering in ("batch", "corpus"):
-        yield "centring of token vectors", [_CHEN]
+        yield "centring of token vectors", ["chen-etal-2020-improving"]
     if config.aggregation == "power-means":
         yield "aggregation of layers", ["rueckle-etal-2018-concatenated"]
     elif config.aggregation == "routing":
-        yield "aggregation of layers", [_MOVER]
+        yield "aggregation of layers", ["zhao-etal-2019-moverscore"]
     yield _encoder_part(config.encoder)
     yield "the solver", SOLVERS.get(matching, ())
 

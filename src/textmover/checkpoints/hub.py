@@ -25,7 +25,7 @@ ADVICE = {
 def push_to_hub(
     folder: Path | str, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
 ) -> str:
-    """Put a checkpoint's folder on the Hugging Face Hub, as it is; what the repository held before is replaced.
+    """Put a checkpoint's folder on the Hugging Face Hub, replacing what is there, and return the repository's address.
 
     Args:
         folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
@@ -33,9 +33,6 @@ def push_to_hub(
         private: Whether a repository that is made now is private; one that is there stays as it is.
         revision: Branch to write to, made if there is none; the main one if ``None``.
         token: Token with write permission; the one of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
-
-    Returns:
-        Address of the repository.
 
     Raises:
         InputError: If the folder is not a whole checkpoint, the name not a repository's, or the hub cannot be reached
@@ -94,15 +91,11 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT_METRIC = "textmover-general"
-AUTO = "auto"
-"""In place of a metric's name: the default one for English texts, the multilingual one for others."""
+AUTO = "auto"  # in place of a metric's name: the default one for English texts, the multilingual one for others
 
 MULTILINGUAL_METRIC = "textmover-multilingual"
 
-FAMILY = "textmover-"
-
-DEFAULT_PRESET = "twmd"
-"""Default preset with another encoder, on which the released metrics were not trained."""
+DEFAULT_PRESET = "twmd"  # default preset with another encoder, on which the released metrics were not trained
 
 
 def released_metrics() -> dict[str, Path]:
@@ -120,13 +113,15 @@ def check_known(name: str) -> None:
     released = list(released_metrics())
     if name in PRESETS or name in released:
         return
-    elsewhere = (
-        f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` of "
-        "the repository: give the path."
-    )
-    reads_first = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
-    hints = {AUTO: reads_first}
-    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else hints.get(name, ""))
+    hint = ""
+    if name == AUTO:
+        hint = "`auto` is for commands that read texts before they take a metric, such as `textmover score`."
+    elif name.startswith("textmover-"):
+        hint = (
+            f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` "
+            "of the repository: give the path."
+        )
+    raise unknown_metric(name, released, hint)
 
 
 def default_metric(fields: Collection[str]) -> str:

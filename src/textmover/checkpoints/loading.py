@@ -38,21 +38,17 @@ from textmover.types import CompositeMetric, InputError, SegmentMetric, check_wh
 
 logger = logging.getLogger(__name__)
 
-METRIC_FOLDER = "metric"
-"""Folder within that of a classifier for the metric whose encoder it stands on."""
+METRIC_FOLDER = "metric"  # folder within that of a classifier for the metric whose encoder it stands on
 
 
 @lasting()
 def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
-    """Rebuild a metric from its folder.
+    """Rebuild a metric, in evaluation mode, from its folder.
 
     Args:
         folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
         **overrides: Fields of the configuration to change, except those that would need other weights. For an adapter
             ``encoder`` and ``revision`` say where its base is; the hash has to be the same.
-
-    Returns:
-        The metric in evaluation mode.
 
     Raises:
         InputError: If a file is missing or damaged, the folder is of a later version, or the base of an adapter cannot
@@ -104,7 +100,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
 def load_metric(
     name: str | Path, *, revision: str | None = None, shipped: bool = True, **overrides: Any
 ) -> SegmentMetric:
-    """A metric by checkpoint folder, name of a released metric, preset or hub id, in this order.
+    """A metric, in evaluation mode, by checkpoint folder, name of a released metric, preset or hub id, in this order.
 
     Args:
         name: A folder, a released metric (see ``textmover list``), a preset such as ``"twmd"``, or a repository such as
@@ -112,9 +108,6 @@ def load_metric(
         revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
         shipped: Whether a preset takes the corpus mean and the weights of words that are shipped, where there are any.
         **overrides: Fields of the configuration to change.
-
-    Returns:
-        The metric in evaluation mode.
 
     Raises:
         InputError: If it is none of these, or cannot be loaded.

@@ -59,12 +59,11 @@ def save_checkpoint(
     add: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> Path:
-    """Write a metric as a folder; it appears under its name only when it is complete.
+    """Write a metric as a folder, which is returned; it appears under its name only when it is complete.
 
     LoRA matrices are merged into the weights that are written. The folder is loaded again and scores two pairs before
-    it appears, with the parts that it names.
-
-    The signature of a metric that is written in full names its present weights afterwards.
+    it appears, with the parts that it names. The signature of a metric that is written in full names its present
+    weights afterwards.
 
     Args:
         metric: A metric that is a ``torch.nn.Module``.
@@ -75,9 +74,6 @@ def save_checkpoint(
         adapter: How to store the encoder as a low-rank difference from the pretrained one that it started from, which
             has to be at hand to save and to load; all its weights are written if ``None``. How much that loses,
             :func:`~textmover.checkpoints.adapter.adapter_report` tells.
-
-    Returns:
-        The folder.
 
     Raises:
         InputError: If the place cannot be written to, the encoder has no such difference, or a score is not finite.
@@ -116,10 +112,7 @@ def save_encoder(metric: SegmentMetric, folder: Path | str) -> Path:
 
     Args:
         metric: A metric on a pretrained encoder.
-        folder: Where to write, new or empty.
-
-    Returns:
-        The folder.
+        folder: Where to write, new or empty; it is returned.
     """
     trained_encoder(metric)  # refuses others
     whole = _without_lora(metric)

@@ -26,18 +26,13 @@ from textmover.modules.encoder.base_encoder import tensors_sha256
 from textmover.safe_reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
-FORMAT = 1
-"""Version of the file's layout; a reader refuses a later one."""
+FORMAT = 1  # version of the file's layout; a reader refuses a later one
 
 FIT_COMMANDS = {"mean": "fit-mean", "idf": "fit-idf", "idf_hypothesis": "fit-idf", "baseline": "fit-baseline"}
-"""The command that fits each statistic."""
-
+UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
 SETTINGS = {"mean": "`centering` to corpus", "idf": "`weights` to idf", "baseline": "`rescale` to true"}
 SETTINGS["idf_hypothesis"] = "`weights` to idf and `idf_from` to sides"
-"""Settings by which a metric takes each statistic."""
-
-UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
-"""Units that each statistic counts."""
+"""For each statistic the command that fits it, the units that it counts, and settings by which a metric takes it."""
 
 WROTE = "that `textmover fit-idf`, `fit-mean`, `fit-baseline` or `Scorer.save_statistics` wrote"
 
@@ -152,7 +147,6 @@ def _put(metric: SegmentMetric, found: Mapping[str, _Saved]) -> None:
 
 
 def _check_basis(path: Path, name: str, theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
-    """Refuse a statistic whose values would be others for this metric."""
     for key in dict.fromkeys([*ours, *theirs]):
         one, other = theirs.get(key, "none"), ours.get(key, "none")
         # An encoder is its hash: a folder may have any name.

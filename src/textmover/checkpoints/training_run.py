@@ -16,11 +16,8 @@ import torch
 from textmover.files import digest_of, hidden_folder
 from textmover.types import InputError
 
-MARK = b"textmover sha256 "
-"""Start of the comment behind the zip archive, which the hash of all bytes before it follows."""
-
-COMMENT = len(MARK) + 2 * hashlib.sha256().digest_size
-"""Length of the comment in bytes."""
+MARK = b"textmover sha256 "  # start of the comment behind the zip archive; the hash of all bytes before it follows
+COMMENT = len(MARK) + 2 * hashlib.sha256().digest_size  # length of the comment in bytes
 
 LIGHTNING = {"state_dict": Mapping, "pytorch-lightning_version": str, "loops": Mapping}
 """Entries that Lightning resumes from, with their types."""

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -36,20 +36,16 @@ from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
 from textmover.scoring.cache.hidden_states import flush_all
-from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, plural
 
-LIGHTNING = ("pytorch_lightning", "lightning_fabric")
-
-HELD = 1.0
-"""Seconds for which one of the others holds the lock of the first one, so that no second one speaks."""
+HELD = 1.0  # seconds for which one of the others holds the lock of the first one, so that no second one speaks
 
 
 class Processes:
     """Processes that score together: one of a launcher's (torchrun, SLURM, …), or it starts the others itself."""
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
-        for name in LIGHTNING:
+        for name in ("pytorch_lightning", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         for name, value in (("devices", devices), ("num-nodes", nodes)):
             if value < 1:
@@ -112,13 +108,6 @@ class _Member:
 
     It keeps and tells errors, since the others would wait or be killed without a word.
     """
-
-    meeting: Meeting
-    count: PairCount
-    target: Target
-    scorer: Scorer
-    shards: Iterable[Shard]
-    parts: Parts
 
     def __init__(self, strategy: Any, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack) -> None:
         self.strategy, self.rank = strategy, int(strategy.global_rank)
@@ -243,7 +232,6 @@ class _Member:
 
 
 def _accelerator(device: str | None, devices: int) -> str:
-    """Lightning's name for what each process computes on."""
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if kind not in ("cpu", "cuda"):
         raise InputError(

@@ -24,20 +24,11 @@ from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined] 
 
 from textmover.types import InputError
 
-NOTE = 10.0
-"""Seconds after which a start says what it waits for."""
-
-LIMIT = 1800.0
-"""Seconds after which it ends; torch.distributed waits as long."""
-
-LOOK = 0.2
-"""Seconds between two looks at the others while all start."""
-
-UNUSABLE = 2
-"""Exit code where the others never come, or where the first process has said why all end."""
-
-STARTED_BY = "TEXTMOVER_STARTED_BY"
-"""Variable that holds the number of the process that has started this one."""
+NOTE = 10.0  # seconds after which a start says what it waits for
+LIMIT = 1800.0  # seconds after which it ends; torch.distributed waits as long
+LOOK = 0.2  # seconds between two looks at the others while all start
+UNUSABLE = 2  # exit code where the others never come, or where the first process has said why all end
+STARTED_BY = "TEXTMOVER_STARTED_BY"  # variable that holds the number of the process that has started this one
 
 BY_HAND = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
@@ -136,20 +127,11 @@ def _cause(code: int) -> str:
     return f"{name}{', which may be a lack of memory' if name == 'SIGKILL' else ''}"
 
 
-BEAT = 0.5
-"""Seconds between two signs of life."""
-
-SILENCE = 60.0
-"""Seconds without one after which a process is taken for dead."""
-
-FAREWELL = 2.0
-"""Seconds that the others have to finish what they write where the first process ends early."""
-
-SCORED, KEPT = "scored pairs", "kept pairs"
-"""Keys under which all processes but the first add up their finished work."""
-
-_OPEN: list[TCPStore] = []
-"""Kept until the process ends, which the others know by the end of the first one's store."""
+BEAT = 0.5  # seconds between two signs of life
+SILENCE = 60.0  # seconds without one after which a process is taken for dead
+FAREWELL = 2.0  # seconds that the others have to finish what they write where the first process ends early
+SCORED, KEPT = "scored pairs", "kept pairs"  # keys under which all processes but the first add up their finished work
+_OPEN: list[TCPStore] = []  # kept until the process ends, which the others know by the end of the first one's store
 
 
 class Meeting:

@@ -19,9 +19,6 @@ from textmover.types import InputError, plural
 
 FORMATS = ("text", "tsv", "jsonl")
 
-BREAKS = {"text": "\n", "tsv": "\n\t"}
-"""Characters that a text may not hold, where a line or a cell is to hold all of it."""
-
 Write = Callable[[Candidates, Choice], None]
 
 
@@ -44,7 +41,7 @@ def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -
 
 def refuse_breaks(candidates: Candidates, format: str) -> None:
     """Refuse texts that would break the lines of a format."""
-    breaks = BREAKS.get(format, "")
+    breaks = {"text": "\n", "tsv": "\n\t"}.get(format, "")  # of a line or a cell that is to hold all of a text
     if any(mark in text for text in candidates.texts for mark in breaks):
         what = "line breaks" if breaks == "\n" else "tabs and line breaks"
         raise InputError(

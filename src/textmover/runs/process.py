@@ -12,13 +12,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TextIO
 
 DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.line_tables"
 """Loggers of the devices that metrics compute on, and of tables, which are read several times: each message once."""
 
-LONGEST_SENTENCE = 4_000
-"""Characters of an error at most; its middle is left out beyond them."""
+LONGEST_SENTENCE = 4_000  # characters of an error at most; its middle is left out beyond them
 
 
 @dataclass
@@ -29,11 +27,9 @@ class Outcome:
 
 
 def set_up_logging(*, quiet: bool = False, devices: bool = False) -> None:
-    """Log warnings to standard error.
+    """Log warnings to standard error, and other messages of this project unless ``quiet``.
 
-    Args:
-        quiet: Whether to leave out messages of this project that are no warnings.
-        devices: Whether to log, all the same, which metric computes on another device than the processor.
+    With ``devices``, messages on metrics that compute on another device than the processor are logged all the same.
     """
     handler = _StandardError()
     handler.addFilter(_first_of_each())
@@ -111,13 +107,9 @@ class _ClosedOutput(io.TextIOBase):
 class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]  # takes one from Python 3.11 on
     """Writes to what is standard error at the time of the message, not at the time of the set-up."""
 
-    @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, _: TextIO) -> None:
-        pass
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 def _complain(message: str, outcome: Outcome, code: int) -> None:

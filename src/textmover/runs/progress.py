@@ -14,8 +14,7 @@ from textmover.terminal import console
 Advance = Callable[[int, "float | None", bool], None]
 """Called with pairs that are finished, the share of the input behind them, and whether they were scored just now."""
 
-EVERY = 0.5
-"""Seconds between two looks at the counts of other processes."""
+EVERY = 0.5  # seconds between two looks at the counts of other processes
 
 
 class Pace:

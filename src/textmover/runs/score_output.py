@@ -21,8 +21,6 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-MEAN_FORMATS = ("text", "json")
-
 
 @dataclass(frozen=True)
 class Target:
@@ -31,13 +29,11 @@ class Target:
     layout: Layout
     only_mean: bool
     path: Path | None = None
-    folder: bool = False
-    """True for a folder that keeps the shards."""
-    in_parts: bool = False
-    """True if shards are kept until all are finished; a device or pipe takes them as they come."""
+    folder: bool = False  # true for a folder that keeps the shards
+    in_parts: bool = False  # true if shards are kept until all are finished; a device or pipe takes them as they come
 
     def __post_init__(self) -> None:
-        if self.only_mean and self.layout.format not in MEAN_FORMATS:
+        if self.only_mean and self.layout.format not in ("text", "json"):
             raise InputError(
                 f"Expected --only-mean together with --format text or json, but got {self.layout.format}: choose one "
                 "of them."

@@ -13,27 +13,18 @@ from textmover.types import InputError, Signature, flagged, plural
 
 @dataclass(frozen=True)
 class Tally:
-    """Summary of the rows of a shard."""
+    """Summary of the rows of a shard; records of earlier versions lack what has a default."""
 
     rows: int
-    skipped: int
-    """Rows that were left out."""
-    problem: str
-    """Why the first of those was; empty if none was."""
-    sums: tuple[float, ...]
-    """Sum of the scores of each system."""
-    counts: Mapping[str, int]
-    """Segments that were out of the ordinary, by kind."""
-    names: tuple[str, ...]
-    """The values that each row has, ``score`` first."""
-    squares: tuple[float, ...] = ()
-    """Sum of squared deviations from the mean of each system; missing from records of earlier versions."""
-    references: tuple[int, int] = (1, 1)
-    """Fewest and most references of a row; missing from records of earlier versions."""
-    by_system: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Counts of each system; missing from records of earlier versions."""
-    sides: tuple[str, ...] = ()
-    """Sides that rows were compared with, of a metric that falls back; missing from records of earlier versions."""
+    skipped: int  # rows that were left out
+    problem: str  # why the first of those was; empty if none was
+    sums: tuple[float, ...]  # sum of the scores of each system
+    counts: Mapping[str, int]  # segments that were out of the ordinary, by kind
+    names: tuple[str, ...]  # the values that each row has, ``score`` first
+    squares: tuple[float, ...] = ()  # sum of squared deviations from the mean of each system
+    references: tuple[int, int] = (1, 1)  # fewest and most of a row
+    by_system: Mapping[str, Sequence[int]] = field(default_factory=dict)  # counts of each system
+    sides: tuple[str, ...] = ()  # that rows were compared with, of a metric that falls back
 
 
 @dataclass(frozen=True)

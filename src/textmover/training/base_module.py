@@ -26,48 +26,16 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.precision import has_bfloat16
-from textmover.training.optimization import (
-    LoraConfig,
-    OptimizerConfig,
-    add_lora,
-    build_optimizer,
-    build_schedule,
-    checkpoint_activations,
-    layer_depths,
-    settings_of,
-    take_settings,
-)
-from textmover.training.sharding import (
-    average_gradients,
-    clip_norm,
-    gathered,
-    is_sharded,
-    keep_whole,
-    local,
-    shard,
-    sharding_mesh,
-    share_again,
-)
+from textmover.training import optimization, sharding, trainer_checks
+from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.tasks.task import Judgement, Task
-from textmover.training.trainer_checks import (
-    check_resumed,
-    check_same_metric,
-    check_trainer,
-    load_module,
-    not_finite,
-    read_safely,
-    unfit_weights,
-)
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.arguments import CheckedArguments, plain
 
 logger = logging.getLogger(__name__)
 
-FITTING_TEXTS = 2000
-"""Texts of the training part that a corpus mean is fitted on before training."""
-
-FROZEN_STATES = 1 << 31
-"""Bytes that the hidden states of a frozen encoder may take."""
+FITTING_TEXTS = 2000  # texts of the training part that a corpus mean is fitted on before training
+FROZEN_STATES = 1 << 31  # bytes that the hidden states of a frozen encoder may take
 
 Bfloat16 = Literal["auto", "yes", "no"]
 
@@ -104,10 +72,10 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.metric = self._trainable(**self.starting_overrides())
         self.lora = lora
         if lora is not None:
-            add_lora(self.metric.encoder, lora)
+            optimization.add_lora(self.metric.encoder, lora)
         if gradient_checkpointing:
-            checkpoint_activations(self.metric.encoder)
-        self.tasks = nn.ModuleDict()
+            optimization.checkpoint_activations(self.metric.encoder)
+        self.tasks: Any = nn.ModuleDict()  # of tasks, by the names of their sources
         self._settings: list[dict[str, Any]] = []
         self._batch: Any = None
         self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is not part of the checkpoints
@@ -138,7 +106,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
             InputError: If the file is not a checkpoint of such a module, or what training started from has changed.
         """
         arguments.pop("weights_only", None)
-        return load_module(cls, checkpoint_path, map_location, strict, arguments)
+        return trainer_checks.load_module(cls, checkpoint_path, map_location, strict, arguments)
 
     @abstractmethod
     def build_task(self, source: Source[Any]) -> Task[Any]:
@@ -176,8 +144,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Build the tasks, once."""
-        check_trainer(self.trainer, self.data)
-        read_safely(self.trainer.strategy)
+        trainer_checks.check_trainer(self.trainer, self.data)
+        trainer_checks.read_safely(self.trainer.strategy)
         for name, source in self.data.sources.items():
             if name not in self.tasks:
                 self.tasks[name] = self.build_task(source)
@@ -187,14 +155,13 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
-        tasks: list[Any] = list(self.tasks.values())
-        if not self._encoder_learns and not is_sharded(self.metric.encoder):
+        if not self._encoder_learns and not sharding.is_sharded(self.metric.encoder):
             memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is read once in the whole run
             memory.any_arithmetic = True
             memory.join(self.metric, "training")
-        if not all(bool(task.prepared) for task in tasks):
+        if not all(bool(task.prepared) for task in self.tasks.values()):
             self._fit_statistics(self.metric)
-        for task in tasks:
+        for task in self.tasks.values():
             task.prepare(self.metric, self.untrained, self._autocast)
 
     def on_train_start(self) -> None:
@@ -206,15 +173,15 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """
         self.trainer.fit_loop._load_combined_loader_states()
         for one in self.trainer.lr_scheduler_configs:
-            take_settings(one.scheduler, self._settings)
+            optimization.take_settings(one.scheduler, self._settings)
 
     def training_step(self, batch: Any, _: int) -> Tensor:
         """Loss of one batch."""
         with self._autocast():
-            loss: Tensor = self._task(batch.source).loss(self.metric, batch)
+            loss: Tensor = self.tasks[batch.source].loss(self.metric, batch)
         self._batch = batch
         if not torch.isfinite(loss):
-            raise self._not_finite(f"a finite loss, but got {loss.item()}")
+            raise trainer_checks.not_finite(self, f"a finite loss, but got {loss.item()}")
         self._log_loss(loss.detach(), batch)
         return loss + self._unused()
 
@@ -229,20 +196,20 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     def on_validation_epoch_start(self) -> None:
         """Start collecting afresh."""
-        keep_whole(self.metric.encoder)  # processes may have different numbers of batches to judge
+        sharding.keep_whole(self.metric.encoder)  # processes may have different numbers of batches to judge
         for task in self.tasks.values():
-            task.start_judging(self.device)  # type: ignore[operator]
+            task.start_judging(self.device)
 
     def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
         """Collect what the metric says; it is judged when everything is there."""
         source, part = self.data.judged[dataloader_idx]
-        self._task(source.name).collect(part, self.metric, batch)
+        self.tasks[source.name].collect(part, self.metric, batch)
 
     def on_validation_epoch_end(self) -> None:
         """Judge each part and log what was found."""
-        share_again(self.metric.encoder)
+        sharding.share_again(self.metric.encoder)
         for source, part in self.data.judged:
-            found = self._task(source.name).judge(part)
+            found = self.tasks[source.name].judge(part)
             if self.trainer.sanity_checking or found is None:
                 continue  # a few batches say nothing
             name = self.data.label(source, part)
@@ -256,10 +223,10 @@ class StageModule(CheckedArguments, pl.LightningModule):
         """AdamW, and its schedule over all steps of the run."""
         heads = [*self.metric.head_parameters(), *self._task_parameters()]
         config, encoder = self.optimizer_config, self.metric.encoder
-        depths = layer_depths(encoder) if config.by_depth else None
-        optimizer = build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
-        self._settings = settings_of(optimizer)
-        schedule = build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
+        depths = optimization.layer_depths(encoder) if config.by_depth else None
+        optimizer = optimization.build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
+        self._settings = optimization.settings_of(optimizer)
+        schedule = optimization.build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
@@ -273,15 +240,15 @@ class StageModule(CheckedArguments, pl.LightningModule):
             )
         if self.gradient_clip is not None:
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            norm = clip_norm(parameters, self.gradient_clip)
+            norm = sharding.clip_norm(parameters, self.gradient_clip)
             if not torch.isfinite(norm):
-                raise self._not_finite(f"a gradient of finite norm, but got {norm.item()}")
+                raise trainer_checks.not_finite(self, f"a gradient of finite norm, but got {norm.item()}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep what ``textmover export`` needs to rebuild the metric."""
         for name, value in checkpoint["state_dict"].items():
             if value.is_floating_point() and not torch.isfinite(value).all():
-                raise self._not_finite(f"finite weights to keep, but got others in {name}")
+                raise trainer_checks.not_finite(self, f"finite weights to keep, but got others in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
         # By its hash too: another encoder may lie under the name by the time that this is read.
         kept = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
@@ -294,9 +261,9 @@ class StageModule(CheckedArguments, pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse a checkpoint of another metric or encoder, and to go on fitting with other data or other groups."""
         about = metric_entry(checkpoint, "the checkpoint")
-        check_same_metric(self, about)
+        trainer_checks.check_same_metric(self, about)
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
-            check_resumed(self, checkpoint)
+            trainer_checks.check_resumed(self, checkpoint)
         self.moved = bool(about.get("moved", True))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
@@ -307,20 +274,25 @@ class StageModule(CheckedArguments, pl.LightningModule):
         try:
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         except RuntimeError as error:
-            raise InputError(unfit_weights(error)) from error
+            lines = [line.strip() for line in str(error).splitlines()]
+            found = lines[1] if len(lines) > 1 else str(error)  # the first of torch's complaints
+            raise InputError(
+                f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a "
+                "checkpoint of this recipe, put back the encoder that it was trained from, or start again without it."
+            ) from error
 
     def configure_model(self) -> None:
         """Share the encoder's weights out where the strategy does so (:mod:`textmover.training.sharding`)."""
-        mesh = sharding_mesh(self.trainer.strategy)
-        if mesh is not None and not is_sharded(self.metric.encoder):
+        mesh = sharding.sharding_mesh(self.trainer.strategy)
+        if mesh is not None and not sharding.is_sharded(self.metric.encoder):
             # What the weights go back to: sharding cannot be undone in place.
             self._whole = (copy.deepcopy(self.metric),) if self.trainer.is_global_zero else ()
-            shard(self.metric.encoder, mesh)
+            sharding.shard(self.metric.encoder, mesh)
 
     def gather(self) -> None:
         """Give the first process all weights, where they were shared out; every process has to call it."""
-        if is_sharded(self.metric.encoder):
-            self.metric = gathered(self.metric, self._whole[0] if self._whole else None)
+        if sharding.is_sharded(self.metric.encoder):
+            self.metric = sharding.gathered(self.metric, self._whole[0] if self._whole else None)
             self._whole = ()
 
     def optimizer_step(self, *arguments: Any, **options: Any) -> None:
@@ -328,12 +300,12 @@ class StageModule(CheckedArguments, pl.LightningModule):
         groups = [] if self.moved else [one for one in self.trainer.optimizers[0].param_groups if one["lr"]]
         before = [(one, one.detach().clone()) for group in groups for one in group["params"]]
         super().optimizer_step(*arguments, **options)
-        self.moved = self.moved or any(not torch.equal(local(one), local(old)) for one, old in before)
+        self.moved = self.moved or any(not torch.equal(sharding.local(one), sharding.local(old)) for one, old in before)
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         """Average the gradients of what stays whole beside a sharded encoder, as DDP does by itself."""
-        if is_sharded(self.metric.encoder):
-            average_gradients(one for group in optimizer.param_groups for one in group["params"])
+        if sharding.is_sharded(self.metric.encoder):
+            sharding.average_gradients(one for group in optimizer.param_groups for one in group["params"])
 
     def finish(self) -> None:
         """Turn the trained metric into one that scores: low-rank updates become part of the weights."""
@@ -357,14 +329,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
             )
         return data
 
-    _not_finite = not_finite
-
-    def _task(self, name: str) -> Any:
-        return self.tasks[name]
-
     def _task_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        tasks: Mapping[str, Any] = dict(self.tasks.items())
-        return [(f"{name}.{key}", one) for name, task in tasks.items() for key, one in task.named_parameters()]
+        return [(f"{name}.{key}", one) for name, task in self.tasks.items() for key, one in task.named_parameters()]
 
     def _unused(self) -> Tensor | float:
         """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""

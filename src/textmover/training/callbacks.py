@@ -85,15 +85,11 @@ class RandomState(pl.Callback):
 def _state() -> dict[str, Any]:
     """State of Python's, NumPy's and PyTorch's generators, in types that need no pickle to load safely."""
     version, words, gauss = random.getstate()
-    numpy_state: Any = np.random.get_state(legacy=False)
+    numpy_state: Any = np.random.get_state()
+    _, key, place, has_gauss, value = numpy_state
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
-        "numpy": [
-            numpy_state["state"]["key"].tolist(),
-            int(numpy_state["state"]["pos"]),
-            int(numpy_state["has_gauss"]),
-            float(numpy_state["gauss"]),
-        ],
+        "numpy": [key.tolist(), int(place), int(has_gauss), float(value)],
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available():

@@ -30,8 +30,7 @@ from textmover.types import InputError, Segment, SegmentMetric, check_share
 
 logger = logging.getLogger(__name__)
 
-REFIT_SEGMENTS = 2000
-"""Rated segments that scale and offset are fitted to once the weights are mixed."""
+REFIT_SEGMENTS = 2000  # rated segments that scale and offset are fitted to once the weights are mixed
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +23,8 @@ from textmover.readers.column_options import flags_named
 from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 
-LORA = ".lora_A."
-"""Part of the names of LoRA's matrices."""
-
-SUFFIX = ".ckpt"
-"""Suffix of run checkpoints; such a name is looked for nowhere else."""
-
-PREFIX = "metric."
-"""Prefix of the metric's weights in a run's checkpoint."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """Metric of a run's checkpoint; older ones do not tell encoder, data and notices."""
-
-    path: Path
-    start: str  # preset, folder or hub id that training started from
-    config: dict[str, Any]
-    encoder: dict[str, Any]  # that training started from
-    weights: dict[str, Tensor]  # and fitted statistics
-    step: int
-    epoch: int  # counted from 1
-    data: dict[str, str]
-    notices: tuple[str, ...]
+SUFFIX = ".ckpt"  # suffix of run checkpoints; such a name is looked for nowhere else
+PREFIX = "metric."  # prefix of the metric's weights in a run's checkpoint
 
 
 def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
@@ -60,71 +38,67 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
         if name in PRESETS:
             metric = load_metric(name)
             return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
-    found = _read_run(name)
-    metric = _rebuild(found)
-    origin = f"from {markdown_code(path.name)}, after step {found.step} (epoch {found.epoch}) of its training run"
-    title = f"A text-generation metric trained from {markdown_code(found.start)}"
-    return metric, write_card(title, origin, metric, found.config, data=found.data, notices=found.notices)
-
-
-def _read_run(name: str) -> Run:
-    path = Path(name)
     if not path.is_file() and ":/" not in name:
         raise InputError(
             f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
             "the folder of a metric, or a name (see `textmover list`)."
         )
     content = read_run_checkpoint(name)
+    content.pop("optimizer_states", None)  # large, and not needed
     about = metric_entry(content, str(path))
-    state = _without_lora(path, content["state_dict"], about.get("lora"))
+    metric = _rebuild(path, content["state_dict"], about)
+    step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
+    origin = f"from {markdown_code(path.name)}, after step {step} (epoch {epoch}) of its training run"
+    title = f"A text-generation metric trained from {markdown_code(str(about['start']))}"
+    # Older checkpoints do not tell data and notices.
+    data = {str(key): str(value) for key, value in (about.get("data") or {}).items()}
+    notices = tuple(map(str, about.get("notices") or ()))
+    return metric, write_card(title, origin, metric, about["config"], data=data, notices=notices)
+
+
+def _rebuild(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) -> SegmentMetric:
+    start, config = str(about["start"]), dict(about["config"])
+    state = _without_lora(path, state, about.get("lora"))
     weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
     if not weights:
         raise InputError(
             f"Expected {path} to hold a metric, but none of its weights are under `{PREFIX}`: give a .ckpt file of a "
             "run that trained a metric."
         )
-    step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
-    data = {str(key): str(value) for key, value in (about.get("data") or {}).items()}
-    notices = tuple(map(str, about.get("notices") or ()))
-    encoder = dict(about.get("encoder") or {})
-    return Run(path, str(about["start"]), dict(about["config"]), encoder, weights, step, epoch, data, notices)
-
-
-def _rebuild(found: Run) -> SegmentMetric:
-    if found.start in PRESETS and not Path(found.start).is_dir():
-        metric: Any = build_metric(found.config)
+    if start in PRESETS and not Path(start).is_dir():
+        metric: Any = build_metric(config)
     else:
-        metric = _restart(found)
-    misfit = encoder_misfit(metric, found.encoder)
+        metric = _restart(path, start, config)
+    misfit = encoder_misfit(metric, about.get("encoder") or {})
     if misfit is not None:
         # Its weights would fit, but not its tokenizer, its name, and what an adapter or a share of it is taken from.
-        raise InputError(f"{misfit}: put that one back to export {found.path}.")
+        raise InputError(f"{misfit}: put that one back to export {path}.")
     try:
-        metric.load_state_dict(found.weights)
+        metric.load_state_dict(weights)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         raise InputError(
-            f"Expected the weights in {found.path} to fit its configuration, but got: {' '.join(lines[:2])} "
+            f"Expected the weights in {path} to fit its configuration, but got: {' '.join(lines[:2])} "
             "Give the checkpoint of a run of this version, or put back the encoder that it was trained from."
         ) from error
     metric.eval()
     return metric
 
 
-def _restart(found: Run) -> SegmentMetric:
+def _restart(path: Path, start: str, config: Mapping[str, Any]) -> SegmentMetric:
     """The checkpoint that training started from, in the run's configuration: it brings its own encoder along."""
     try:
-        metric = load_metric(found.start)
+        metric = load_metric(start)
         own = metric.config.to_dict()
-        changes = {name: value for name, value in found.config.items() if name not in own or own[name] != value}
-        return load_metric(found.start, **changes) if changes else metric
+        changes = {name: value for name, value in config.items() if name not in own or own[name] != value}
+        return load_metric(start, **changes) if changes else metric
     except InputError as error:
-        raise InputError(f"{error} (It is what {found.path} was trained from.)") from error
+        raise InputError(f"{error} (It is what {path} was trained from.)") from error
 
 
 def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mapping[str, Tensor]:
     """The state of a run with LoRA's matrices added to the weights that they belong to."""
-    if not any(LORA in name for name in state):
+    if not any(".lora_A." in name for name in state):
         return state
     if not isinstance(config, Mapping):
         raise InputError(
@@ -140,8 +114,7 @@ UNLIKE = 3.0
 """Largest ratio of two calibrations' slopes whose mean is useful: seeds of one recipe differ
 by less, ratings of 0 to 5 and of 0 to 100 by more."""
 
-FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}
-"""The flag behind each argument that an error may name."""
+FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}  # of arguments that errors may name
 
 
 def mix(
@@ -157,31 +130,21 @@ def mix(
 ) -> tuple[SegmentMetric, str]:
     """Mix a metric with others, and describe it in a card that hands on what theirs say of their data.
 
-    Args:
-        metric: The metric of a run.
-        card: Its card.
-        name: Its name.
-        average: Runs whose weights are averaged with its own.
-        weights: What each of them counts, its own first.
-        untrained: Share of the way back to the untrained encoder.
-        ratings: File of ``rated``, on which statistics and calibration are fitted again; ``None`` for none.
-        rated: Its segments.
+    The weights of the runs ``average`` are averaged with its own, which comes first in ``weights``; ``untrained`` is
+    the share of the way back to the untrained encoder. Statistics and calibration are fitted again on the segments
+    ``rated`` of the file ``ratings``, where there is one.
     """
     cards, made = [(name, card)], []
     with flags_named(FLAGS):
         if average:
-            others = []
-            for run in average:
-                other, other_card = metric_and_card(run)
-                others.append(other)
-                cards.append((Path(run).name, other_card))
+            found = [metric_and_card(run) for run in average]
+            cards += [(Path(run).name, other_card) for run, (_, other_card) in zip(average, found, strict=True)]
+            metrics = [metric, *(other for other, _ in found)]
             if ratings is None:
                 counted = weights or [1.0] * len(cards)
-                _tell_unlike_scales(
-                    [one for one, weight in zip([metric, *others], counted, strict=False) if weight > 0]
-                )
+                _tell_unlike_scales([one for one, weight in zip(metrics, counted, strict=False) if weight > 0])
             texts = None if ratings is None else _texts(metric, rated)
-            metric = average_metrics([metric, *others], weights, texts=texts)
+            metric = average_metrics(metrics, weights, texts=texts)
             shown = [f"`{one}`" for one, _ in cards]
             if weights is not None:
                 shown = [f"{one} ({weight:g})" for one, weight in zip(shown, weights, strict=True)]

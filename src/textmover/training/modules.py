@@ -31,15 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def with_heads(metric: Any, **wanted: bool) -> Any:
-    """Return the metric with each head that is wanted, and without the others; it shares all else.
-
-    Args:
-        metric: A metric to train.
-        **wanted: Whether it is to have a head, by the field of its configuration.
-
-    Raises:
-        InputError: If a head is wanted of a metric that can have none.
-    """
+    """Return a metric to train with each head that is ``wanted`` (by its field), and no other; it shares all else."""
     changed = {name: one for name, one in wanted.items() if getattr(metric.config, name, False) != one}
     if not changed:
         return metric
@@ -127,9 +119,6 @@ KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
 """Name and options of each kind of source."""
 
 RATING_LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}
-
-ENCODED = ("mean", "baseline")
-"""Statistics of a metric that follow from its encoder's weights."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +281,7 @@ class MultiTaskModule(StageModule):
 
     def _refit(self) -> None:
         """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""
-        names = [name for name in ENCODED if self._encoder_learns and name in self.metric.statistics]
+        names = [name for name in ("mean", "baseline") if self._encoder_learns and name in self.metric.statistics]
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():
                 self.metric.fit(self.data.training_texts(FITTING_TEXTS), names=names)

@@ -19,8 +19,7 @@ from textmover.types import InputError, check_choice, check_share, check_whole, 
 
 Schedule = Literal["linear", "cosine", "constant"]
 
-SETTINGS = ("lr", "weight_decay", "betas")
-"""Settings of the optimiser's groups that are those of the recipe in a resumed run too."""
+SETTINGS = ("lr", "weight_decay", "betas")  # of the optimiser's groups: those of the recipe in a resumed run too
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,9 @@ class OptimizerConfig:
     final: float = 0.0  # share of the peak rate at the last step; the constant schedule keeps all of it
     schedule: Schedule = "linear"  # how the rate falls after the warm-up
     layer_decay: float = 1.0  # rate of a layer as a share of that of the layer above it; 1 treats all alike
-    thaw: float = (
-        0.0  # share of the steps after which one more layer, from the top, starts to move; 0 moves all at once
-    )
+    thaw: float = 0.0  # share of the steps after which one more layer, from the top, moves; 0 moves all at once
 
     def __post_init__(self) -> None:
-        """Check every field."""
         for name in ("learning_rate", "head_learning_rate", "weight_decay"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
@@ -210,7 +206,6 @@ class LoraConfig:
     targets: str | list[str] = "attention"  # linear layers of the blocks: "attention", "all", or ends of their names
 
     def __post_init__(self) -> None:
-        """Check every field."""
         check_whole("rank", self.rank)
         if not 0 < self.alpha < float("inf"):
             raise InputError(f"Expected `alpha` to be a positive finite number, but got {self.alpha}.")

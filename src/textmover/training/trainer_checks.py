@@ -87,8 +87,7 @@ def read_safely(strategy: Any) -> None:
             plugin._checkpoint_io = AtomicCheckpoints()
 
 
-SHOWN_TEXTS, SHOWN = 2, 60
-"""Texts of a batch that an error quotes, and how many characters of each."""
+SHOWN_TEXTS, SHOWN = 2, 60  # texts of a batch that an error quotes, and how many characters of each
 
 
 class NotFiniteError(InputError):
@@ -107,9 +106,6 @@ def not_finite(module: StageModule, what: str) -> NotFiniteError:
 
 
 Module = TypeVar("Module", bound="StageModule")
-
-RESUMED = ("optimizer_states", "lr_schedulers")
-"""Entries that a fit goes on from, which checkpoints of weights alone lack."""
 
 
 def load_module(
@@ -153,7 +149,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
 
 def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
     """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups."""
-    missing = [name for name in RESUMED if name not in content]
+    missing = [name for name in ("optimizer_states", "lr_schedulers") if name not in content]
     if missing:
         raise InputError(
             f"Expected a checkpoint to go on from, but it holds weights alone, without `{missing[0]}`: give one that "
@@ -180,16 +176,6 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
             f"{now.get(name, 'missing')} and was {before.get(name, 'missing')}: give the same data, or set "
             "`resume_other_data` (--resume_other_data true, in Python an attribute of the data module)."
         )
-
-
-def unfit_weights(error: RuntimeError) -> str:
-    """Describe weights that torch cannot load: the first of its complaints."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    found = lines[1] if len(lines) > 1 else str(error)
-    return (
-        f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a checkpoint of "
-        "this recipe, put back the encoder that it was trained from, or start again without it."
-    )
 
 
 class SayHowToResume(pl.Callback):

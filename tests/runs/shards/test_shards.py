@@ -72,7 +72,7 @@ def filled(folder, *found: ShardScores, **options) -> Parts:
 
 
 def summary(systems=ONE, *tallies: Tally):
-    return summarize(tallies, systems, str(SIGNATURE))
+    return summarize(tallies, systems, SIGNATURE)
 
 
 BOTH = summary(ONE, scores(0).tally, scores(1).tally)
@@ -193,7 +193,7 @@ def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
-    found = summarize([Tally(2, 2, "bad", (0.0,), {}, ("score",))], ONE, "")
+    found = summarize([Tally(2, 2, "bad", (0.0,), {}, ("score",))], ONE, SIGNATURE)
     assert math.isnan(found.means[0])
     assert found.entries()["mean"] is None
 
@@ -546,6 +546,8 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
 def test_counts_are_told_by_system_where_all_records_have_them():
     old = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
     new = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
-    told = [summarize(tallies, ("a", "b"), "").told_counts for tallies in ([new, new], [old, new])]
+    told = [summarize(tallies, ("a", "b"), SIGNATURE).told_counts for tallies in ([new, new], [old, new])]
     assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
-    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), "").told_counts == {"empty": 3}
+    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).told_counts == {
+        "empty": 3
+    }

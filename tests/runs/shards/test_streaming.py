@@ -179,7 +179,7 @@ def test_warnings_are_left_to_the_caller_who_knows_all_counts(make, caplog):
     warned = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert not warned
     caplog.clear()
-    scorer.warn(summarize(tallies, ("h",), "").counts)
+    scorer.warn(summarize(tallies, ("h",), __import__("textmover.types").types.Signature({})).counts)
     assert [record.message.split()[:2] for record in caplog.records] == [["2", "segments"]]
 
 
@@ -264,7 +264,7 @@ def test_processes_may_share_the_shards(scorer, tmp_path):
             shards = (one for one in read_shards(rows, 8) if one.index % world == rank)
             scored(scorer, shards, places[rank])
         tallies = places[0].tallies(7)
-        places[0].merge(tmp_path / "out", 7, summarize(tallies, rows.systems, str(scorer.signature)))
+        places[0].merge(tmp_path / "out", 7, summarize(tallies, rows.systems, scorer.signature))
         contents.append((tmp_path / "out").read_bytes())
     assert contents[0] == contents[1]
     assert len(contents[0].splitlines()) == 50

@@ -140,26 +140,19 @@ def is_sealed(folder: Path) -> bool:
     return (folder / SUMMARY).is_file()
 
 
-ROW_DIGITS = 8
-"""Hexadecimal digits that are kept of the digest of a row, to find the first one that has changed."""
+ROW_DIGITS = 8  # hexadecimal digits that are kept of the digest of a row, to find the first one that has changed
 
 
 @dataclass(frozen=True)
 class Record:
     """Record of a finished shard, beside its file."""
 
-    manifest: str
-    """Digest of the manifest that it was scored under."""
-    machine: str
-    """Kind of processor that it was scored on, from :func:`~textmover.modules.devices.machine_of`."""
-    first: int
-    """Number of its first row."""
-    texts: str
-    """Digest of the texts of its rows."""
-    rows: str
-    """The beginnings of the digests of the rows, one after the other."""
-    file: str
-    """Digest of the file."""
+    manifest: str  # digest of the manifest that it was scored under
+    machine: str  # kind of processor that it was scored on, from :func:`~textmover.modules.devices.machine_of`
+    first: int  # number of its first row
+    texts: str  # digest of the texts of its rows
+    rows: str  # the beginnings of the digests of the rows, one after the other
+    file: str  # digest of the file
     tally: Tally
 
     def dump(self) -> str:
@@ -200,13 +193,10 @@ def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
 class Receipt:
     """Inputs and settings of a result."""
 
-    manifest: Mapping[str, str]
-    """Everything that its bytes depend on beside the texts."""
+    manifest: Mapping[str, str]  # everything that its bytes depend on beside the texts
     rows: int
-    texts: str
-    """Digest of the texts of all rows."""
-    scores: str
-    """Digest of the result."""
+    texts: str  # digest of the texts of all rows
+    scores: str  # digest of the result
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Receipt:

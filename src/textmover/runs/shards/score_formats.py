@@ -30,17 +30,9 @@ COMPRESSIONS = (".gz", ".zst")
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 
-VALUES = ("score", "precision", "recall", "f", FLAGS)
-"""Columns of scores that columns of the input cannot be called."""
-
-PLURAL = {"score": "scores"}
-"""Names of lists of values in one JSON object that differ from the value's."""
-
-Values = Mapping[str, np.ndarray]
-"""Values by name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
-
-Flags = np.ndarray
-"""Flags of segments, text ``[rows, systems]`` such as ``"truncated;unknown"``; empty without one."""
+VALUES = ("score", "precision", "recall", "f", FLAGS)  # columns of scores that columns of the input cannot be called
+Values = Mapping[str, np.ndarray]  # values by name, float64 ``[rows, systems]``, NaN in the rows that were left out
+Flags = np.ndarray  # flags of segments, text ``[rows, systems]`` such as ``"truncated;unknown"``; empty without one
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,7 @@ class Layout:
 
     format: str
     systems: tuple[str, ...]
-    keep: tuple[str, ...] = ()
-    """Columns of the input that stand before the values of tables."""
+    keep: tuple[str, ...] = ()  # columns of the input that stand before the values of tables
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -143,7 +134,8 @@ class Layout:
                 for found, more in zip(lists.setdefault(name, [[] for _ in self.systems]), rows, strict=True):
                     found.extend(more)
         by_system = [
-            {PLURAL.get(name, name): rows[place] for name, rows in lists.items()} for place in range(len(self.systems))
+            {"scores" if name == "score" else name: rows[place] for name, rows in lists.items()}
+            for place in range(len(self.systems))
         ]
         values = {"systems": dict(zip(self.systems, by_system, strict=True))} if self.several else by_system[0]
         return json.dumps({**values, **summary.entries()}) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -49,13 +50,10 @@ logger = logging.getLogger(__name__)
 class Shard:
     """Some consecutive rows of the input."""
 
-    index: int
-    """Number of the shard, from 0."""
-    first: int
-    """Number of its first row in the input, from 1."""
+    index: int  # number of the shard, from 0
+    first: int  # number of its first row in the input, from 1
     rows: list[Row]
-    share: float | None
-    """Share of the input that has been read at its end; ``None`` if unknown."""
+    share: float | None  # share of the input that has been read at its end; ``None`` if unknown
 
     @property
     def end(self) -> int:
@@ -66,13 +64,10 @@ class Shard:
 class ShardScores(NamedTuple):
     """Scores of a shard."""
 
-    values: Mapping[str, np.ndarray]
-    """By name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
+    values: Mapping[str, np.ndarray]  # by name, float64 ``[rows, systems]``, NaN in the rows that were left out
     tally: Tally
-    flags: np.ndarray
-    """Flags of the segments, text ``[rows, systems]``."""
-    kept: Sequence[tuple[str, ...]] = ()
-    """Cells of each row that the output repeats."""
+    flags: np.ndarray  # flags of the segments, text ``[rows, systems]``
+    kept: Sequence[tuple[str, ...]] = ()  # cells of each row that the output repeats
 
 
 def rows_per_shard(pairs: int, systems: int) -> int:
@@ -86,15 +81,10 @@ def rows_per_shard(pairs: int, systems: int) -> int:
 def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
     """Shards of ``size`` rows, the last of which may be shorter; errors name the flags of the command line."""
     index = 0
-    shard: list[Row] = []
     with flags_named(), contextlib.closing(iter(rows)) as reading:
-        for row in reading:
-            shard.append(row)
-            if len(shard) == size:
-                yield Shard(index, index * size + 1, shard, rows.share)
-                index, shard = index + 1, []
-        if shard:
+        while shard := list(itertools.islice(reading, size)):
             yield Shard(index, index * size + 1, shard, rows.share)
+            index += 1
 
 
 def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.modules.devices import scoring_mode
-from textmover.readers.row_streams import Row, Rows, left_out
+from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import Tally, check_any_left
 from textmover.runs.shards.shards import Parts, Shard, ShardScores
@@ -101,7 +101,7 @@ def usable_row(metric: SegmentMetric, rows: Rows, row: Row) -> Row:
     try:
         compared_texts(metric, [row.references] if row.hypotheses else [])
     except NoReferenceError as problem:
-        return left_out(problem, row.line, rows.on_error, rows.missing_references)._replace(kept=row.kept)
+        return rows.left_out(problem, row.line)._replace(kept=row.kept)
     return row
 
 

@@ -168,10 +168,8 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
 
 
 HEADERS = ("before", "after", "interval after", "gain", "interval of gain")
-"""Columns of the correlations."""
-
-TOO_FEW = "too few references"
-"""In place of an interval where all segments of a group have one reference, so that every draw is the same."""
+GAIN_HEADERS = ("part", "segments", "statistic", *HEADERS)
+"""Columns of the correlations, alone and behind what they are of."""
 
 
 @dataclass(frozen=True)
@@ -197,12 +195,9 @@ class FitReport(Shown):
 
     def view(self) -> View:
         """Show the gains on rated parts, and the statistics of other tasks."""
-        gains = [
-            (part.name, part.segments, name, *_cells(gain)) for part in self.parts for name, gain in part.gains.items()
-        ]
         tasks = [(*one.cells, "", "") for task in self.tasks for one in task.rows]
-        headers = ("part", "segments", "statistic", *HEADERS)
-        return View("Agreement on parts kept from training (95 % intervals)", headers, [*gains, *tasks])
+        rows = [*self._gain_rows(), *tasks]
+        return View("Agreement on parts kept from training (95 % intervals)", GAIN_HEADERS, rows)
 
     def tables(self) -> list[Table]:
         """The report for the terminal: that of the ratings, and those of other tasks."""
@@ -242,20 +237,20 @@ class FitReport(Shown):
 
     def _agreement(self) -> list[str]:
         """The section of the card on rated parts; none where there are none."""
-        rows = [
-            (part.name, str(part.segments), name, *_cells(gain))
-            for part in self.parts
-            for name, gain in part.gains.items()
-        ]
+        rows = [tuple(map(str, row)) for row in self._gain_rows()]
         if not rows:
             return []
-        headers = ("part", "segments", "statistic", *HEADERS)
-        table = document.Table(headers, rows, texts=len(headers))
+        table = document.Table(GAIN_HEADERS, rows, texts=len(GAIN_HEADERS))
         return [
             "## Agreement with the ratings on parts kept from training\n\n"
             "Mean over groups, before and after training. The intervals (95 %) are those of the correlation after it "
             "and of the gain, by a bootstrap that draws whole references.\n\n"
             f"{document.markdown_table(table)}" + "".join(f"\n{one}\n" for one in self._warnings())
+        ]
+
+    def _gain_rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (part.name, part.segments, name, *_cells(gain)) for part in self.parts for name, gain in part.gains.items()
         ]
 
     def _warnings(self) -> list[str]:
@@ -326,5 +321,6 @@ def _cells(gain: Gain) -> tuple[str, ...]:
 
 def _interval(gain: Gain, low: float, high: float, form: str) -> str:
     if math.isnan(low):
-        return TOO_FEW if gain.clusters else "-"  # or no group has a correlation
+        # All segments of a group have one reference, so that every draw is the same, or no group has a correlation.
+        return "too few references" if gain.clusters else "-"
     return f"{low:{form}} … {high:{form}}"

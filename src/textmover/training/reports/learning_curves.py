@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRAIN, RATE = "train/", "learning rate/"
-"""Beginnings of the names of losses and of learning rates; all other curves are statistics of parts kept back."""
-
-TWIN = " without decay"
-"""End of the names of optimiser groups whose learning rate is that of another group."""
-
-PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0
-"""Size of a panel, in inches."""
-
-MOST_NAMES = 7
-"""Lines whose names stand in a legend; of more (rates of many layers) the first and the last are named."""
+TRAIN, RATE = "train/", "learning rate/"  # begin the names of losses and rates; all else are statistics of parts
+TWIN = " without decay"  # end of the names of optimiser groups whose learning rate is that of another group
+PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0  # size of a panel, in inches
+MOST_NAMES = 7  # lines whose names stand in a legend; of more (rates of many layers) the first and the last are named
 
 
 class LearningCurves(pl.Callback):
@@ -167,11 +160,8 @@ def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
     .. math:: m_t = \frac{\sum_{i \le t} d^{t-i} v_i}{\sum_{i \le t} d^{t-i}}, \qquad d = \frac{n-1}{n+1}
 
     Args:
-        values: Values in order, all finite.
+        values: Finite values in order.
         span: Number ``n`` of values that it looks back on, at least 1.
-
-    Returns:
-        As many values, float64.
 
     Example:
         >>> smoothed([1.0, 1.0, 4.0], 3).round(2).tolist()

@@ -143,7 +143,6 @@ def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None
 
 
 def _table(classes: Sequence[str], confusion: NDArray[np.int64], values: dict[str, float], cut: int) -> str:
-    """Recall and precision of each class, and the statistics over all, as lines of text."""
     width = max(map(len, classes))
     lines = [f"  {'':{width}}      n  recall precision"]
     true, found = confusion.sum(axis=1), confusion.sum(axis=0)

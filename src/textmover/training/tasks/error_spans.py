@@ -20,17 +20,11 @@ from textmover.modules.errors.head import ErrorHead, ErrorLogits, error_logits
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task, check_fitted
 
-REACH = 12.0
-"""Largest log-odds; larger ones count as this."""
-
-BINS = 480
-"""Bins of log-odds, from which probabilities are calibrated and thresholds chosen."""
-
-START = np.array([1.0, 0.0])
-"""Scale and offset that leave log-odds alone."""
-
-SIDES, KINDS = ("references", "sources"), ("words", "gaps")
-"""Axes of counts, scales and thresholds."""
+REACH = 12.0  # largest log-odds; larger ones count as this
+BINS = 480  # bins of log-odds, from which probabilities are calibrated and thresholds chosen
+ODDS = torch.linspace(-REACH, REACH, BINS, dtype=torch.float64)  # log-odds that the bins stand for
+START = np.array([1.0, 0.0])  # scale and offset that leave log-odds alone
+SIDES, KINDS = ("references", "sources"), ("words", "gaps")  # axes of counts, scales and thresholds
 
 
 class _Counts(Metric):
@@ -136,11 +130,6 @@ def _mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return (losses * judged).sum(dim=1) / judged.sum(dim=1).clamp(min=1)
 
 
-def odds_of_bins() -> Tensor:
-    """Log-odds that the bins stand for, float64 ``[BINS]``."""
-    return torch.linspace(-REACH, REACH, BINS, dtype=torch.float64)
-
-
 def fit_odds(counts: Tensor) -> tuple[float, float]:
     r"""Scale and offset of log-odds by maximum likelihood, from counts of right and wrong ones ``[2, BINS]``.
 
@@ -149,7 +138,7 @@ def fit_odds(counts: Tensor) -> tuple[float, float]:
 
     Reference: Platt 1999.
     """
-    odds, (right, wrong) = odds_of_bins().numpy(), counts.numpy()
+    odds, (right, wrong) = ODDS.numpy(), counts.numpy()
 
     def loss(given: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         values, pull = given[0] * odds + given[1], given - START
@@ -172,5 +161,5 @@ def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, 
     values = torch.where(bottom > 0, top / bottom.clamp(min=1e-12), 0.0)
     best = int(values.argmax())
     step = 2 * REACH / (BINS - 1)
-    edge = float(odds_of_bins()[best]) - step / 2
+    edge = float(ODDS[best]) - step / 2
     return float(expit(scale * edge + offset)), float(values[best])

@@ -18,14 +18,9 @@ from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
-SHORTLIST = 16
-"""Texts nearest by their mean vectors, among which the metric looks for the hardest."""
-
-ALONE = -1.0
-"""Outcome of a pair that has no other text to be told from."""
-
-BATCH = 64
-"""Texts that are read, and pairs of them that are scored, at a time where negatives are mined."""
+SHORTLIST = 16  # texts nearest by their mean vectors, among which the metric looks for the hardest
+ALONE = -1.0  # outcome of a pair that has no other text to be told from
+BATCH = 64  # texts that are read, and pairs of them that are scored, at a time where negatives are mined
 
 
 class ContrastiveTask(Task[ParaphraseSource]):

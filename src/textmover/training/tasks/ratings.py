@@ -29,16 +29,12 @@ from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)
 
-CALIBRATION_SEGMENTS = 1000
-"""Rated segments that scale and offset start from."""
+CALIBRATION_SEGMENTS = 1000  # rated segments that scale and offset start from
 
 STATISTICS = ("pearson", "spearman", "kendall")
 
-IDLE = 0.9
-"""Share of the segments from which a loss learns nothing that is worth a warning."""
-
-UNTRAINED = "untrained"
-"""Name of the signal that is the metric itself before training."""
+IDLE = 0.9  # share of the segments from which a loss learns nothing that is worth a warning
+UNTRAINED = "untrained"  # name of the signal that is the metric itself before training
 
 
 class RatingTask(Task[RatedSource]):
@@ -256,7 +252,6 @@ def _over_references(metric: Any, scores: Tensor, owners: Tensor, count: int) ->
 
 
 def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
-    """Correlations per group and their mean as lines of text."""
     width = max(len("mean"), *(len(group) for group in by_group))
     lines = [f"  {'':{width}}      n  Pearson Spearman Kendall"]
     rows: list[tuple[str, Any]] = [*by_group.items()]

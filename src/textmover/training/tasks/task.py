@@ -32,8 +32,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     """One source's task; a module, since it may have weights and values of its own."""
 
     prepared: Tensor
-    collector: Any = OrderedScores
-    """Class that keeps the results of the batches of a part."""
+    collector: Any = OrderedScores  # class that keeps the results of the batches of a part
 
     def __init__(self, source: SourceType) -> None:
         super().__init__()
@@ -44,10 +43,8 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
         """Get ready for the first step, unless a resumed run has brought what that gives (``prepared``).
 
-        Args:
-            metric: The metric that learns.
-            start: Makes the metric as it is before training, with its statistics fitted.
-            autocast: Makes a context under which the encoder may run in bfloat16.
+        ``start`` makes the metric as it is before training, with its statistics fitted; ``autocast`` a context under
+        which the encoder may run in bfloat16.
         """
         self.prepared.fill_(True)
 
