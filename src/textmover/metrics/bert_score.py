@@ -35,10 +35,9 @@ class TextMoverBERTScore(ScorerMetric):
     :class:`~textmover.metrics.ordered.OrderedStates`), float32 ``[n]``, and with ``return_hash`` also ``"hash"``. With
     several references each value is the best over them.
 
-    Texts are scored as they come in and never again: what is kept is three numbers per segment. With ``idf`` the
-    weights depend on the references of all processes; then each weighted token's similarity to its best partner and
-    its id are kept, eight bytes a token and no padding, and ``compute`` weighs them. The documents that are counted are
-    the references of all distinct positions, as often as they occur.
+    Texts are scored as they come in, and three numbers per segment are kept. With ``idf`` the weights depend on the
+    references of all processes, those of all distinct positions, as often as they occur: then each weighted token's
+    similarity to its best partner and its id are kept, eight bytes a token, and ``compute`` weighs them.
 
     Where torchmetrics gives no finite value, that of :class:`Scorer` is given: 0 for a text without tokens, uniform
     weights for one whose idf weights are all 0.
@@ -109,15 +108,7 @@ class TextMoverBERTScore(ScorerMetric):
         special_tokens: Literal["drop", "targets"] | None = None,
         **kwargs: Any,
     ) -> None:
-        unavailable(
-            {
-                "all_layers": all_layers,
-                "model": model,
-                "user_tokenizer": user_tokenizer,
-                "user_forward_fn": user_forward_fn,
-                "baseline_url": baseline_url,
-            }
-        )
+        unavailable(locals())
         if not isinstance(idf, bool):
             raise InputError(f"Expected `idf` to be True or False, but got {idf!r}.")
         model_name_or_path = DEFAULT_ENCODER if model_name_or_path is None else model_name_or_path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,11 +59,12 @@ class FlooredGreedy(Greedy):
         return super().forward(similarity.clamp(min=0), reference, hypothesis, with_plan=with_plan)
 
 
-def unavailable(arguments: dict[str, Any]) -> None:
-    """Refuse arguments of torchmetrics that have no meaning here."""
-    for name, value in arguments.items():
+def unavailable(arguments: Mapping[str, Any]) -> None:
+    """Refuse those of torchmetrics' arguments that have no meaning here."""
+    for name, way_out in UNAVAILABLE.items():
+        value = arguments[name]
         if value is not None and value is not False:
-            raise TypeError(f"Expected `{name}` to be left out, but got {value!r}: {UNAVAILABLE[name]}.")
+            raise TypeError(f"Expected `{name}` to be left out, but got {value!r}: {way_out}.")
 
 
 def load_bert_score(

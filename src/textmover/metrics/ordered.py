@@ -34,9 +34,7 @@ class OrderedStates(FullPrecision):
     Positions may be given, at every update or at none, which is checked; without them a process numbers its segments as
     Lightning's and PyTorch's distributed samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of
     all. A position that occurs twice is counted once. Where samplers fill up the last round with repeats, only given
-    positions tell these from new segments.
-
-    Columns keep their dtype, whatever the module that holds the metric is cast to.
+    positions tell these from new segments. Columns keep their dtype, whatever the metric is cast to.
 
     Args:
         columns: Dtype of each column, by name. A column may hold one value per segment or any other number.

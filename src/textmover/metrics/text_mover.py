@@ -18,15 +18,7 @@ Reduction = Literal["mean", "none"]
 
 
 class SegmentValues(ScorerMetric):
-    """Values of each segment by name, as a scorer gives them.
-
-    Args:
-        model: Name of a released metric or a preset, checkpoint folder, hub id, :class:`Scorer`, or a metric module
-            that lives elsewhere; ``None`` as for :meth:`Scorer.from_pretrained`.
-        reduction: ``"mean"`` for one number of each value, ``"none"`` for one per segment.
-        **kwargs: Options of torchmetrics, and whatever :meth:`Scorer.from_pretrained` takes where the model is given by
-            name.
-    """
+    """Values of each segment by name, as a scorer gives them; see :class:`TextMoverScore` for the arguments."""
 
     def __init__(
         self, model: str | Path | Scorer | SegmentMetric | None = None, *, reduction: Reduction = "mean", **kwargs: Any
@@ -94,9 +86,8 @@ def _state(name: str) -> str:
 class TextMoverScore(SegmentValues):
     """Scores of generated texts, accumulated over batches and processes.
 
-    Each update is scored at once; what is kept and gathered is one float64 score per segment and its int64 position,
-    so that results come back in order (see :class:`~textmover.metrics.ordered.OrderedStates` for how positions are
-    numbered).
+    Each update is scored at once; one float64 score per segment is kept and gathered, with its int64 position (see
+    :class:`~textmover.metrics.ordered.OrderedStates` for how positions are numbered).
 
     A metric given as a module, such as ``pl_module.model``, is referred to and not registered: its weights stay where
     they are, are not saved twice, and each update scores with their current values.

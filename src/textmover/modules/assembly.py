@@ -99,15 +99,12 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
     """Write what rebuilds encoder and tokenizer, without weights; returns the entry of ``config.json``."""
     target = folder / ENCODER_FOLDER
     target.mkdir()
-    if isinstance(parts.encoder, StaticEncoder):
-        parts.encoder.vectors.save(target)
-        return {"identity": parts.identity, "static": True}
     parts.tokenizer.save(target)
+    if isinstance(parts.encoder, StaticEncoder):
+        return {"identity": parts.identity, "static": True}
     if isinstance(parts.encoder, TokenTable):
-        return {
-            "identity": parts.identity,
-            "table": dict(zip(("size", "dimension"), parts.encoder.rows.shape, strict=True)),
-        }
+        size, dimension = parts.encoder.rows.shape
+        return {"identity": parts.identity, "table": {"size": size, "dimension": dimension}}
     parts.encoder.model.config.save_pretrained(str(target))
     base = base_of(parts.encoder)
     return {
@@ -143,7 +140,6 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
 
 
 def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> None:
-    """Refuse the ``encoder`` entry of a checkpoint that contradicts itself or the metric's configuration."""
     check_whole("depth", entry["depth"], place=f" of the encoder in {folder}")
     config = replace(config, encoder=str(folder))  # which errors name
     expected, found = list(_layers(config, entry["depth"])), entry["layers"]

@@ -100,12 +100,9 @@ class PairTemplate(NamedTuple):
 def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:
     """Numbers of tokens ``[B]`` that are kept of two texts with room for so many together; the longer is cut first."""
     half = room // 2
-    shorter, longer = torch.minimum(first, second), torch.maximum(first, second)
     fits = first + second <= room
-    short = torch.where(fits, shorter, shorter.clamp(max=half))
-    long = torch.where(fits, longer, room - short)
-    swapped = first > second
-    return torch.where(swapped, long, short), torch.where(swapped, short, long)
+    cut = torch.where(first > second, room - second.clamp(max=half), first.clamp(max=half))
+    return torch.where(fits, first, cut), torch.where(fits, second, room - cut)
 
 
 def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, limit: int) -> JoinedTexts:
@@ -179,16 +176,11 @@ class ClassifierHead(nn.Module):
             u = self.dropout(u)
             if self.between is not None:
                 u = self.dropout(torch.tanh(self.between(u)))
-            logits: Tensor = self.outputs(u)
-            return logits
+            return self.outputs(u)
 
 
 class TextClassifier(nn.Module):
-    """A metric's encoder with a head that tells classes.
-
-    The encoder, its layers and its tokenizer are those of the metric, which is not copied: what trains the one trains
-    the other.
-    """
+    """A metric's encoder, layers and tokenizer, which are not copied but trained along, with a head for classes."""
 
     def __init__(self, metric: MetricModel, head: ClassifierHead) -> None:
         super().__init__()
@@ -233,7 +225,8 @@ class TextClassifier(nn.Module):
         if second is None:
             return self.head(self._pool(self.metric.token_vectors(first), first.mask))
         if self.template is not None:
-            self._check_room(first, second)
+            if self.metric.tokenizer.long_texts == "error":
+                self._refuse_cut(first, second, self.limit - self.template.size)
             joined = join_texts(first, second, self.template, self.limit)
             return self.head(self._pool(joint_vectors(self.metric, joined), joined.mask))
         both = TokenBatch.concatenate([first, second])  # one pass through the encoder
@@ -250,19 +243,13 @@ class TextClassifier(nn.Module):
         ordinary = sum(one.ordinary.sum(dim=1) for one in sides)
         return found | (ordinary > self.limit - self.template.size)
 
-    def _check_room(self, first: TokenBatch, second: TokenBatch) -> None:
-        """Refuse pairs that one sequence has no room for, where texts are not to be cut."""
-        tokenizer, template = self.metric.tokenizer, self.template
-        if template is None or tokenizer.long_texts != "error":
-            return
+    def _refuse_cut(self, first: TokenBatch, second: TokenBatch, room: int) -> None:
         cut = self.cut(first, second)
         if cut.any():
-            pair = int(cut.int().argmax())
-            tokens = [int(one.ordinary[pair].sum()) for one in (first, second)]
+            tokens = [int(one.ordinary[cut][0].sum()) for one in (first, second)]
             raise InputError(
-                f"Expected pairs of at most {self.limit - template.size} tokens beside the special ones, but got texts "
-                f"of {tokens[0]} and {tokens[1]}: shorten them, set `long_texts` to 'truncate', or take the encoding "
-                "`separate`."
+                f"Expected pairs of at most {room} tokens beside the special ones, but got texts of {tokens[0]} and "
+                f"{tokens[1]}: shorten them, set `long_texts` to 'truncate', or take the encoding `separate`."
             )
 
     @own_arithmetic()

@@ -143,7 +143,6 @@ class MetricConfig(Configuration):
     mark_errors: bool = False  # learn to mark wrong and missing words
 
     def __post_init__(self) -> None:
-        """Check every field."""
         check_matching(self.matching)  # which may be another package's
         self._check_choices("matching")
         self._read_infinities()
@@ -255,8 +254,7 @@ class MetricConfig(Configuration):
                 ("routing_kernel", "routing_step", "routing_tolerance", "routing_iterations"),
                 self.aggregation != "routing" and f"aggregation={self.aggregation!r}",
             ),
-            "idf": self.weights == "uniform" and "weights='uniform'",
-            "idf_from": self.weights == "uniform" and "weights='uniform'",
+            **dict.fromkeys(("idf", "idf_from"), self.weights == "uniform" and "weights='uniform'"),
             "alpha": self.score != "f" and f"score={self.score!r}",
             "max_iterations": self.tolerance is None and "tolerance=None",
             "iterations": self.tolerance is not None and f"tolerance={self.tolerance:g}",

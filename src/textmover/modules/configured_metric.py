@@ -154,8 +154,7 @@ class ConfiguredMetric(nn.Module):
         """Combine values of segments ``[B]`` against references and sources; NaN where one is missing."""
         if self.combination is None:
             return references
-        combined: Tensor = self.combination(references, sources, self.ends if name == "score" else None)
-        return combined
+        return self.combination(references, sources, self.ends if name == "score" else None)
 
     def combined(self, references: PairScores | None, sources: PairScores) -> PairScores:
         """Combine the scores of hypotheses against references, where there are any, with those against sources."""

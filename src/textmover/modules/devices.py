@@ -61,10 +61,9 @@ if hasattr(os, "register_at_fork"):  # everywhere but on Windows
 def own_arithmetic() -> Iterator[None]:
     """Compute in the dtype of the weights, on their device, with products in float32.
 
-    What the program around has chosen is set aside inside: autocast, the default dtype and device, and fewer digits of
-    products. Trainings often ask for these (``torch.set_float32_matmul_precision("high")`` lets a GPU take ten bits of
-    each factor), and scores would depend on a setting that no signature names. The default dtype and the products are
-    settings of the process: the first thread that comes changes them, and the last that goes puts them back.
+    Autocast, the default dtype and device, and fewer digits of products (``torch.set_float32_matmul_precision``) are
+    set aside inside, since no signature names them. The default dtype and the products are settings of the process: the
+    first thread that comes changes them, and the last that goes puts them back.
     """
     with contextlib.ExitStack() as stack:
         for kind in ("cpu", "cuda", "mps"):

@@ -6,6 +6,7 @@ Reference: Chen et al. 2020 (TWMD), section 5 and figures 1 and 2; Ethayarajh 20
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -81,11 +82,8 @@ def with_all_layers(parts: Parts) -> Parts:
     encoder = parts.encoder
     if not isinstance(encoder, Encoder):
         return parts
-    # Layers that were cut off are not there to be read.
-    top = min(encoder.depth, encoder.model.config.num_hidden_layers)
-    return Parts(
-        Encoder(encoder.model, encoder.depth, range(top + 1), window=encoder.window), parts.tokenizer, parts.identity
-    )
+    top = min(encoder.depth, encoder.model.config.num_hidden_layers)  # layers above may have been cut off
+    return replace(parts, encoder=Encoder(encoder.model, encoder.depth, range(top + 1), window=encoder.window))
 
 
 @own_arithmetic()
@@ -102,10 +100,9 @@ def analyse_layers(
 ) -> LayerAnalysis:
     """Mean cosine of random words, of a word and itself in another text, and of two words of a text, in each layer.
 
-    Each text is encoded once, and of its token vectors only those are kept that a pair needs: at most ``6 * pairs``
-    vectors per layer, however long the texts are. Words are tokens as the encoder has them, special ones left out, also
-    from the means that are subtracted; for the same word elsewhere, they are tokens that are not a piece of a longer
-    word. Repeated texts count once.
+    Each distinct text is encoded once, and at most ``6 * pairs`` of the vectors are kept per layer. Words are tokens,
+    special ones left out, also from the means that are subtracted; for the same word elsewhere, they are tokens that
+    are not a piece of a longer word.
 
     Reference: Chen et al. 2020 (TWMD), section 5.
     """
@@ -152,8 +149,7 @@ def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
     """Draw pairs of tokens of each kind, with replacement.
 
     Random words are drawn uniformly from all pairs of tokens of different texts. For the same word elsewhere, a word is
-    drawn first, then two of its places; for words of the same text, a text first: so neither the most frequent words
-    nor the longest texts stand for all.
+    drawn first, then two of its places; for words of the same text, a text first.
     """
     if len(np.unique(tokens.text)) < 2:
         raise InputError("Expected at least two different texts with words, but got fewer: give a file with more.")
@@ -219,22 +215,14 @@ def _read_layers(
                 means[layer, held] = mean[row_of[owners[held]]].cpu()
                 corpora[layer].add(state, ordinary)
             report(len(rows))
-    return [
-        (
-            one,
-            {
-                "none": torch.zeros(()),
-                "dimension": one.mean(dim=-1, keepdim=True),
-                "sentence": mean[slots],
-                "corpus": corpus.mean.cpu(),
-            },
-        )
-        for one, mean, corpus in zip(vectors, means, corpora, strict=True)
-    ]
+    found = []
+    for one, mean, corpus in zip(vectors, means, corpora, strict=True):
+        centres = (torch.zeros(()), one.mean(dim=-1, keepdim=True), mean[slots], corpus.mean.cpu())
+        found.append((one, dict(zip(CENTERINGS, centres, strict=True))))
+    return found
 
 
 def _estimate(vectors: Tensor, pairs: Indices) -> Estimate:
-    """Mean cosine of pairs of rows, and its standard error."""
     one, other = (unit_vectors(vectors[torch.from_numpy(pairs[:, side].copy())].double()) for side in (0, 1))
     defined = one.any(dim=1) & other.any(dim=1)
     cosines = (one * other).sum(dim=1)[defined].numpy()

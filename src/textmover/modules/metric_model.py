@@ -75,9 +75,8 @@ class MetricModel(ConfiguredMetric):
         tokenizer, unit = parts.tokenizer, self.matching.unit_vectors
         self.weighting = TokenWeighting(config, tokenizer.vocabulary_size, unit=unit, lacking=tokenizer.lacking_id)
         self.baseline = Baseline() if config.rescale else None
-        self.calibration = (
-            Calibration(falling=config.matching in COSTS and config.output == "distance") if config.calibrate else None
-        )
+        falling = config.matching in COSTS and config.output == "distance"
+        self.calibration = Calibration(falling=falling) if config.calibrate else None
         self.error_head = ErrorHead(parts.encoder.dimension * self.layers.width_factor) if config.mark_errors else None
         if config.reads_sources:
             self.combination = SourceCombination()
@@ -340,10 +339,9 @@ class MetricModel(ConfiguredMetric):
         vectors = self.token_vectors(joint)
         if self.training:
             self.centering.track(vectors, joint.mask)
-        sides = []
-        for rows, batch in ((slice(None, len(hypotheses)), hypotheses), (slice(len(hypotheses), None), references)):
-            sides.append(self._features(vectors[rows, : batch.mask.shape[1]], batch))
-        return sides[0], sides[1]
+        count = len(hypotheses)
+        features = self._features(vectors[:count, : hypotheses.mask.shape[1]], hypotheses)
+        return features, self._features(vectors[count:, : references.mask.shape[1]], references)
 
     def _features(self, vectors: Tensor, batch: TokenBatch) -> TokenEmbeddings:
         with torch.autocast(vectors.device.type, enabled=False):
@@ -360,11 +358,9 @@ class MetricModel(ConfiguredMetric):
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
-        values = []
         unlike = tokens if tokens.unknown is None else apart(tokens, tokens)[0]
-        for role in roles:
-            side = self.weighting(unlike, role)
-            values.append(torch.stack(self._match(side, side)[:3], dim=1))
+        sides = [self.weighting(unlike, role) for role in roles]
+        values = [torch.stack(self._match(side, side)[:3], dim=1) for side in sides]
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
     def _match(self, reference: Side, hypothesis: Side, with_plan: bool = False) -> MatchResult:
@@ -391,7 +387,6 @@ class MetricModel(ConfiguredMetric):
         return torch.where(empty[:, None], self.matching.nothing, values), flags
 
     def _relative(self, values: Tensor, own_reference: Tensor, own_hypothesis: Tensor) -> tuple[Tensor, Tensor]:
-        """Values relative to those of each text with itself, and where that is defined."""
         if not self.matching.debiased:
             return normalize_by_self(values, own_reference, own_hypothesis)
         return self.matching.report(values - (own_reference + own_hypothesis) / 2), torch.ones_like(values).bool()

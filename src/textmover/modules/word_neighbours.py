@@ -6,8 +6,10 @@ word vectors; an encoder also reads the sentence with each candidate and keeps t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,9 +73,8 @@ class WordNeighbours:
             vector = self._unit(word)
             cosines = torch.zeros(0) if vector is None else self._vectors @ vector
             near = torch.topk(cosines, min(self.most + 1, len(cosines)))
-            found = [
-                self.words[row] for value, row in zip(*map(Tensor.tolist, near), strict=True) if value >= self.least
-            ]
+            ranked = zip(near.values.tolist(), near.indices.tolist(), strict=True)
+            found = [self.words[row] for value, row in ranked if value >= self.least]
             self._near[word] = [one for one in found if one != word][: self.most]
         return self._near[word]
 
@@ -91,14 +92,11 @@ class WordNeighbours:
         capital = place.group()[:1].isupper()
         changed = [before + (one.capitalize() if capital else one) + behind for one in found]
         vectors = self._sentences([sentence, *changed])
-        alike = [
-            round(float(value), 4) for value in vectors[1:] @ vectors[0]
-        ]  # rounded: batches differ in the last digits
-        ranked = sorted(zip(alike, range(len(found)), found, strict=True), key=lambda one: (-one[0], one[1]))
-        return [one for value, _, one in ranked if value >= self.least_sentence]
+        alike = [round(value, 4) for value in (vectors[1:] @ vectors[0]).tolist()]  # batches differ in the last digits
+        ranked = sorted(zip(alike, found, strict=True), key=lambda one: -one[0])
+        return [one for value, one in ranked if value >= self.least_sentence]
 
     def _unit(self, word: str) -> Tensor | None:
-        """The word's vector without the mean, of length 1."""
         if word in self._rows:
             return self._vectors[self._rows[word]]
         vector = None if self._find is None else self._find(word)
@@ -125,23 +123,18 @@ def load_neighbours(name: str, *, least: float | None = None, most: int = 12, co
         pieces = tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
         return embeddings[pieces].mean(0) if pieces else None
 
-    sentences = _Pooled(tokenizer, model) if context else None
+    sentences = partial(_pooled, tokenizer, model) if context else None
     return WordNeighbours(words, embeddings[rows], find, sentences=sentences, **limits)
 
 
-class _Pooled:
+def _pooled(tokenizer: Any, model: Any, texts: list[str]) -> Tensor:
     """Sentences as the unit mean of their last hidden states."""
-
-    def __init__(self, tokenizer: Any, model: Any) -> None:
-        self._tokenizer, self._model = tokenizer, model
-        self._longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512) - 2)
-
-    def __call__(self, texts: list[str]) -> Tensor:
-        batch = self._tokenizer(texts, padding=True, truncation=True, max_length=self._longest, return_tensors="pt")
-        with own_arithmetic(), torch.inference_mode():
-            states = self._model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
-        mask = batch["attention_mask"].unsqueeze(-1)
-        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+    longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512) - 2)
+    batch = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+    with own_arithmetic(), torch.inference_mode():
+        states = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+    mask = batch["attention_mask"].unsqueeze(-1)
+    return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
 
 
 def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
@@ -160,11 +153,8 @@ def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
 def _static(name: str, limits: dict[str, Any]) -> WordNeighbours:
     """Neighbours among the first words of a file of vectors."""
     vectors = StaticVectors.open(name)
-    found = {
-        word: row
-        for word, row in list(vectors.vocabulary.items())[:STATIC_WORDS]
-        if word.isalpha() and word.islower() and len(word) >= SHORTEST
-    }
+    first = itertools.islice(vectors.vocabulary.items(), STATIC_WORDS)
+    found = {word: row for word, row in first if word.isalpha() and word.islower() and len(word) >= SHORTEST}
     if not found:
         raise InputError(f"Expected {name} to hold vectors of words in lower case, but got none: give another file.")
     rows: NDArray[np.int64] = np.fromiter(found.values(), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from textmover.modules.config import DEFAULT_ENCODER, Configuration, MetricConfig
 from textmover.types import InputError, Signature, check_choice, check_share, check_whole
@@ -44,7 +44,6 @@ class SemanticConfig:
     threshold: float = 0.6
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         check_choice("position", self.position, get_args(Position))
         check_choice("penalty", self.penalty, get_args(Penalty))
         check_share("threshold", self.threshold)
@@ -74,12 +73,10 @@ class SyntacticOptions:
     Attributes:
         theta: Cosine that two words have to exceed to match, in [-1, 1].
         change: Cost of changing a word into one that does not match, above 0 and at most 2; deleting or inserting one
-            costs 1. At 1, the paper's, every edit counts the same. At 2 a change is worth no more than a deletion and
-            an insertion, and the similarity is ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``: words that
-            moved, as in the passive form, weigh less then, since others cannot be changed into them at half the price.
+            costs 1. At 1, the paper's, every edit counts the same. At 2 a change costs as much as a deletion and an
+            insertion, and the similarity is ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``.
         ramp: Width of the range of cosines, with ``theta`` at its centre, over which the cost of a change falls to 0,
-            at least 0. At 0, the paper's, the cost is a step, and a score jumps by a whole edit where rounding
-            takes a cosine across ``theta``; with a ramp, an error ``e`` of a cosine moves the cost by ``e / ramp``.
+            at least 0. At 0, the paper's, a score jumps by a whole edit where rounding takes a cosine across ``theta``.
         relations: Whether words that match also need the same dependency relation; what follows a colon, as in
             ``nsubj:pass``, is not looked at.
         punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.features.syntactic.tree_words`).
@@ -97,7 +94,6 @@ class SyntacticOptions:
     most_nodes: int = 400
 
     def __post_init__(self) -> None:
-        """Check the kinds and ranges."""
         for name in ("theta", "change", "ramp", "most_nodes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real):
@@ -160,11 +156,10 @@ class RomeConfig(Configuration):
     calibrate: bool = False  # learn scale and offset, which map the score to the human scale
 
     def __post_init__(self) -> None:
-        """Check every field."""
         self._check_choices()
-        for name in ("parser", "acceptability", "scorer"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise InputError(f"Expected `{name}` to be a name or a path, but got {getattr(self, name)!r}.")
+        for name, value in self._values("parser", "acceptability", "scorer").items():
+            if not isinstance(value, str) or not value:
+                raise InputError(f"Expected `{name}` to be a name or a path, but got {value!r}.")
         features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
         if not features or len(set(features)) != len(features) or not all(isinstance(one, str) for one in features):
             raise InputError(
@@ -192,26 +187,16 @@ class RomeConfig(Configuration):
     @property
     def syntactic(self) -> SyntacticOptions:
         """Options of the tree comparison."""
-        return SyntacticOptions(
-            theta=self.theta,
-            change=self.change,
-            ramp=self.ramp,
-            relations=self.relations,
-            punctuation=self.punctuation == "keep",
-            most_nodes=self.most_nodes,
-        )
+        options = self._values("theta", "change", "ramp", "relations", "most_nodes")
+        return SyntacticOptions(punctuation=self.punctuation == "keep", **options)
 
     @property
     def reader(self) -> MetricConfig:
         """The encoder that gives the word vectors."""
-        return MetricConfig(
-            encoder=self.encoder,
-            revision=self.revision,
-            layer=self.layer,
-            max_length=self.max_length,
-            dtype=self.dtype,
-            subwords="mean",
-        )
+        return MetricConfig(subwords="mean", **self._values("encoder", "revision", "layer", "max_length", "dtype"))
+
+    def _values(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -241,10 +226,9 @@ def rome_signature(metric: RomeMetric) -> Signature:
         corpus = "references" if metric.fits_on_call else "corpus"
         entries["weights"] += f"-{config.idf}:{corpus}@{metric.idf.fingerprint}"
     if "syntactic" in config.features:
-        entries["trees"] = f"theta{config.theta:g}-change{config.change:g}" + (
-            f"-ramp{config.ramp:g}" if config.ramp else ""
-        )
-        entries["trees"] += ("-relations" if config.relations else "") + f"-most{config.most_nodes}"
+        ramp = f"-ramp{config.ramp:g}" if config.ramp else ""
+        relations = "-relations" if config.relations else ""
+        entries["trees"] = f"theta{config.theta:g}-change{config.change:g}{ramp}{relations}-most{config.most_nodes}"
         entries["trees"] += "-punctuation" if config.punctuation == "keep" else ""
     if metric.acceptability is not None:
         entries["acceptability"] = metric.acceptability.identity

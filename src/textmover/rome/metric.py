@@ -43,8 +43,7 @@ class RomeMetric(ConfiguredMetric):
     The features are :math:`F_{sem}`, 1 less the earth mover's distance of aligned words, :math:`F_{ted}`, the likeness
     of dependency trees, and :math:`F_g`, the probability that the hypothesis is acceptable English, each in [0, 1];
     further ones by configuration are surface measures and scores of other metrics. :math:`f` is a network
-    (:class:`~textmover.rome.scorer.network.FeatureScorer`) or the mean of the features. Encoders and parser are frozen;
-    what is trained is :math:`f`.
+    (:class:`~textmover.rome.scorer.network.FeatureScorer`) or the mean of the features; nothing else is trained.
 
     Hypotheses or references without any word score 0 and have the flag ``"empty"``; texts longer than trees are
     compared as a whole have the flag ``"long"``.
@@ -150,10 +149,7 @@ class RomeMetric(ConfiguredMetric):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that the word vectors were made for; none where that is not known.
-
-        The parser of this project reads English alone.
-        """
+        """Codes of the word vectors' languages, English alone with this project's parser; none where not known."""
         found = self.reader.metric.languages
         return ("en",) if len(found) > 1 and self.config.parser == DEFAULT_PARSER else found
 

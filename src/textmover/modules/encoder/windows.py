@@ -83,9 +83,8 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
         held = places[index, :longest][inside]
         for total, layer in zip(sums, layers, strict=True):
             total.index_add_(0, held, layer[inside].to(total.dtype))
-    return [
-        (total / counts).to(layer.dtype).view(len(batch), width, -1) for total, layer in zip(sums, layers, strict=True)
-    ]
+    pairs = zip(sums, layers, strict=True)
+    return [(total / counts).to(layer.dtype).view(len(batch), width, -1) for total, layer in pairs]
 
 
 def encode_by_length(encode: Encode, inputs: Tensor, mask: Tensor) -> list[Tensor]:

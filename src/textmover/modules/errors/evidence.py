@@ -157,9 +157,8 @@ def _spelling(vocabulary: dict[str, int]) -> Spelling | None:
         closes[index] = not _in_word(bare[-1:])
     starts = pad(torch.tensor([len(one) for one in written]).cumsum(dim=0), (1, 0))
     unspaced = torch.tensor([UNSPACED.search(one) is not None for one in written])
-    return Spelling(
-        table, torch.tensor([ord(one) for one in "".join(written)] or [0]), starts, unspaced, begins, closes
-    )
+    characters = torch.tensor([ord(one) for one in "".join(written)] or [0])
+    return Spelling(table, characters, starts, unspaced, begins, closes)
 
 
 def _in_word(letter: str) -> bool:
@@ -187,26 +186,16 @@ class Evidence(NamedTuple):
     With the cosines :math:`S_{ij}` of ``M`` tokens of the other text and ``N`` of the hypothesis, the share that token
     ``j`` sends to its partners is :math:`A_{ij} = \mathrm{softmax}_i(S_{ij}/T)`, and
     :math:`B_{ij} = \mathrm{softmax}_j(S_{ij}/T)` is what a partner gives back.
-
-    Attributes:
-        tokens: ``[B, N, 19]``, by the names of :data:`TOKEN_EVIDENCE`.
-        gaps: ``[B, N + 1, 11]``, by the names of :data:`GAP_EVIDENCE`.
-        own: Unit vectors of the tokens, ``[B, N, D]``.
-        partners: Mean of the partners' unit vectors, :math:`\sum_i A_{ij} y_i`, ``[B, N, D]``.
-        present: Ordinary tokens, bool ``[B, N]``.
-        between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
-        equal: Texts of the same tokens, bool ``[B]``.
-        first: Kept tokens that stand again further on, where they are too many, bool ``[B, N]``.
     """
 
-    tokens: Tensor
-    gaps: Tensor
-    own: Tensor
-    partners: Tensor
-    present: Tensor
-    between: Tensor
-    equal: Tensor
-    first: Tensor
+    tokens: Tensor  # by the names of TOKEN_EVIDENCE, [B, N, 19]
+    gaps: Tensor  # by the names of GAP_EVIDENCE, [B, N + 1, 11]
+    own: Tensor  # unit vectors of the tokens, [B, N, D]
+    partners: Tensor  # mean of the partners' unit vectors by the shares A, [B, N, D]
+    present: Tensor  # ordinary tokens, bool [B, N]
+    between: Tensor  # gaps beside an ordinary token, bool [B, N + 1]
+    equal: Tensor  # texts of the same tokens, bool [B]
+    first: Tensor  # kept tokens that stand again further on, where they are too many, bool [B, N]
 
 
 TOKEN_EVIDENCE = (
@@ -297,7 +286,6 @@ def _places(matched: _Matched) -> tuple[Tensor, Tensor]:
 
 
 def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
-    """Evidence of the tokens ``[B, N]``, but for that of places."""
     sent, round_trip = matched.sent, matched.sent * matched.returned
     best = matched.closest.topk(min(2, matched.closest.shape[1]), dim=1).values
     best = pad(best, (0, 0, 0, 2 - best.shape[1]), value=-1.0)
@@ -317,13 +305,10 @@ def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
 
 
 def _of_gaps(matched: _Matched, edges: Tensor, sides: tuple[Tensor, Tensor]) -> list[Tensor]:
-    """Evidence of the gaps ``[B, N + 1]``, but for that of places."""
     there = matched.there
     order = (there.cumsum(dim=1) - 1).to(edges)[:, None, :]
-    passed = ((order - edges[:, :-1, None] - 0.5) / EDGE).sigmoid() * (
-        (edges[:, 1:, None] - 0.5 - order) / EDGE
-    ).sigmoid()
-    passed = passed * there[:, None, :]
+    behind, before = order - edges[:, :-1, None] - 0.5, edges[:, 1:, None] - 0.5 - order
+    passed = (behind / EDGE).sigmoid() * (before / EDGE).sigmoid() * there[:, None, :]
     uncovered = torch.where(there, 1 - matched.closest.amax(dim=2), 0.0)[:, None, :]
     unreturned = torch.where(there, 1 - (matched.sent * matched.returned).sum(dim=2), 0.0)[:, None, :]
     left, right = sides
@@ -341,11 +326,8 @@ def _at_least_one(tokens: TokenEmbeddings) -> TokenEmbeddings:
     """One place of padding where no text of a batch has any token."""
     if tokens.mask.shape[1]:
         return tokens
-    size = len(tokens), 1
-    return TokenEmbeddings(
-        tokens.vectors.new_zeros(*size, tokens.vectors.shape[2]),
-        *(one.new_zeros(size) for one in (tokens.mask, tokens.special, tokens.input_ids)),
-    )
+    flat = (pad(one, (0, 1)) for one in (tokens.mask, tokens.special, tokens.input_ids))
+    return TokenEmbeddings(pad(tokens.vectors, (0, 0, 0, 1)), *flat)
 
 
 def _neighbours(returned: Tensor, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> tuple[Tensor, Tensor]:

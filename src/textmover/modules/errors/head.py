@@ -30,23 +30,14 @@ NO_ERROR = -20.0
 
 
 class ErrorLogits(NamedTuple):
-    """Log-odds of errors in ``B`` hypotheses.
+    """Log-odds of errors in ``B`` hypotheses."""
 
-    Attributes:
-        wrong: Of each token to be wrong, ``[B, N]``.
-        missing: Of each gap, before a token or behind the last, to lack words, ``[B, N + 1]``.
-        present: Ordinary tokens, bool ``[B, N]``; others mean nothing.
-        between: Gaps beside an ordinary token, bool ``[B, N + 1]``.
-        first: Tokens that stand twice where one is too many, and the later one is the error, bool ``[B, N]``.
-        severity: Of each severity, should the token be wrong, ``[B, N, 3]``; ``None`` where none was learned.
-    """
-
-    wrong: Tensor
-    missing: Tensor
-    present: Tensor
-    between: Tensor
-    first: Tensor
-    severity: Tensor | None = None
+    wrong: Tensor  # of each token to be wrong, [B, N]
+    missing: Tensor  # of each gap, before a token or behind the last, to lack words, [B, N + 1]
+    present: Tensor  # ordinary tokens, bool [B, N]; others mean nothing
+    between: Tensor  # gaps beside an ordinary token, bool [B, N + 1]
+    first: Tensor  # tokens that stand twice where one is too many, and the later one is the error, bool [B, N]
+    severity: Tensor | None = None  # of each severity, should the token be wrong, [B, N, 3], where they were learned
 
 
 class ErrorHead(nn.Module):
@@ -55,11 +46,6 @@ class ErrorHead(nn.Module):
     Two convolutions over three tokens each read the evidence, the token's vector and its partners'. Gaps are read off
     the two tokens beside them and their own evidence. Log-odds are calibrated on held-back texts, by a scale and an
     offset for tokens and gaps against references and against sources; thresholds are those of the largest MCC there.
-
-    Args:
-        dimension: Width ``D`` of token vectors.
-        width: Width of the hidden layers.
-        projected: Width that vectors are projected to.
     """
 
     scales: Tensor
@@ -68,8 +54,9 @@ class ErrorHead(nn.Module):
     fitted: Tensor
     words: Tensor
 
-    def __init__(self, dimension: int, width: int = 96, projected: int = 32) -> None:
+    def __init__(self, dimension: int) -> None:
         super().__init__()
+        width, projected = 96, 32  # of the hidden layers, and of vectors before them
         self.log_temperature = nn.Parameter(torch.tensor(START_TEMPERATURE).log())
         self.own, self.partner = nn.Linear(dimension, projected), nn.Linear(dimension, projected)
         self.near = nn.Conv1d(len(TOKEN_EVIDENCE) + 2 * projected, width, 3, padding=1)
@@ -99,11 +86,9 @@ class ErrorHead(nn.Module):
             hidden = nn.functional.gelu(layer(hidden.transpose(1, 2)).transpose(1, 2)) * present
         beside = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), found.gaps], dim=2)
         missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
-        severity = self.severity(hidden)
-        return _none_if_equal(
-            ErrorLogits(self.wrong(hidden)[:, :, 0], missing, found.present, found.between, found.first, severity),
-            found,
-        )
+        wrong, severity = self.wrong(hidden)[:, :, 0], self.severity(hidden)
+        logits = ErrorLogits(wrong, missing, found.present, found.between, found.first, severity)
+        return _none_if_equal(logits, found)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Take weights, also of heads from before edits of words."""
@@ -146,8 +131,7 @@ def error_logits(metric: MetricModel, hypotheses: TokenEmbeddings, others: Token
     with torch.autocast(others.vectors.device.type, enabled=False):
         if metric.error_head is None:
             return plan_rule(evidence(hypotheses, others, RULE_TEMPERATURE))
-        found: ErrorLogits = metric.error_head(hypotheses, others, spellings(metric.tokenizer))
-        return found
+        return metric.error_head(hypotheses, others, spellings(metric.tokenizer))
 
 
 def by_rule(metric: MetricModel) -> MetricModel:

@@ -101,8 +101,6 @@ class _Temperature(nn.Module):
 
 
 class _Tempered(_Configured):
-    """A matching with a temperature."""
-
     def __init__(self, config: MetricConfig) -> None:
         super().__init__(config)
         self.temperature = _Temperature(config)
@@ -180,7 +178,7 @@ class _Distance(_Tempered):
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__(config)
-        low, high = sorted(self._reported(end) for end in self._distances())
+        low, high = sorted(self.report(torch.tensor(end, dtype=torch.float64)).item() for end in self._distances())
         self.bounds = (low, high)
 
     def report(self, distance: Tensor) -> Tensor:
@@ -188,9 +186,6 @@ class _Distance(_Tempered):
         if self.config.output == "similarity":
             return 1 - distance
         return 1 / (1 + distance) if self.config.output == "inverse" else distance
-
-    def _reported(self, distance: float) -> float:
-        return self.report(torch.tensor(distance, dtype=torch.float64)).item()
 
     @property
     def nothing(self) -> float:

@@ -68,11 +68,10 @@ def fit_statistics(
         of_side = "" if len(idle) == len(tables) else f" of the {side}"
         logger.warning("idf%s was fitted on equal texts: weights are uniform.", of_side)
     with evaluating(metric):
-        for statistic in statistics.values():
+        for statistic in statistics.values():  # the baseline last, since it needs all others
             if isinstance(statistic, CorpusMean):
                 _fit_mean(metric, statistic, texts, report)
-        for statistic in statistics.values():  # last, since it needs all others
-            if isinstance(statistic, Baseline):
+            elif isinstance(statistic, Baseline):
                 _fit_baseline(metric, statistic, texts, report)
 
 

@@ -245,8 +245,7 @@ def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
     mode = getattr(metric, "mode", "reference")
     lacking = np.array([(not one, one.source is None) for one in compared], dtype=bool).reshape(-1, 2)
     lacking &= (mode != "source", mode != "reference")
-    found: np.ndarray = np.any(lacking & ~lacking.all(axis=0) if mode == "both" else lacking, axis=1)
-    return found
+    return np.any(lacking & ~lacking.all(axis=0) if mode == "both" else lacking, axis=1)
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:

@@ -51,9 +51,7 @@ class Tokenizer:
     Traits speak of words, which end at white space and at punctuation, with any tokenizer; Chinese characters stand
     alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
     neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
-    before it.
-
-    For ``any_script`` punctuation is that of Unicode, and each piece is a word in scripts without spaces, such as Thai.
+    before it. For ``any_script`` punctuation is that of Unicode, and each piece is a word in scripts without spaces.
 
     Without a ``model_type`` it is read from its file alone, without transformers.
     """
@@ -81,10 +79,9 @@ class Tokenizer:
         self._words = WordCache.of(self._rust) if self._flags is None and side == "right" else None
 
     def _own_backend(self) -> Any:
-        """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
+        """The compiled tokenizer, set up once and not copied; ``None`` where there is only one written in Python.
 
-        Hugging Face's own wrapper sets limits again at each call, which is not safe in several threads, and takes as
-        long over its lists as the tokenizer itself. It is not copied: a large vocabulary takes hundreds of MB.
+        Hugging Face's own wrapper is slower, and sets limits at each call, which is not safe in several threads.
         """
         if not self._tokenizer.is_fast:
             return None
@@ -200,13 +197,8 @@ class Tokenizer:
                 None if self._flags is None else [one.word_ids for one in encodings],
             )
         cut = self.long_texts != "window"
-        encoded = self._tokenizer(
-            texts,
-            truncation=cut,
-            max_length=self.max_length if cut else None,
-            return_special_tokens_mask=True,
-            verbose=False,
-        )
+        limits = {"truncation": cut, "max_length": self.max_length if cut else None}
+        encoded = self._tokenizer(texts, **limits, return_special_tokens_mask=True, verbose=False)
         ids = encoded["input_ids"]
         truncated = [  # a tokenizer written in Python does not say what it cut
             cut
@@ -329,11 +321,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
-    """Kinds of tokens as :class:`~textmover.types.SpecialToken`, int8 ``[B, L]``.
-
-    Special tokens before the first ordinary one open the text; of a text without any, the first does.
-    """
-    ordinary = present & ~special
+    ordinary = present & ~special  # special tokens before the first of these open the text; else the first one does
     opens = special & (np.cumsum(ordinary, axis=1) == 0)
     opens[:, 1:] &= ordinary.any(axis=1)[:, None]
     return np.where(opens, SpecialToken.FIRST, np.where(special, SpecialToken.OTHER, SpecialToken.NONE)).astype(np.int8)

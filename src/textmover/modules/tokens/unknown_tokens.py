@@ -37,18 +37,18 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
 
 def apart(references: Features, hypotheses: Features) -> tuple[Features, Features]:
     """Two sides in which an unknown token is like those that are written as it is, and orthogonal to all others."""
-    # Texts that were tokenised with some that have unknown tokens carry zeros.
-    if not any(one.unknown is not None and one.unknown.any() for one in (references, hypotheses)):
-        return references, hypotheses
     sides = references, hypotheses
-    numbers = [
-        one.mask.new_zeros(one.mask.shape, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
-    ]
-    vectors = axes_of_their_own(references.vectors, hypotheses.vectors, *numbers)
-    one, other = (
-        replace(side, vectors=new, unknown=number) for side, new, number in zip(sides, vectors, numbers, strict=True)
+    # Texts that were tokenised with some that have unknown tokens carry zeros.
+    if not any(one.unknown is not None and one.unknown.any() for one in sides):
+        return sides
+    first, second = (
+        torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
     )
-    return one, other
+    vectors = axes_of_their_own(references.vectors, hypotheses.vectors, first, second)
+    return (
+        replace(references, vectors=vectors[0], unknown=first),
+        replace(hypotheses, vectors=vectors[1], unknown=second),
+    )
 
 
 def token_keys(tokens: TokenEmbeddings) -> Tensor:

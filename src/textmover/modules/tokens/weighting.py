@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,11 +66,8 @@ class TokenWeighting(nn.Module):
             | (TokenTrait.STOP_WORD if config.stop_words != "keep" else 0)
         )
         self.fits_on_call = config.weights != "uniform" and config.idf_from != "corpus"
-        tables = {}
-        if config.weights != "uniform":
-            tables["reference"] = IdfTable(vocabulary, config.idf)
-            if config.idf_from == "sides":
-                tables["hypothesis"] = IdfTable(vocabulary, config.idf)
+        roles = ("reference", "hypothesis") if config.idf_from == "sides" else ("reference",)
+        tables = {role: IdfTable(vocabulary, config.idf) for role in roles if config.weights != "uniform"}
         self.tables = nn.ModuleDict(tables)
 
     @property
@@ -87,10 +84,7 @@ class TokenWeighting(nn.Module):
 
     def table(self, role: str) -> IdfTable:
         """The table that a role is weighed by."""
-        found = self.tables[role if role in self.tables else "reference"]
-        if not isinstance(found, IdfTable):
-            raise TypeError(f"Expected an IdfTable, but got {type(found).__name__}.")
-        return found
+        return cast("IdfTable", self.tables[role if role in self.tables else "reference"])
 
     def takes_part(self, tokens: TokenBatch) -> Tensor:
         """Tokens that are not special ones which both roles leave out, bool ``[B, L]``."""
@@ -144,7 +138,6 @@ class TokenWeighting(nn.Module):
         return torch.where(unweighted[:, None], uniform, weights), unweighted
 
     def _units(self, units: Units, tokens: TokenEmbeddings) -> Units:
-        """Words and n-grams of the tokens, where they are asked for."""
         if self.subwords == "mean" and tokens.traits is not None:
             units = words(units, (tokens.traits & TokenTrait.CONTINUATION) == 0)
         units = ngrams(compact(units), self.ngram)

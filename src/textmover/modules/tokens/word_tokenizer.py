@@ -78,15 +78,11 @@ class WordTokenizer:
         if self.long_texts == "error":
             refuse_long(stripped, truncated, self.max_length)
         tokens = [row[: self.max_length] for row in tokens]
-        longest = max(map(len, tokens), default=0)
-        ids = torch.zeros(len(texts), longest, dtype=torch.long)
-        mask = torch.zeros(len(texts), longest, dtype=torch.bool)
-        traits = torch.zeros(len(texts), longest, dtype=torch.int8)
-        for index, row in enumerate(tokens):
-            width = len(row)
-            ids[index, :width] = torch.tensor([one for one, _ in row], dtype=torch.long)
-            mask[index, :width] = True
-            traits[index, :width] = torch.tensor([trait for _, trait in row], dtype=torch.int8)
+        lengths = torch.tensor([len(row) for row in tokens], dtype=torch.long)
+        mask = torch.arange(max(map(len, tokens), default=0)) < lengths[:, None]
+        ids, traits = torch.zeros_like(mask, dtype=torch.long), torch.zeros_like(mask, dtype=torch.int8)
+        ids[mask] = torch.tensor([one for row in tokens for one, _ in row], dtype=torch.long)
+        traits[mask] = torch.tensor([trait for row in tokens for _, trait in row], dtype=torch.int8)
         special = torch.zeros_like(traits)
         words = tuple(map(tuple, lacking)) if any(lacking) else None
         return TokenBatch(

@@ -21,12 +21,8 @@ class AcceptabilityModel(nn.Module):
 
     .. math:: F_g(x) = \operatorname{softmax}(W\,u(x) + c)_{\text{acceptable}}
 
-    with the pooled token vectors :math:`u` of the classifier's encoder. A text is judged by itself and as a whole, also
-    where it holds several sentences. What is cut off at the encoder's length limit does not count. A text without any
-    token (empty, or of spaces alone) is not a sentence: 0, without a gradient.
-
-    The classifier is given, not loaded: reading folders is not the business of a feature, and
-    ``load_classifier`` of ``scoring`` does it.
+    with the pooled token vectors :math:`u` of the classifier's encoder. A text is judged as a whole, up to the
+    encoder's length limit. A text without any token is not a sentence: 0, without a gradient.
 
     Args:
         classifier: A classifier of single texts that has the class.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -40,9 +39,7 @@ def _chrf() -> Any:
     return CHRF()
 
 
-SURFACE: Mapping[str, Callable[[ReadText, ReadText], float]] = MappingProxyType(
-    {"length-ratio": length_ratio, "chrf": chrf}
-)
+SURFACE: Mapping[str, Callable[[ReadText, ReadText], float]] = {"length-ratio": length_ratio, "chrf": chrf}
 """Features by name, from hypothesis and reference."""
 
 
@@ -99,7 +96,6 @@ def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: Rome
 
 
 def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units:
-    """The words that take part, with their weights."""
     words = [one.words for one in side.texts]
     mask = taking_part(side.mask, words)
     weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)

@@ -49,10 +49,9 @@ class SemanticResult(NamedTuple):
 def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticConfig | None = None) -> SemanticResult:
     r"""RoMe's :math:`F_{sem} = 1 - \mathrm{EMD}` of pairs of texts.
 
-    With an alignment the distance is known in closed form
-    (:func:`~textmover.functional.word_alignment.aligned_transport`), without one it is solved exactly
-    (:func:`~textmover.functional.exact.partial_transport`). Gradients flow to the vectors and weights; the alignment
-    itself is a constant.
+    An alignment gives a closed form (:func:`~textmover.functional.word_alignment.aligned_transport`); without one the
+    distance is solved exactly (:func:`~textmover.functional.exact.partial_transport`). Gradients flow to vectors and
+    weights; the alignment itself is a constant.
 
     Args:
         reference: Words of ``B`` references: vectors ``[B, M, D]`` of any length, those that take part ``[B, M]``, and
@@ -98,9 +97,6 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
     return SemanticResult(value, empty, partners(matched), found.plan, distance.detach())
 
 
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
 def taking_part(mask: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
     """The words ``[B, W]`` that have a vector and are more than punctuation or symbols."""
     flags = torch.zeros(mask.shape, dtype=torch.bool)
@@ -121,12 +117,10 @@ def word_weights(
     r"""Weights of the words of texts: :math:`w_t = \mathrm{tf}(t)\,\mathrm{idf}(t)`.
 
     The frequency :math:`\mathrm{tf}(t) = \#t / n` is the share of the word in the words of its text that take part.
-    Each occurrence of a word has the weight, so that a word said again and again weighs more than in proportion.
+    Each occurrence of a word has the weight.
 
-    Scaled to sum 1 (the paper's "sentence-level and normalized"), both texts of a pair have the same mass, all of it is
-    moved, and what a hypothesis leaves out costs as much as what it adds: transport is balanced. As they are
-    (``normalize=False``), the heavier text's surplus is free, so that a hypothesis which is a part of its reference is
-    at no distance from it.
+    Scaled to sum 1 (the paper's "sentence-level and normalized"), what a hypothesis leaves out costs as much as what it
+    adds. With ``normalize=False`` the heavier text's surplus is free.
 
     Args:
         words: The words of each text as they are written, ``B`` lists.
@@ -173,7 +167,6 @@ def word_weights(
 
 
 def _frequencies(words: Sequence[Sequence[str]], mask: Tensor) -> Tensor:
-    """Share of each word in the words of its text that take part, ``[B, W]``."""
     found = torch.zeros(mask.shape)
     for row, (text, flags) in enumerate(zip(words, mask.tolist(), strict=True)):
         keys = [word_key(one) for one in text]

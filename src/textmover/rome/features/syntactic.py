@@ -36,10 +36,8 @@ class WordTree(NamedTuple):
 def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
     """Positions of the words that are nodes of the trees.
 
-    Punctuation marks are left out unless asked for: they have no meaning to compare, nearly every pair of sentences
-    shares its full stop, and what they hang on is a convention that parsers follow badly. A mark is what is tagged
-    ``PUNCT`` and has neither letter nor digit nor pictograph in it, so that an emoji counts as a word even where the
-    tagger takes it for a mark.
+    Punctuation marks are left out unless asked for: they have no meaning to compare, and parsers attach them badly. A
+    mark is tagged ``PUNCT`` and has neither letter nor digit nor pictograph in it.
     """
     if punctuation:
         return list(range(len(parsed)))
@@ -51,19 +49,12 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
 
 
 def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches: int = 1) -> list[WordTree]:
-    """The text as ordered trees, one to a stretch of the text.
+    """The text as ordered trees, one to a stretch of consecutive words, of sizes that differ by 1 at most.
 
-    Children come in the order of the text. Where among them their head stands cannot be told from an ordered tree, and
-    the tree edit distance does not ask. What hangs on a word that is not a node hangs on the nearest node above it.
+    Children come in the order of the text. What hangs on a word that is not a node hangs on the nearest node above it.
 
     Node 0 is the imaginary root ``w0`` of the paper (section 2.2), on which all sentences hang, so that a text of
-    several sentences is one tree. Every tree has it, also that of a single sentence (its appendix A.1 lists words and
-    does not mention it), for two reasons: texts of one and of several sentences are then compared in the same way, and
-    it changes nothing. For where ``w0`` costs nothing to keep and can become no word, the distance of two trees is that
-    of the forests below: any mapping of the forests can keep ``w0`` as well.
-
-    A long text can be cut into stretches of consecutive words, of sizes that differ by 1 at most. Of a sentence that is
-    cut, each stretch has the part that it holds, in the structure that its words have in the whole.
+    several sentences is one tree. It changes no distance, since it costs nothing to keep and can become no word.
 
     Args:
         parsed: The text.
@@ -94,7 +85,6 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
 
 
 def _tree(heads: tuple[int, ...], kept: list[int]) -> WordTree:
-    """The tree of some words, under the imaginary root."""
     node = {place: number for number, place in enumerate(kept, start=1)}
     above = {NO_WORD: 0, **node}  # nearest node at or above each word that was met
     found = [-1]
@@ -110,7 +100,6 @@ def _tree(heads: tuple[int, ...], kept: list[int]) -> WordTree:
 
 
 def _is_mark(word: str) -> bool:
-    """Return whether nothing in a word is a letter, a digit or a pictograph."""
     kinds = [unicodedata.category(character) for character in word]
     return not any(kind[0] in "LN" or kind == "So" for kind in kinds)
 
@@ -153,8 +142,6 @@ class WordEdit(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """One problem: the trees of two stretches, and the costs of changes between their nodes."""
-
     reference: WordTree
     hypothesis: WordTree
     change: np.ndarray
@@ -174,17 +161,14 @@ def syntactic_similarity(
     .. math:: F = 1 - \frac{\mathrm{TED}(R, H)}{\mathrm{TED}_{\max}(R, H)}
 
     TED counts the words that are deleted, inserted, or changed into one that does not match, each at the cost of 1
-    unless ``options.change`` says otherwise. Two words match where the
-    cosine of their vectors exceeds ``theta``, or they have the same lemma. :math:`\mathrm{TED}_{\max}` is the largest
-    distance that trees of these shapes can have, their distance if no two words matched. So ``F`` is in [0, 1]; it is 1
-    for trees of the same shape whose words all match, and exactly 0 where no two words match, whatever their number and
-    shape. It is the same where reference and hypothesis change places, and whatever else is in the batch.
+    unless ``options.change`` says otherwise. Two words match where the cosine of their vectors exceeds ``theta``, or
+    they have the same lemma. :math:`\mathrm{TED}_{\max}` is the distance that the trees have if no two words match. So
+    ``F`` is 1 for trees of the same shape whose words all match, and 0 where no two words match. Reference and
+    hypothesis may change places.
 
-    Texts of several sentences are joined under one root (:func:`dependency_trees`). Where a text has more than
-    ``most_nodes`` words, both are cut into the same number of stretches, of as equal sizes as can be and of
-    ``most_nodes`` words at most; they are compared in order, and the sums of their distances take the place of TED and
-    its maximum. The range and both ends of it stay as they are; the time grows with the length and not with its square,
-    and words that moved to another stretch count as deleted and inserted.
+    Where a text has more than ``most_nodes`` words, both are cut into the same number of stretches of ``most_nodes``
+    words at most (:func:`dependency_trees`), which are compared in order, and their distances are added up. Words that
+    moved to another stretch count as deleted and inserted.
 
     Args:
         references: Parses of the references.
@@ -291,7 +275,7 @@ def _blocks(
         )
     padded = isinstance(cosines, Tensor | np.ndarray)
     blocks = []
-    each = list(_array(cosines) if isinstance(cosines, Tensor) else cosines)
+    each = _array(cosines) if isinstance(cosines, Tensor) else cosines
     for reference, hypothesis, given in zip(references, hypotheses, each, strict=True):
         block, shape = _array(given), (len(reference), len(hypothesis))
         if padded and block.ndim == 2:
@@ -307,17 +291,15 @@ def _blocks(
 
 
 def _array(values: ArrayLike | Tensor) -> np.ndarray:
-    """Values of a tensor or array where NumPy reads them; it knows no bfloat16."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # which knows no bfloat16
     return np.asarray(values)
 
 
 def _stretches(
     reference: ParsedText, hypothesis: ParsedText, block: np.ndarray, options: SyntacticOptions
 ) -> tuple[list[int], list[_Stretch]]:
-    """Words of both texts, and their trees with the costs of changes, stretch by stretch."""
     texts = (reference, hypothesis)
     sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in texts]
     number = max(1, -(-max(sizes) // options.most_nodes))
@@ -365,6 +347,5 @@ def _unmatched(m: int, n: int, cost: float) -> np.ndarray:
 
 
 def _numbers(first: list[str], second: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A number to each string, the same to equal ones, of two texts."""
     _, numbers = np.unique(np.array([*first, *second], dtype=object), return_inverse=True)
     return numbers[: len(first)], numbers[len(first) :]

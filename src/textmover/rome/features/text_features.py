@@ -112,10 +112,10 @@ class PackedRome:
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
     """The parses of texts that have one."""
-    found = [one.parsed for one in texts]
-    if any(one is None for one in found):
+    found = [one.parsed for one in texts if one.parsed is not None]
+    if len(found) < len(texts):
         raise TypeError("Expected texts with parses, but got one that was read without a parser.")
-    return [one for one in found if one is not None]
+    return found
 
 
 KEPT_PAIRS = 500_000
@@ -171,11 +171,7 @@ class KeptFeatures:
 
 
 class WordReader(nn.Module):
-    """Gives the words of texts, their vectors and, with a parser, their trees.
-
-    With a parser its words serve all features, so that nodes of trees and rows of vectors are the same words; without
-    one they are the words of the encoder's tokenizer.
-    """
+    """Gives the words of texts, those of the parser or else of the encoder's tokenizer, with vectors and parses."""
 
     def __init__(self, metric: MetricModel, parser: Parser | None) -> None:
         super().__init__()
@@ -188,10 +184,7 @@ class WordReader(nn.Module):
         return cls(MetricModel.from_config(config.reader), parser)
 
     def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
-        """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, the texts with their words, and unknown words.
-
-        A word with an unknown token is unknown; see :class:`~textmover.rome.features.text_features.RomeFeatures`.
-        """
+        """Vectors, mask, texts and unknown words as :class:`RomeFeatures` has them; one unknown token makes one."""
         vectors = self.metric.token_vectors(batch)
         offsets = token_offsets(self.metric.tokenizer, batch.texts)
         spans, parses = self._spans(batch, offsets)

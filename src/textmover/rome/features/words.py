@@ -24,9 +24,6 @@ def is_word(written: str) -> bool:
     return any(map(str.isalnum, written))
 
 
-# --- vectors ----------------------------------------------------------------------------------------------------------
-
-
 def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
     """Character spans of the words of a tokenizer with traits."""
     if batch.traits is None:
@@ -63,9 +60,6 @@ def word_vectors_of_spans(
     with torch.autocast(vectors.device.type, enabled=False):
         summed = torch.bmm(overlap.to(vectors.dtype), vectors)
     return summed / count.clamp(min=1)[:, :, None], count > 0
-
-
-# --- idf --------------------------------------------------------------------------------------------------------------
 
 
 class WordIdf(IdfTable):

@@ -29,9 +29,8 @@ NOTHING = ParsedText((), (), (), (), (), (), ())
 class CachedParser(ABC):
     """A :class:`textmover.types.Parser` over a model that reads texts one by one or in batches.
 
-    White space is made single spaces before the model reads a text, so that it is never a word, and half surrogates are
-    read as U+FFFD; words and spans are those of the text as it was given. Parses are kept, the latest used longest.
-    Threads may share a parser: one parses at a time.
+    The model reads white space as single spaces, never as a word, and half surrogates as U+FFFD; words and spans are
+    those of the text as it was given. Parses are kept, the latest used longest. Threads may share a parser.
     """
 
     batch_texts: ClassVar[int] = 128
@@ -52,8 +51,7 @@ class CachedParser(ABC):
     """Name, version and hash of the model, for signatures and caches."""
 
     def __reduce__(self) -> tuple[Callable[..., CachedParser], tuple[str, int]]:
-        """A copy for another process loads the model again and has no parses yet."""
-        return type(self), (self.source, self.cached_words)
+        return type(self), (self.source, self.cached_words)  # a copy loads the model again and has no parses yet
 
     @abstractmethod
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
@@ -64,12 +62,10 @@ class CachedParser(ABC):
         _check(texts)
         found: dict[str, ParsedText] = {}
         with self._lock:
-            for text in dict.fromkeys(texts):
-                if text in self._kept:
-                    self._kept.move_to_end(text)
-                    found[text] = self._kept[text]
-            missing = [text for text in dict.fromkeys(texts) if text not in found]
-            for batch in self._batches(missing):
+            for text in filter(self._kept.__contains__, dict.fromkeys(texts)):
+                self._kept.move_to_end(text)
+                found[text] = self._kept[text]
+            for batch in self._batches([text for text in dict.fromkeys(texts) if text not in found]):
                 clean = [SURROGATE.sub("\ufffd", " ".join(text.split())) for text in batch]
                 for text, read, parsed in zip(batch, clean, list(self._parse(clean)), strict=True):
                     found[text] = _onto(text, read, parsed)
@@ -115,8 +111,7 @@ def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
     """The parse of a clean text as one of the text that it was made from."""
     if text == clean:
         return parsed
-    starts = [match.start() for match in re.finditer(r"\S+", text)]
-    clean_starts = [match.start() for match in re.finditer(r"\S+", clean)]
+    starts, clean_starts = ([match.start() for match in re.finditer(r"\S+", one)] for one in (text, clean))
 
     def original(place: int) -> int:
         piece = bisect_right(clean_starts, place) - 1
@@ -292,15 +287,11 @@ def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int 
         return SpacyParser(released[name], cached_words)
     if isinstance(name_or_path, str) and name.isidentifier() and importlib.util.find_spec(name) is not None:
         return SpacyParser(name, cached_words)
-    raise InputError(_missing(name, released))
-
-
-def _missing(name: str, released: dict[str, Path]) -> str:
-    here = ", ".join(sorted(released)) or "none"
     if name == DEFAULT_PARSER:
         way = "take it from the repository's folder checkpoints, or train it: python benchmarks/train_parser.py"
     elif name.isidentifier() and "_" in name:
         way = f'pip install "textmover[rome]" and python -m spacy download {name}'
     else:
         way = "give one of these, the folder of a spaCy pipeline, an installed one such as en_core_web_sm, or stanza:en"
-    return f"Expected `parser` to be one that is here, but got {name!r} (released: {here}): {way}."
+    here = ", ".join(sorted(released)) or "none"
+    raise InputError(f"Expected `parser` to be one that is here, but got {name!r} (released: {here}): {way}.")

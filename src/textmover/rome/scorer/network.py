@@ -49,7 +49,6 @@ class ScorerConfig:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        """Check every field."""
         if not self.features or len(set(self.features)) != len(self.features):
             raise InputError(f"Expected `features` to be one or more different names, but got {self.features}.")
         check_whole("activations", len(self.activations), place=", as their number,")
@@ -137,10 +136,8 @@ class FeatureScorer(nn.Module):
             )
         used = softplus if self.config.monotone else nn.Identity()
         hidden = features
-        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = linear(hidden, used(weight), bias)
-            if place < len(self.activations):
-                hidden = self.activations[place](hidden)
+        for weight, bias, activation in zip(self.weights, self.biases, [*self.activations, nn.Identity()], strict=True):
+            hidden = activation(linear(hidden, used(weight), bias))
         if self.around is not None:
             hidden = hidden + linear(features, used(self.around))
         return hidden[:, 0]
@@ -202,7 +199,6 @@ class FeatureScorer(nn.Module):
 
 
 def _platt(targets: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Targets that are all 0 or 1 as Platt takes them; others as they are."""
     good = targets == 1
     if not (good | (targets == 0)).all():
         return targets
@@ -274,17 +270,15 @@ def read_official(path: Path | str) -> FeatureScorer:
         ) from error
     scorer = FeatureScorer(OFFICIAL)
     state = scorer.state_dict()
-    for number, name in enumerate(LAYERS):
-        for kind, ours in (("weight", "weights"), ("bias", "biases")):
-            wanted = state[f"{ours}.{number}"]
-            tensor = found.get(f"{name}.{kind}")
-            if tensor is None or tensor.shape != wanted.shape:
-                got = "none" if tensor is None else list(tensor.shape)
+    for number, layer in enumerate(LAYERS):
+        for name, ours in ((f"{layer}.weight", f"weights.{number}"), (f"{layer}.bias", f"biases.{number}")):
+            shape, tensor = state[ours].shape, found.get(name)
+            if tensor is None or tensor.shape != shape:
                 raise InputError(
-                    f"Expected {path} to hold {name}.{kind} of shape {list(wanted.shape)}, but got {got}: give the "
-                    "scorer network of RoMe's authors."
+                    f"Expected {path} to hold {name} of shape {list(shape)}, but got "
+                    f"{'none' if tensor is None else list(tensor.shape)}: give the scorer network of RoMe's authors."
                 )
-            state[f"{ours}.{number}"] = tensor.detach().float()
+            state[ours] = tensor.detach().float()
     scorer.load_state_dict(state)
     return scorer.eval()
 
@@ -339,19 +333,15 @@ def build_scorer(name: str, features: tuple[str, ...]) -> FeatureScorer | None:
         return None
     if name in NEW:
         return FeatureScorer(ScorerConfig(features, **NEW[name]))
-    if name == OFFICIAL_NAME:
-        file = official_file()
-        if not file.is_file():
-            raise InputError(
-                "Expected the network of RoMe's authors, but it is not here, since it is theirs: get scorer weights "
-                "from github.com/rashad101/RoMe and convert them once: python -m textmover.rome.convert FILE."
-            )
-        return _read(file)
     shipped = shipped_scorers()
-    if name in shipped:
-        return _read(shipped[name])
-    if Path(name).expanduser().is_file():
-        return _read(Path(name).expanduser())
+    file = official_file() if name == OFFICIAL_NAME else shipped.get(name, Path(name).expanduser())
+    if file.is_file():
+        return _read(file)
+    if name == OFFICIAL_NAME:
+        raise InputError(
+            "Expected the network of RoMe's authors, but it is not here, since it is theirs: get scorer weights "
+            "from github.com/rashad101/RoMe and convert them once: python -m textmover.rome.convert FILE."
+        )
     choices = ", ".join((MEAN, OFFICIAL_NAME, *shipped, *NEW))
     raise InputError(f"Expected `scorer` to be one of {choices}, or a file, but got {name!r}.")
 
