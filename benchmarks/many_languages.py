@@ -90,7 +90,8 @@ def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harne
             rows.append({"metric": name, "compared with": side, **told, "copies flagged": str(flagged)})
             if name == METRIC:
                 failed = (one for one in found if one.margin <= 0)
-                wrong += [{"metric": name, "compared with": side, **{key: str(getattr(one, key)) for key in SHOWN}} for one in failed]
+                shown = ({key: str(getattr(one, key)) for key in SHOWN} for one in failed)
+                wrong += [{"metric": name, "compared with": side, **one} for one in shown]
     return rows, wrong
 
 

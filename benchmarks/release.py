@@ -182,7 +182,8 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
     sourced = " (beside a source, or from it alone, a little below or above)" if "mode" in signature.entries else ""
     usage = (
         f"```bash\n{spec.get('usage', command).strip()}\n```\n\n"
-        f"Scores: 1 for identical texts{sourced}, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
+        f"Scores: 1 for identical texts{sourced}, about 0 for unrelated ones, "
+        "below 0 where texts have even less in common.\n\n"
         f"Signature: `textmover:{__version__}|{signature}`"
     )
     usage += f"\n\n## Errors that it marks\n\n{spec['errors'].strip()}" if "errors" in spec else ""

@@ -51,14 +51,12 @@ KNOWN_ENDINGS = (
 UNTOUCHED = 24 * 3600.0
 """Seconds after which an unlocked leftover of another machine goes: its lock may not be visible from here."""
 
-_named: dict[Path, Path] = {}
-"""Outputs that were checked, as their users name them, by full path."""
+_named: dict[Path, Path] = {}  # outputs that were checked, as their users name them, by full path
 
 _written: dict[Path, None] = {}
 """Those of them that this process has written since :func:`take_written` was called."""
 
-_cleaned: set[Path] = set()
-"""Folders in which this process has looked for leftovers."""
+_cleaned: set[Path] = set()  # folders in which this process has looked for leftovers
 
 
 def atomic_file(path: Path | str) -> contextlib.AbstractContextManager[IO[str]]:
@@ -297,12 +295,7 @@ def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str]
 
 
 def check_folder(path: str | Path, flag: str) -> Path:
-    """Refuse a folder that cannot be made or written to, before the work rather than after it.
-
-    Args:
-        path: The folder, which need not exist.
-        flag: What names it on the command line.
-    """
+    """Refuse a folder that cannot be made or written to, before the work; ``flag`` names it on the command line."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected `{flag}` to be a folder, but got the file {path}: give the name of a folder.")

@@ -6,8 +6,7 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Characters that turn the direction of whatever follows them."""
+REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # characters that turn the direction of whatever follows them
 
 SIGNS = re.compile(r"[\\`*\[\]|#~$]|(?<![^\W_])_|_(?![^\W_])|^[-=+](?=[-=+ ]{2})")
 """Characters of markup; an underscore within a word is one."""

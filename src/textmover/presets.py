@@ -204,9 +204,9 @@ def build_metric(config: Any) -> Any:
     kind = config.get("kind", "transport") if isinstance(config, Mapping) else config.kind
     check_choice("kind", kind, KINDS)
     metric_class = KINDS[kind]
-    return metric_class.from_config(
-        metric_class.config_class.from_dict(config) if isinstance(config, Mapping) else config
-    )
+    if isinstance(config, Mapping):
+        config = metric_class.config_class.from_dict(config)
+    return metric_class.from_config(config)
 
 
 @cache
@@ -220,10 +220,6 @@ def measured() -> Mapping[str, Mapping[str, float]]:
         ['agreement', 'pairs_per_second']
     """
     with Path(__file__).with_name("presets.csv").open(encoding="utf-8", newline="") as stream:
-        return {
-            row["metric"]: {
-                "agreement": float(row["agreement"]),
-                "pairs_per_second": float(row["pairs/s, exact, 2 cores"]),
-            }
-            for row in csv.DictReader(stream)
-        }
+        rows = list(csv.DictReader(stream))
+    columns = {"agreement": "agreement", "pairs_per_second": "pairs/s, exact, 2 cores"}
+    return {row["metric"]: {name: float(row[column]) for name, column in columns.items()} for row in rows}

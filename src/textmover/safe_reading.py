@@ -36,10 +36,6 @@ class NotJsonError(InputError):
     """Text that is not JSON."""
 
 
-class _TwiceError(ValueError):
-    """A key that stands twice in an object of JSON."""
-
-
 class _Refused(yaml.MarkedYAMLError):
     """YAML that is refused for its content."""
 
@@ -80,10 +76,8 @@ class _Loader(yaml.SafeLoader):
         elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and node.tag not in TEXTS:
             most = f"numbers of at most {most_of('yaml_number'):,} characters"
             raise _Refused(f"to hold {most}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
-        self._extents[id(node)] = (
-            self._values - before,
-            1 + max((self._extents[id(one)][1] for one in inner), default=0),
-        )
+        levels = 1 + max((self._extents[id(one)][1] for one in inner), default=0)
+        self._extents[id(node)] = self._values - before, levels
         return node
 
     def _count(self, values: int, levels: int, mark: yaml.Mark) -> None:
@@ -216,12 +210,19 @@ def _line(error: yaml.YAMLError) -> str:
 
 def load_json(text: str | bytes, name: str) -> Any:
     """Return the value that a JSON text holds."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in found if keys.count(key) > 1)
+            raise InputError(f"Expected {name} to hold each key once, but got {twice!r} again: remove one of them.")
+        return found
+
     try:
-        found = json.loads(text, object_pairs_hook=_once)
-    except _TwiceError as error:
-        raise InputError(
-            f"Expected {name} to hold each key once, but got {error} again: remove one of them."
-        ) from error
+        found = json.loads(text, object_pairs_hook=once)
+    except InputError:
+        raise
     except RecursionError as error:
         raise _too_deep(name) from error
     except ValueError as error:
@@ -236,24 +237,11 @@ def load_json(text: str | bytes, name: str) -> Any:
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose keys differ."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _TwiceError(repr(next(key for key in found if keys.count(key) > 1)))
-    return found
-
-
 def _deeper(values: Iterable[Any], levels: int) -> bool:
     """Return whether lists and objects are nested more deeply than that."""
     for _ in range(levels):
-        values = [
-            inner
-            for one in values
-            if isinstance(one, (list, dict))
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
+        nested = [one for one in values if isinstance(one, (list, dict))]
+        values = [inner for one in nested for inner in (one.values() if isinstance(one, dict) else one)]
     return any(isinstance(one, (list, dict)) for one in values)
 
 
@@ -264,8 +252,7 @@ def _too_deep(name: str) -> InputError:
     )
 
 
-Words = Annotated[str, "or a number"]
-"""Type of a field of text that YAML may take for a number, such as 1987."""
+Words = Annotated[str, "or a number"]  # type of a field of text that YAML may take for a number, such as 1987
 
 
 class Place(NamedTuple):

@@ -15,11 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-UNWRAPPED = 100_000
-"""Width of a file or pipe in characters: no line is ever broken or cut there."""
-
-LEGIBLE = 12
-"""Width below which a column of text is not folded further."""
+UNWRAPPED = 100_000  # width of a file or pipe in characters: no line is ever broken or cut there
+LEGIBLE = 12  # width below which a column of text is not folded further
 
 
 def console(*, stderr: bool = False) -> Console:

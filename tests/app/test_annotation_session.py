@@ -275,7 +275,7 @@ class Suggesting(Suggestions):
         self.spans = spans
 
     def of(self, item):
-        return self.spans
+        return self.spans, ""
 
 
 def marks(*errors, done=True, **others):

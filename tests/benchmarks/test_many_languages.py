@@ -66,7 +66,7 @@ def test_shares_in_order_and_the_pairs_that_are_not(script):
     assert [judged[kind] for kind in (*WRONG, "all")] == ["0.500", "1.000", "1.000", "1.000", "0.875"]
     assert [row["copies flagged"] for row in rows] == ["0", "2", "2"] * 2
     failed = {"kind": "number", "language": "es", "source": "dos perros", "wrong": "six dogs"}
-    assert wrong == [{"compared with": side, **failed} for side in script.SIDES]
+    assert wrong == [{"metric": script.METRIC, "compared with": side, **failed} for side in script.SIDES]
 
 
 def test_the_sentences_have_a_right_and_four_wrong_translations(script):

@@ -31,9 +31,8 @@ from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
 
-TABLE = "ratings.csv"
-SINGLE = "single_ratings.csv"
-RECIPE = "recipe.yaml"
+TABLE, SINGLE, RECIPE = "ratings.csv", "single_ratings.csv", "recipe.yaml"
+ERROR_TABLE, ERROR_RECIPE = "errors.csv", "errors_recipe.yaml"
 """Names of the files of an export, in the folder of the ratings."""
 
 
@@ -102,8 +101,8 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
     table = _written(project, TABLE, header, _mean_rows(project, texts, kept, means, counts))
     single = _written(project, SINGLE, ["id", "annotator", *criteria, "comment", "time"], _single_rows(project))
-    recipe, reason = _recipe(project, table, texts.references) if referenced else (None, "the texts have no references")
-    command = "" if recipe is None else f"textmover train --config {shlex.quote(str(recipe))}"
+    recipe, reason = _recipe(project, table, texts.references)
+    command = _command(recipe)
     taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
     return Exported(
         table,
@@ -190,8 +189,14 @@ def _number(value: float) -> str:
     return format(float(value), ".6g")
 
 
+def _command(recipe: Path | None) -> str:
+    return "" if recipe is None else f"textmover train --config {shlex.quote(str(recipe))}"
+
+
 def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:
     """Write the recipe beside the table, or say why there is nothing to train on."""
+    if not references:
+        return None, "the texts have no references"
     segments = read_segments(table, Columns(references=tuple(references)))
     if len({one.score for one in segments}) < 2:
         return None, "all scores are the same"
@@ -205,10 +210,6 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     data = {"columns": columns, "held_back": share}
     return _written_recipe(project, RECIPE, table, data, "", template_for(len(segments))), ""
 
-
-ERROR_TABLE = "errors.csv"
-ERROR_RECIPE = "errors_recipe.yaml"
-"""Names of the files of an export of errors, in the folder of the ratings."""
 
 TAKEN = ("id", "annotator", "hypothesis", "spans", "rejected")
 """Columns of the table beside references and those of the texts; ``rejected`` counts suggestions."""
@@ -238,7 +239,7 @@ class ExportedErrors(NamedTuple):
     @property
     def command(self) -> str:
         """Command that trains on the table; empty where nothing can."""
-        return "" if self.recipe is None else f"textmover train --config {shlex.quote(str(self.recipe))}"
+        return _command(self.recipe)
 
 
 def export_errors(project: Project) -> ExportedErrors:

@@ -17,17 +17,13 @@ from textmover.readers.tables import open_tables
 from textmover.safe_reading import NotJsonError, load_json, unreadable
 from textmover.types import InputError
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
-"""Suffixes of item files."""
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")  # suffixes of item files
 
 SOURCES = ("source", "meaning_representation", "mr", "triples", "table")
 """Columns that are shown as what the text was made from, where they are there."""
 
-FURTHER_REFERENCE = re.compile(r"references?_?\d+")
-"""Names of columns of further references."""
-
-LONGEST_KEY = 200
-"""Characters of an id."""
+FURTHER_REFERENCE = re.compile(r"references?_?\d+")  # columns of further references
+LONGEST_KEY = 200  # characters of an id
 
 
 @dataclass(frozen=True)
@@ -100,8 +96,18 @@ def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[It
     references = columns.references or tuple(
         name for name in present if name in ("reference", "references") or FURTHER_REFERENCE.fullmatch(name)
     )
-    items = [_item(row, columns.hypothesis, references, named_ids="id" in present) for row in rows]
-    _check_distinct(rows, items, named_ids="id" in present)
+    named_ids = "id" in present
+    items = [_item(row, columns.hypothesis, references, named_ids=named_ids) for row in rows]
+    first: dict[str, int] = {}
+    for row, item in zip(rows, items, strict=True):
+        if item.key in first:
+            where = f"{row.unit}s {first[item.key]} and {row.number} of {row.name}"
+            raise InputError(
+                f"Expected each id once, but got {item.key!r} in {where}: give one of them another id."
+                if named_ids
+                else f"Expected items that differ, but {where} are the same: remove one, or add a column 'id'."
+            )
+        first[item.key] = row.number
     return tuple(items)
 
 
@@ -180,19 +186,6 @@ def _named_key(row: TableRow) -> str:
             f"but got {told(value)}: give each item one, or none of them."
         )
     return row._replace(cells={"id": str(value).strip()}).text("id")
-
-
-def _check_distinct(rows: Sequence[TableRow], items: Sequence[Item], *, named_ids: bool) -> None:
-    first: dict[str, int] = {}
-    for row, item in zip(rows, items, strict=True):
-        if item.key in first:
-            where = f"{row.unit}s {first[item.key]} and {row.number} of {row.name}"
-            raise InputError(
-                f"Expected each id once, but got {item.key!r} in {where}: give one of them another id."
-                if named_ids
-                else f"Expected items that differ, but {where} are the same: remove one, or add a column 'id'."
-            )
-        first[item.key] = row.number
 
 
 def _shown(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,7 @@ from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteri
 from textmover.annotation.store import AnnotatorFile, Marks, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 
-FOLDER = "annotations"
-"""Folder of the ratings, in that of the items."""
+FOLDER = "annotations"  # of the ratings, in that of the items
 
 
 class Progress(NamedTuple):
@@ -194,12 +192,12 @@ class Project:
             raise InputError(f"Expected a criterion of this project, but got {str(criterion)[:60]!r}: load it again.")
         item = self._seen(key, seen)
         ratings = {criterion: self.scale.check(value)}
-        return self._file(annotator).change(item.key, item.fingerprint, _now(), ratings=ratings)
+        return self._file(annotator).change(item.key, item.fingerprint, ratings=ratings)
 
     def comment(self, annotator: str, key: str, text: str, *, seen: str = "") -> Rated:
         """Save a comment; see :meth:`rate`."""
         item = self._seen(key, seen)
-        return self._file(annotator).change(item.key, item.fingerprint, _now(), comment=text)
+        return self._file(annotator).change(item.key, item.fingerprint, comment=text)
 
     def mark(self, annotator: str, key: str, marks: Marks, *, seen: str = "") -> Rated:
         """Save the errors of a text in place of those that the annotator marked before; see :meth:`rate`.
@@ -210,8 +208,7 @@ class Project:
         if not self.errors:
             raise InputError("Expected a project that asks for errors, but this one does not: load the page again.")
         item = self._seen(key, seen)
-        checked = marks.check(item.hypothesis)
-        return self._file(annotator).change(item.key, item.fingerprint, _now(), marks=checked)
+        return self._file(annotator).change(item.key, item.fingerprint, marks=marks.check(item.hypothesis))
 
     def _seen(self, key: str, seen: str) -> Item:
         """An item, which has to be the one that somebody saw."""
@@ -257,8 +254,7 @@ class Project:
         """Names of the annotators, and their ratings for a criterion, ``[annotators, items]`` with NaN for none."""
         everyone = self.all_ratings()
         found = np.full((len(everyone), len(self.items)), np.nan)
-        for row, one in enumerate(everyone):
-            said = self._valid(one)
+        for row, said in enumerate(map(self._valid, everyone)):
             for column, item in enumerate(self.items):
                 if item.key in said:
                     found[row, column] = said[item.key].ratings.get(criterion, np.nan)
@@ -352,7 +348,3 @@ def known_questions(folder: str | Path, items: str | Path) -> Questions | None:
     said = _all_ratings(Path(folder), _place(Path(folder), items))[0]
     last = max((one for one in said if one.criteria or one.errors), key=lambda one: one.last, default=None)
     return None if last is None else Questions(parse_criteria(last.criteria) if last.criteria else (), last.errors)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from textmover.types import InputError
 
-MOST_POINTS = 9
-"""Points of a scale that are chosen one by one, each with a key; larger scales are sliders."""
+MOST_POINTS = 9  # that are chosen one by one, each with a key; larger scales are sliders
 
 RESERVED = ("id", "hypothesis", "reference", "score", "annotators", "annotator", "comment", "time")
 """Columns of an export that no criterion can be called."""
@@ -103,12 +102,11 @@ class Scale:
         Raises:
             InputError: If it is none of this scale.
         """
-        good = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not good or not self.low <= value <= self.high or value != int(value):  # type: ignore[operator, call-overload]
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or value not in self.points:
             raise InputError(
                 f"Expected a whole number from {self.low} to {self.high} as rating, but got {str(value)[:60]!r}."
             )
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
 
     def __str__(self) -> str:
         return f"{self.low}-{self.high}"
@@ -124,12 +122,11 @@ def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
         >>> [one.column for one in parse_criteria(["adequacy: Does it say all?", "style"])]
         ['adequacy', 'style']
     """
-    found = []
+    usual, found = {one.name: one.hint for one in CRITERIA}, []
     for text in texts:
         name, _, hint = text.partition(":")
         name = " ".join(name.split())
-        known = next((one for one in CRITERIA if one.name == name), None)
-        found.append(known if known is not None and not hint.strip() else Criterion(name, hint.strip()))
+        found.append(Criterion(name, hint.strip() or usual.get(name, "")))
     if not found:
         raise InputError("Expected at least one criterion, but got none: name one.")
     columns = [one.column for one in found]

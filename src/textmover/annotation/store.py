@@ -7,6 +7,7 @@ before or after the one at hand. A lock keeps several processes (or tabs of a br
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import itertools
 import json
@@ -78,26 +79,19 @@ class Marks:
                     f"Expected marks within the {len(text)} characters of the text, but got one up to {one.end}: "
                     f"{AGAIN}."
                 )
-        for before, after in itertools.pairwise(mark.span for mark in errors):
+        for two in itertools.pairwise(mark.span for mark in errors):
+            before, after = two
             if after.start < before.end or (after.start, after.end) == (before.start, before.end):
-                both = [
-                    repr(text[one.start : one.end][:40]) if one.end > one.start else "a gap" for one in (before, after)
-                ]
-                raise InputError(
-                    f"Expected errors that do not overlap, but got {' and '.join(both)}: move or delete one."
-                )
+                both = " and ".join("a gap" if one.missing else repr(text[one.start : one.end][:40]) for one in two)
+                raise InputError(f"Expected errors that do not overlap, but got {both}: move or delete one.")
         return Marks(errors, self.rejected, self.done, self.metric)
 
 
 def as_entry(marks: Marks) -> dict[str, Any]:
     """Return marks as :func:`parse_marks` reads them."""
     errors = [span_entry(one.span, suggested=one.suggested and span_entry(one.suggested)) for one in marks.errors]
-    return {
-        "errors": errors,
-        "rejected": list(map(span_entry, marks.rejected)),
-        "done": marks.done,
-        "metric": marks.metric,
-    }
+    rejected = list(map(span_entry, marks.rejected))
+    return {"errors": errors, "rejected": rejected, "done": marks.done, "metric": marks.metric}
 
 
 def parse_marks(entry: Any, metric: str | None = None) -> Marks:
@@ -148,15 +142,10 @@ def _span(entry: Any) -> ErrorSpan:
     return ErrorSpan(start, end, severity)
 
 
-VERSION = 1
-"""Version of the format, in the first line of a file."""
-
-LONGEST_NAME = 80
+VERSION = 1  # of the format, in the first line of a file
+LONGEST_NAME = 80  # characters
 LONGEST_COMMENT = 2000
-"""Characters."""
-
-WAIT = 10.0
-"""Seconds to wait for another process that writes."""
+WAIT = 10.0  # seconds, for another process that writes
 
 
 @dataclass(frozen=True)
@@ -290,7 +279,6 @@ class AnnotatorFile:
         self,
         key: str,
         fingerprint: str,
-        time: str,
         *,
         ratings: Mapping[str, float] | None = None,
         comment: str | None = None,
@@ -301,6 +289,7 @@ class AnnotatorFile:
             raise InputError(
                 f"Expected a comment of at most {LONGEST_COMMENT} characters, but got {len(comment)}: shorten it."
             )
+        now = datetime.datetime.now(datetime.timezone.utc)
         with self._locked():
             saved = self.read()
             before = saved.rated.get(key)
@@ -310,7 +299,7 @@ class AnnotatorFile:
                 before,
                 ratings={**before.ratings, **(ratings or {})},
                 comment=before.comment if comment is None else comment,
-                time=time,
+                time=now.isoformat(timespec="seconds"),
                 marks=marks or before.marks,
             )
             new = self._new if self._new.criteria or self._new.errors else saved

@@ -15,8 +15,7 @@ from textmover.app.html import notice, shown
 from textmover.safe_reading import load_json
 from textmover.types import InputError
 
-POINTS = {(1, 3): ("poor", "fair", "good")}
-"""Names of a scale's points, beside their numbers."""
+POINTS = {(1, 3): ("poor", "fair", "good")}  # names of a scale's points, beside their numbers
 
 QUICK: dict[str, Any] = {
     "show_progress": "hidden",
@@ -132,13 +131,9 @@ class AnnotateTab:
         place = [self.file, self.who, self.key]
         gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **QUICK)
         page.load(self._load, None, everything, **QUICK)
-        steps: list[tuple[Any, Callable[..., Shown | None]]] = [
-            (self.previous.click, partial(self.desk.move, step=-1)),
-            (self.next.click, partial(self.desk.move, step=1)),
-            (self.unrated.click, self.desk.next_unrated),
-        ]
-        for event, act in steps:
-            event(self._safely(act), place, everything, **QUICK)
+        self.previous.click(self._safely(partial(self.desk.move, step=-1)), place, everything, **QUICK)
+        self.next.click(self._safely(partial(self.desk.move, step=1)), place, everything, **QUICK)
+        self.unrated.click(self._safely(self.desk.next_unrated), place, everything, **QUICK)
         self.number.submit(self._safely(self.desk.go_to), [*place, self.number], everything, **QUICK)
         self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **QUICK)
         idle = str(self.desk.scale.low) if self.desk.scale.slider else "null"
@@ -175,7 +170,8 @@ class AnnotateTab:
                 with self._one_by_one:
                     found = act(file, who, key, *given)
             except InputError as error:
-                return self._only(status=failed(f"Not done. {error}"))
+                said = notice(f"Not done. {error}")  # in place of the confirmation; the page then takes keys again
+                return self._only(status=f'<div class="tm-said" data-failed="{time.time_ns()}">{said}</div>')
             if found is None:
                 return self._only()
             if found.key == key and given and not found.refused:
@@ -186,21 +182,16 @@ class AnnotateTab:
         return run
 
     def _all(self, found: Shown, file: Any, who: Any) -> list[Any]:
-        ratings = [self.desk.scale.low if one is None and self.desk.scale.slider else one for one in found.ratings]
+        blank = self.desk.scale.low if self.desk.scale.slider else None
         return [
-            "", found.key, found.seen, who, file, found.bar, found.card,
-            found.status, found.comment, *(gr.update(value=one) for one in ratings),
+            "", found.key, found.seen, who, file, found.bar, found.card, found.status, found.comment,
+            *(gr.update(value=blank if one is None else one) for one in found.ratings),
         ]  # fmt: skip
 
     def _only(self, **changed: Any) -> list[Any]:
         """Change some of the components and leave the others."""
         names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
         return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
-
-
-def failed(said: str) -> str:
-    """Error message in the place of the confirmation; the page then takes keys again."""
-    return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
 
 
 def _rated(

@@ -34,13 +34,10 @@ from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-MOST_SENT = 10_000
-"""Ratings of which it is remembered when they were sent."""
+MOST_SENT = 10_000  # ratings of which it is remembered when they were sent
+SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page that differ from their names
 
 Known = TypeVar("Known")
-
-SOURCE_NAMES = {"mr": "meaning representation"}
-"""Titles of columns on the page that differ from their names."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ class Desk:
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             found = parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
-            suggested, _ = self._suggested(project.items[project.find(key)])
+            suggested, _ = self.suggestions.of(project.items[project.find(key)])
             left = found.undecided(suggested)
             if found.done and left:
                 raise InputError(
@@ -211,13 +208,6 @@ class Desk:
             return project.mark(who, str(key), found, seen=str(seen)), plural(len(found.errors), "error")
 
         return self._saved(name, annotator, key, save, order)
-
-    def _suggested(self, item: Item) -> tuple[tuple[ErrorSpan, ...], str]:
-        """Suggestions for an item, or why there are none."""
-        try:
-            return self.suggestions.of(item), ""
-        except InputError as error:
-            return (), str(error)
 
     def _saved(
         self,
@@ -272,7 +262,7 @@ class Desk:
         done = " ".join("1" if one.name in given else "0" for one in project.criteria)
         judged = text_block("Text to rate", item.hypothesis, "tm-judged")
         if project.errors:
-            judged = marking_block(item, None if rated is None else rated.marks, *self._suggested(item))
+            judged = marking_block(item, None if rated is None else rated.marks, *self.suggestions.of(item))
         at = self._now()
         about = f'data-key="{shown(item.key)}" data-at="{at}"'
         return Shown(
@@ -308,9 +298,9 @@ def _bar(project: Project, who: str, progress: Progress, at: int) -> str:
 
 def _card(item: Item, number: int, items: int, about: str, judged: str) -> str:
     """The texts alone: other columns, such as the name of a system, would sway who rates."""
-    names = ["Reference"] if len(item.references) < 2 else [f"Reference {n + 1}" for n in range(len(item.references))]
     blocks = [judged]
-    blocks += [text_block(name, text) for name, text in zip(names, item.references, strict=False)]
+    for place, text in enumerate(item.references, start=1):
+        blocks.append(text_block(f"Reference {place}" if len(item.references) > 1 else "Reference", text))
     for name, text in item.sources.items():
         blocks.append(text_block(SOURCE_NAMES.get(name, name).replace("_", " ").capitalize(), text, "tm-source"))
     return (
@@ -334,14 +324,17 @@ class Suggestions:
         if self.model:
             self._scorer = Scorer.from_pretrained(self.model, device=self._device)
 
-    def of(self, item: Item) -> tuple[ErrorSpan, ...]:
-        """Return the errors of a text by place; refuse one that the metric has nothing to compare with."""
+    def of(self, item: Item) -> tuple[tuple[ErrorSpan, ...], str]:
+        """Return the errors of a text by place, and why there are none where nothing can be compared with it."""
         if self._scorer is None or not item.hypothesis.strip():
-            return ()
+            return (), ""
         if item.fingerprint not in self._found:
             given = SourcedReferences(item.references, item.sources.get("source"))
-            self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
-        return self._found[item.fingerprint]
+            try:
+                self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+            except InputError as error:
+                return (), str(error)
+        return self._found[item.fingerprint], ""
 
 
 def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSpan], problem: str = "") -> str:

@@ -15,17 +15,10 @@ from textmover.types import InputError, SourcedReferences
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-LONGEST_SCORED = 5_000
-"""Words of a text that is scored."""
-
-LONGEST_DRAWN = 250
-"""Words of a text whose alignment is drawn."""
-
-MOST_METRICS = 12
-"""Metrics at a time."""
-
-FIRST = ("twmd", "bertscore-f1")
-"""Presets that are chosen at first beside the default metric."""
+LONGEST_SCORED = 5_000  # words of a text
+LONGEST_DRAWN = 250  # words of a text whose alignment is drawn
+MOST_METRICS = 12  # at a time
+FIRST = ("twmd", "bertscore-f1")  # presets that are chosen at first beside the default metric
 
 
 @dataclass(frozen=True)
@@ -113,11 +106,10 @@ class Explorer:
 
 def score_table(rows: Sequence[MetricRow]) -> str:
     """Scores side by side."""
-    body = "".join(map(_line, rows))
     return (
         '<div class="tm-scroll"><table class="tm-scores"><thead><tr><th>metric</th><th class="tm-n">score</th>'
         '<th class="tm-n">precision</th><th class="tm-n">recall</th><th class="tm-n">F</th></tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f"<tbody>{''.join(map(_line, rows))}</tbody></table></div>"
     )
 
 
@@ -129,15 +121,9 @@ def _line(row: MetricRow) -> str:
         name += '<span class="tm-tag">lower is better</span>'
     if row.note:
         name += f'<span class="tm-tag">{shown(row.note)}</span>'
-    cells = "".join(
-        f'<td class="tm-n">{_number(row.values[one]) if one in row.values else ""}</td>'
-        for one in ("precision", "recall", "f")
-    )
-    return f'<tr>{name}</td><td class="tm-n tm-main">{_number(row.values["score"])}</td>{cells}</tr>'
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
+    numbers = {one: f"{value:.3f}".replace("-", "−") for one, value in row.values.items()}
+    cells = "".join(f'<td class="tm-n">{numbers.get(one, "")}</td>' for one in ("precision", "recall", "f"))
+    return f'<tr>{name}</td><td class="tm-n tm-main">{numbers["score"]}</td>{cells}</tr>'
 
 
 def _checked(hypothesis: object, references: Sequence[object]) -> tuple[str, SourcedReferences]:

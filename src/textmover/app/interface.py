@@ -26,11 +26,8 @@ from textmover.app.html import notice, shown
 from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError, SourcedReferences, plural
 
-FEW_ITEMS = 30
-"""Items below which a single statistic says little."""
-
-FEW_RATINGS = 100
-"""Rated texts below which training is not worth while, as docs/own-ratings.md has it."""
+FEW_ITEMS = 30  # below which a single statistic says little
+FEW_RATINGS = 100  # rated texts below which training is not worth while, as docs/own-ratings.md has it
 
 
 def agreement_view(project: Project) -> str:
@@ -106,17 +103,11 @@ def _written_errors(found: ExportedErrors) -> str:
 def _training(command: str, reason: str, rows: int) -> str:
     if not command:
         return notice(f"Training has nothing to start from: {reason}.", "plain")
-    few = (
-        notice(
-            f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little.", "plain"
-        )
-        if rows < FEW_RATINGS
-        else ""
-    )
+    few = f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little."
     return (
         '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
         f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(command)}</code>'
-        f"</pre>{few}"
+        f"</pre>{notice(few, 'plain') if rows < FEW_RATINGS else ''}"
     )
 
 
@@ -180,10 +171,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) ->
         kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
         return "".join(f'<{tag}{kind} dir="auto">{shown(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
 
-    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return (
-        f'<div class="tm-scroll"><table><thead><tr>{line(head, "th")}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    head_line, body = line(head, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return f'<div class="tm-scroll"><table><thead><tr>{head_line}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 FILES = Path(__file__).parent
@@ -197,8 +186,7 @@ EXAMPLE = (
     "The bridge was closed for eleven days after inspectors found cracks in two of its cables.",
 )
 
-FURTHER = 20
-"""Most references beside the first."""
+FURTHER = 20  # references beside the first, at most
 
 
 def build_page(desk: Desk, explorer: Explorer, annotator: str = "") -> gr.Blocks:
@@ -276,7 +264,6 @@ def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
 
 
 def _explore(explorer: Explorer) -> None:
-    """The tab in which texts are typed and scored."""
     with gr.Row(elem_classes="tm-page", equal_height=False):
         with gr.Column(scale=2, min_width=320):
             text = gr.Textbox(label="Text", value=EXAMPLE[0], lines=3, max_lines=12, elem_id="tm-hypothesis")
@@ -298,14 +285,15 @@ def _explore(explorer: Explorer) -> None:
         return SourcedReferences([first or "", *str(others or "").splitlines()[:FURTHER]], source)
 
     def run(text: Any, first: Any, others: Any, source: Any, chosen: Any) -> tuple[Any, Any, Any]:
+        wanted = references(first, others, source)
         try:
-            rows = explorer.scores(text, references(first, others, source), chosen or [])
+            rows = explorer.scores(text, wanted, chosen or [])
         except InputError as error:
             return notice(str(error)), gr.update(visible=False), ""
         names = [row.name for row in rows if not row.failed]
         if not names:
             return score_table(rows), gr.update(visible=False), ""
-        drawn = explorer.alignment(text, references(first, others, source), names[0])
+        drawn = explorer.alignment(text, wanted, names[0])
         return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawn
 
     def draw(text: Any, first: Any, others: Any, source: Any, metric: Any) -> str:

@@ -76,8 +76,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-ALIVE = "/alive"
-"""Address by which the page checks that the server is still the same."""
+ALIVE = "/alive"  # by which the page checks that the server is still the same
 
 OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json", "/gradio_api/info",
         "/gradio_api/startup-events", "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/run/predict",
@@ -85,9 +84,7 @@ OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/ma
 OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
 """Routes that the page needs. Gradio has more: routes that read files, take uploads and fetch from elsewhere."""
 
-LARGEST = 2_000_000
-"""Bytes of a request."""
-
+LARGEST = 2_000_000  # bytes of a request
 TOO_LARGE = f"Expected a request of at most {LARGEST:,} bytes, but got a larger one."
 
 HEADERS = (
@@ -214,7 +211,6 @@ class Guard:
 
 
 async def _body(receive: Receive) -> bytes:
-    """The whole body of a request, also where it does not say how large it is."""
     body = b""
     while True:
         message = await receive()

@@ -59,7 +59,6 @@ FILES = ("-i", "--input", "-t", "--hypotheses", "-r", "--references", "--data")
 """Options that name texts, of which each command takes its own."""
 
 HELP = ("-h", "--help", "--help-all")
-"""Options that print the help of a command."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -117,7 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rest = itertools.takewhile("--".__ne__, arguments[1:])
         asked = [one for one in rest if one in HELP]
         if command == "train" and asked[:1] not in (["-h"], ["--help"]):
-            return _train(["fit", "--help"] if asked else arguments[1:])
+            from textmover.cli.training.train import main as train
+
+            given = ["fit", "--help"] if asked else arguments[1:]
+            return train(given if not given or given[0] in TRAINING_COMMANDS else ["fit", *given])
         parser = _parser(command, rare=asked[:1] == ["--help-all"], fields=not asked)
         parser.given = arguments
         if parser.called is not None:
@@ -154,15 +156,6 @@ def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:
             defaults = {action.dest: action.default for action in one._actions}
             one.set_defaults(run=None, command=name, defaults=defaults)
     return parser
-
-
-def _train(arguments: list[str]) -> int:
-    """Lightning's command line, which parses for itself; ``fit`` where no other command of it stands first."""
-    if arguments and arguments[0] not in TRAINING_COMMANDS:
-        arguments = ["fit", *arguments]
-    from textmover.cli.training.train import main as train
-
-    return train(arguments)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,7 @@ ARGPARSE = {
 }
 """Sentences by what argparse says instead."""
 
-SYNONYMS = {"--metric": "--model", "--kinds": "--types"}
-"""Options by other words for them, which are not spelt alike."""
+SYNONYMS = {"--metric": "--model", "--kinds": "--types"}  # options by other words for them, which are not spelt alike
 
 
 def reworded(message: str, known: Collection[str] = ()) -> str:

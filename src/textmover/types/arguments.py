@@ -83,8 +83,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
 }
 """Least and most of each number by its name."""
 
-OTHER_OPTIONS = 1_000_000_000
-"""Most of an option that the table does not have."""
+OTHER_OPTIONS = 1_000_000_000  # most of an option that the table does not have
 
 
 def most_of(name: str) -> int:
@@ -134,9 +133,7 @@ def check_choice(name: str, value: object, choices: Collection[object]) -> None:
 
 
 NUMBERS: dict[Any, type] = {int: Integral, float: Real}
-
-SHOWN = 80
-"""Characters of a value that an error quotes."""
+SHOWN = 80  # characters of a value that an error quotes
 
 
 class CheckedArguments:

@@ -7,11 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-MOST_ROWS = 12
-"""Rows that are shown; attributes hold all of them."""
-
-LONGEST_CELL = 60
-"""Characters of a cell that are shown."""
+MOST_ROWS = 12  # that are shown; attributes hold all of them
+LONGEST_CELL = 60  # characters of a cell that are shown
 
 T = TypeVar("T")
 

@@ -57,7 +57,6 @@ class ErrorSpan:
     gaps: tuple[int, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        """Check the places, the severity and the confidence."""
         if not 0 <= self.start <= self.end or self.start % 1 or self.end % 1:
             raise InputError(f"Expected a span from its first character up, but got {self.start} to {self.end}.")
         if self.severity not in SEVERITIES:

@@ -47,7 +47,6 @@ class ParsedText:
     spans: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Check that there is one of everything to a word, and that every word hangs on a root."""
         columns = (self.lemmas, self.tags, self.features, self.heads, self.relations, self.spans)
         if any(len(column) != len(self.words) for column in columns):
             raise ValueError(

@@ -36,8 +36,7 @@ SCRIPTS = {
 }
 """Letters of each script, as ranges of a regular expression."""
 
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, which Python keeps and UTF-8 cannot write."""
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which Python keeps and UTF-8 cannot write
 
 UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
 """A letter of a script that puts no spaces between words."""
@@ -50,14 +49,9 @@ ENDINGS = "\u0e33\u0eb3\uff9e\uff9f"
 JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
 """Vowels and final consonants of Hangul, which Unicode joins to the letter before them."""
 
-SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
-"""Colours of the skin of the emoji before them."""
-
-JOINER = "\u200d"
-"""Ties emoji to one."""
-
-STACKERS = "\u1039\u17d2"
-"""Marks that write the next letter below the last: of Myanmar and Khmer."""
+SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # colours of the skin of the emoji before them
+JOINER = "\u200d"  # ties emoji to one
+STACKERS = "\u1039\u17d2"  # marks that write the next letter below the last: of Myanmar and Khmer
 
 CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|(?:ff?|[cxjtmsz])(?:m|sc?|zx?)*")
 """A word, or another character with its marks and what a zero-width joiner ties to it, by the classes of characters."""

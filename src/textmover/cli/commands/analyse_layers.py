@@ -16,9 +16,7 @@ from textmover.report.document import number, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
-NAME = "analyse-layers"
-"""Name of the command, and default name of its files."""
-
+NAME = "analyse-layers"  # of the command, and by default of its files
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
 
 

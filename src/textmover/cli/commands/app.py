@@ -19,35 +19,28 @@ def run(options: argparse.Namespace) -> None:
     desk = _desk(options)
     with needs_extra("app", "Gradio for the page"):
         import gradio  # noqa: F401
+    from textmover.app import server
     from textmover.app.explorer import Explorer
     from textmover.app.interface import build_page, page_options
-    from textmover.app.server import (
-        is_loopback,
-        listen,
-        make_application,
-        names_of_this_computer,
-        private_temporary_folder,
-        serve,
-        url_of,
-    )
 
     desk.suggestions.load()
     explorer = Explorer(options.model, options.device)
-    with listen(options.host, options.port) as listening, private_temporary_folder():
+    with server.listen(options.host, options.port) as listening, server.private_temporary_folder():
         explorer.load()  # says what is wrong before the browser opens
-        loopback = is_loopback(options.host)
+        loopback = server.is_loopback(options.host)
         named = not loopback or options.allow_host
-        names = names_of_this_computer(options.host, options.allow_host) if named else None
+        names = server.names_of_this_computer(options.host, options.allow_host) if named else None
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        application = make_application(build_page(desk, explorer, options.annotator), page_options(), names=names)
+        page = build_page(desk, explorer, options.annotator)
+        application = server.make_application(page, page_options(), names=names)
         if not loopback:
             sys.stderr.write(
                 f"Warning: everyone who reaches {options.host} over the network can read these texts and rate them "
                 "under any name. Leave out --host to keep it to this computer.\n"
             )
-        url = url_of(listening)
+        url = server.url_of(listening)
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
-            serve(application, listening, lambda: _announce(url, desk, options))
+            server.serve(application, listening, lambda: _announce(url, desk, options))
     if not options.quiet:
         sys.stderr.write("Stopped; all ratings are saved.\n")
 
@@ -92,7 +85,6 @@ def _within(folder: Path, items: str) -> str:
 
 
 def _announce(url: str, desk: Desk, options: argparse.Namespace) -> None:
-    """Say where the page is, and open it."""
     if options.quiet:
         sys.stdout.write(f"{url}\n")
     else:

@@ -46,11 +46,7 @@ def _entry(place: Place) -> dict[str, str | int | float]:
     return {
         "encoder": told["type"],
         "weights": told["weights"][:8],
-        "layers": told["layers"],
-        "backend": told["backend"],
-        "precision": told["precision"],
-        "device": told["device"],
-        "versions": told["versions"],
+        **{name: told[name] for name in ("layers", "backend", "precision", "device", "versions")},
         "texts": place.texts,
         "mb": round(place.nbytes / 1e6, 1),
     }

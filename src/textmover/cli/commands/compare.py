@@ -11,8 +11,7 @@ from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_html, as_json, as_latex, print_comparison
 from textmover.scoring.scorer_options import take_default
 
-SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
-"""Formats by the suffix of the output."""
+SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}  # formats by the suffix of the output
 
 
 def run(options: argparse.Namespace) -> int:

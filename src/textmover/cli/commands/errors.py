@@ -24,8 +24,7 @@ from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
-PART = 1024
-"""Texts that are marked at a time."""
+PART = 1024  # texts that are marked at a time
 
 
 def run(options: argparse.Namespace) -> int:

@@ -65,7 +65,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol, metrics: Metrics) -> None:
-    """Page, tables, and at the end what could not be done."""
     problems = [str(one) for each in found for one in each.results if isinstance(one, Failure)]
     places = ", ".join(str(one.path) for one in found)
     if not any(one.findings for one in found):

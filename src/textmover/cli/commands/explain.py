@@ -33,11 +33,10 @@ def run(options: argparse.Namespace) -> None:
     take_default(options)
     files = _files(options)
     target = choose_target(options, files.paths if files else ())
-    rows, remark = (
-        (list(GivenTexts(tuple(options.texts), options.sources)), "")
-        if files is None
-        else _lines(options, files, target.format)
-    )
+    if files is None:
+        rows, remark = list(GivenTexts(tuple(options.texts), options.sources)), ""
+    else:
+        rows, remark = _lines(options, files, target.format)
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):
             normalize_references(row.hypotheses, [row.references], row.source and [row.source])

@@ -30,11 +30,8 @@ FIXED = (
 WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command", "command_line", "defaults")
 """Entries of the options that change no number, or that the command writes in a place of their own."""
 
-PRINTED = ("table", "markdown", "csv", "json")
-"""Formats that an experiment can be printed in."""
-
-NAMED = 3
-"""Number of things without a value named at the end; all are named under their tables."""
+PRINTED = ("table", "markdown", "csv", "json")  # formats
+NAMED = 3  # things without a value that are named at the end; all are named under their tables
 
 
 def load_experiment(path: str | Path) -> Experiment:
@@ -88,7 +85,6 @@ def _without_value(experiment: Experiment, gaps: Sequence[str], output: Path | N
 
 
 def _check_options(options: argparse.Namespace, experiment: Experiment) -> None:
-    """Refuse what the experiment decides itself."""
     changed = dict(_changed(options))
     for name in FIXED:
         if name in changed:
@@ -100,9 +96,9 @@ def _check_options(options: argparse.Namespace, experiment: Experiment) -> None:
         raise InputError(
             f"Expected --format of an experiment to be {', '.join(PRINTED)}, but got {options.format}: choose one."
         )
-    everything = experiment.all_metrics
+    metrics = experiment.all_metrics.values()
     for name in given_fields(options):
-        if everything and all(name in one.fields for one in everything.values()):
+        if metrics and all(name in one.fields for one in metrics):
             raise InputError(
                 f"Expected {experiment.origin} to leave {field_flag(name)} open, but it sets `{name}` for every "
                 "metric: change a copy of the file."

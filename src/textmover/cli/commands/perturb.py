@@ -92,7 +92,6 @@ def _check_one_line(texts: Sequence[str]) -> None:
 
 
 def _print_list() -> None:
-    """Every type with its degrees, the severities that it can have, and its other names."""
     table = shipped_table()
     rows = []
     for name, kind in KINDS.items():
@@ -100,15 +99,7 @@ def _print_list() -> None:
         low = table.severity(name, degrees[0])
         also = [f"{other} ({', '.join(map(str, only))})" if only else other
                 for other, (meant, only) in ALIASES.items() if meant == name]  # fmt: skip
-        counted = "" if kind.degree == "1" else f" ({kind.degree})"
-        rows.append(
-            (
-                name,
-                kind.summary,
-                " ".join(map(str, degrees)) + counted,
-                f"{low:g} to {table.ceilings[name]:g}" if table.ceilings[name] > low else f"{low:g}",
-                NEEDED.get(kind.needs, "-"),
-                ", ".join(also) or "-",
-            )
-        )
+        counted = " ".join(map(str, degrees)) + ("" if kind.degree == "1" else f" ({kind.degree})")
+        severities = f"{low:g} to {table.ceilings[name]:g}" if table.ceilings[name] > low else f"{low:g}"
+        rows.append((name, kind.summary, counted, severities, NEEDED.get(kind.needs, "-"), ", ".join(also) or "-"))
     print_table(("type", "what is done", "degrees", "severity", "needs", "also called"), rows, narrow=("type",))

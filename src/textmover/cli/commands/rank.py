@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.cli.options.columns import first_given, source_of
-from textmover.cli.options.systems import chosen_output, refuse_metric, scored_systems, write
+from textmover.cli.options.systems import chosen_output, refuse_metric, score_texts, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import Vector, group_positions
 from textmover.readers.column_options import flags_named
 from textmover.readers.system_outputs import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
-from textmover.runs.score_run import score_pairs
-from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language, take_default
+from textmover.scoring.scorer_options import references_of, take_default
 from textmover.types import InputError
 
-PART = 4096
-"""Texts that are scored at a time."""
+PART = 4096  # texts that are scored at a time
 
 LONG = ("system_separator", "item_column", "group", "score_column", "metric_column")
 """Options that only a table with a row for each output has a use for."""
@@ -137,8 +135,4 @@ def _long(options: argparse.Namespace) -> _Scored:
     if table.scores is not None:
         signature = f"{READY}:{Path(options.data).name}|column:{options.metric_column}"
         return _Scored(table, table.scores, signature, not options.lower_is_better)
-    take_by_language(options, table.hypotheses, table.references)
-    scorer = load_scorer(options)
-    scores = score_pairs(scorer, table.hypotheses, table.references, table.systems, parts=PART, shown=not options.quiet)
-    signature = scorer.signature.compared(scorer.metric, table.references)
-    return _Scored(table, scores, str(signature), scorer.metric.higher_is_better)
+    return _Scored(table, *score_texts(options, table.hypotheses, table.references, table.systems, PART))

@@ -35,20 +35,12 @@ from textmover.report.document import Page, page_text, print_blocks
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 
-NAME = "robustness"
-"""Name of the command, and of its files in a folder."""
+NAME = "robustness"  # of the command, and of its files in a folder
+PARSER = "--perturbation-parser NAME"  # makes passive and active possible; `--parser` is a field of RoMe
 
-PARSES = "--perturbation-parser"
-"""The flag of the parser that makes passive and active possible; ``--parser`` is a field of RoMe."""
+NEEDED_HERE = {**NEEDED, "parser": PARSER}
 
-NEEDED_HERE = {**NEEDED, "parser": f"{PARSES} NAME"}
-
-FLAGS = {
-    **PERTURBATION_FLAGS,
-    "parses": f"{PARSES} NAME",
-    "hypothesis": "--column",
-    "references": "--reference-column",
-}
+FLAGS = {**PERTURBATION_FLAGS, "parses": PARSER, "hypothesis": "--column", "references": "--reference-column"}
 """The flag behind each argument that an error may name."""
 
 
@@ -85,7 +77,6 @@ def run(options: argparse.Namespace) -> None:
     if options.no_figure or kinds == [YARDSTICK]:
         files = files[:2]
     figure = files[2] if len(files) > 2 else None
-    # The input's name alone.
     command = [Path(one).name if one == options.input else one for one in options.command_line]
     page = Page(
         "Robustness to changes of the text",

@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from textmover.cli.options.columns import read_tables
@@ -42,8 +42,9 @@ OPTIMISTIC = (
 
 def run(options: argparse.Namespace) -> None:
     """Judge every setting of the grid, write each as soon as it is done, then print and draw."""
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_once())
+    seen: dict[str, logging.LogRecord] = {}
+    for handler in logging.getLogger().handlers:  # a message that every setting would repeat is logged once
+        handler.addFilter(lambda record: seen.setdefault(record.getMessage(), record) is record)
     fields = read_grid(options.field, given_fields(options))
     varying = {name: values for name, values in fields.items() if len(values) > 1}
     drawn = not options.no_figure and 1 <= len(varying) <= 2
@@ -99,7 +100,6 @@ def _judge_all(
 
 
 def _print(results: Sequence[SettingResult], best: int | None, samples: int) -> None:
-    """The table in the order of the grid, and what has to be known to read it."""
     counted = len({one.mean.groups for one in results}) > 1
     headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if counted else []), "best"]
     headers = [*results[0].values, *headers]
@@ -127,9 +127,3 @@ def _print(results: Sequence[SettingResult], best: int | None, samples: int) -> 
         setting = ", ".join(f"{name}={written(value)}" for name, value in results[best].values.items())
         out.append(f"Best: {setting}. {OPTIMISTIC.format(n=len(results))}\n")
     sys.stdout.write("".join(out))
-
-
-def _once() -> Callable[[logging.LogRecord], bool]:
-    """A filter for messages that every setting would repeat."""
-    seen: dict[str, logging.LogRecord] = {}
-    return lambda record: seen.setdefault(record.getMessage(), record) is record

@@ -60,14 +60,9 @@ def examples(command: str) -> list[str]:
 def add_options(
     parser: argparse.ArgumentParser, command: str, purpose: str, *, rare: bool = True, fields: bool = True
 ) -> None:
-    """Add the declared options of a command to a parser, and what stands around them in its help.
+    """Add the declared options of a command to a parser, and its help, which begins with ``purpose``.
 
-    Args:
-        parser: The parser.
-        command: Name of the command.
-        purpose: First line of the help.
-        rare: Whether the help shows options that are rarely used.
-        fields: Whether fields of the metric become options, for which PyTorch is imported.
+    ``rare`` shows options that are rarely used; ``fields`` adds the metric's fields, for which PyTorch is imported.
     """
     parser.usage, parser.formatter_class = f"textmover {command} [options]", HelpFormatter
     parser.description = "\n  ".join((f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:", *examples(command)))

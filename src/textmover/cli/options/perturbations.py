@@ -13,18 +13,16 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
+NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
+"""The flag that gives what a kind of change needs."""
+
 PERTURBATION_FLAGS: Mapping[str, str] = {
-    "column": "--column",
-    "types": "--types",
-    "degrees": "--degrees",
-    "parses": "--parser NAME",
-    "neighbours": "--neighbours ENCODER",
+    **{name: f"--{name}" for name in ("column", "types", "degrees")},
+    "parses": NEEDED["parser"],
+    "neighbours": NEEDED["neighbours"],
     "encoder": "--neighbours",
 }
 """The flag behind each argument that an error may name."""
-
-NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
-"""The flag that gives what a kind of change needs."""
 
 
 def warn_of_other_languages(texts: Sequence[str]) -> None:
@@ -49,11 +47,10 @@ def chosen_types(
     types = resolve_types([name for entry in options.types for name in entry.split(",") if name], degrees)
     if not types:
         raise InputError("Expected `types` to name something, but got none: see `textmover perturb --list`.")
-    for name in types:
-        if name in lacking:
-            raise InputError(
-                f"Expected {needed[KINDS[name].needs]} for type {name}, but got none: give it, or leave the type out."
-            )
+    if name := next((one for one in types if one in lacking), None):
+        raise InputError(
+            f"Expected {needed[KINDS[name].needs]} for type {name}, but got none: give it, or leave the type out."
+        )
     return types, []
 
 
@@ -64,12 +61,8 @@ def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> 
         >>> left_out_types(["passive", "active"])
         ['Left out: passive and active (give --parser NAME)']
     """
-    found = []
-    for need, flag in needed.items():
-        lacking = [name for name in names if KINDS[name].needs == need]
-        if lacking:
-            found.append(f"Left out: {' and '.join(lacking)} (give {flag})")
-    return found
+    lacking = {flag: [name for name in names if KINDS[name].needs == need] for need, flag in needed.items()}
+    return [f"Left out: {' and '.join(several)} (give {flag})" for flag, several in lacking.items() if several]
 
 
 def load_resources(options: argparse.Namespace) -> tuple[Parses | None, Neighbours | None]:

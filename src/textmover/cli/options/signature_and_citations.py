@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from textmover.checkpoints.citations import bibtex, cited
 from textmover.cli.options.columns import first_given
@@ -15,11 +15,10 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, take_default
 from textmover.types import Signature
 
-USED_FOR: Mapping[str, tuple[str, ...]] = {
+USED_FOR: Mapping[str, tuple[str, ...]] = {  # keys of what a command does beside scoring
     "mbr": ("eikema-aziz-2022-sampling",),
     "compare": ("koehn-2004-statistical", "riezler-maxwell-2005-pitfalls"),
 }
-"""Keys of what a command does beside scoring."""
 
 
 def print_cite(options: argparse.Namespace) -> None:
@@ -36,15 +35,19 @@ def print_signature(options: argparse.Namespace) -> None:
     # Not above: it brings SciPy along, for which no other command line should wait.
     from textmover.report.descriptions import describe_metric, describe_tests, latex_paragraph
 
+    def write(told: str, before: str) -> None:
+        sys.stdout.write(before + (latex_paragraph(told) if options.signature == "latex" else told) + "\n")
+
     for number, one in enumerate(_metrics(options)):
         scorer = build_scorer(one)
         if getattr(one, "fit_on", None) is not None:
             scorer.fit(read_lines(one.fit_on))
         waits = scorer.metric.needs_fit
         signature = _signature(one, scorer)
-        signature = _without_prints(signature) if waits else signature
-        told = describe_metric(one.model, scorer.metric, signature)
-        sys.stdout.write("\n" * (number > 0) + (latex_paragraph(told) if options.signature == "latex" else told) + "\n")
+        if waits:  # fingerprints of statistics that have no values yet
+            names = (name for name in ("weights", "centering") if "@" in signature.entries.get(name, ""))
+            signature = signature.extended(**{name: signature.entries[name].partition("@")[0] for name in names})
+        write(describe_metric(one.model, scorer.metric, signature), "\n" * (number > 0))
         if waits and not one.quiet:
             sys.stderr.write(
                 f"Note: {one.model} fits statistics on texts. The signature that `textmover {options.command}` prints "
@@ -52,7 +55,7 @@ def print_signature(options: argparse.Namespace) -> None:
             )
     tests = describe_tests(options.command, options)
     if tests is not None:
-        sys.stdout.write("\n" + (latex_paragraph(tests) if options.signature == "latex" else tests) + "\n")
+        write(tests, "\n")
 
 
 def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
@@ -63,20 +66,9 @@ def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
     return mbr_signature(scorer, include_self=options.include_self, sources=sources, **columns)
 
 
-def _metrics(options: argparse.Namespace) -> list[argparse.Namespace]:
+def _metrics(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
     """The options of each metric that is named."""
-    several = options.model if isinstance(options.model, list) else [options.model]
-    found = [argparse.Namespace(**{**vars(options), "model": model}) for model in several]
-    for one in found:
+    for model in options.model if isinstance(options.model, list) else [options.model]:
+        one = argparse.Namespace(**{**vars(options), "model": model})
         take_default(one)
-    return found
-
-
-def _without_prints(signature: Signature) -> Signature:
-    """The signature without the fingerprints of statistics that have no values yet."""
-    waiting = {
-        name: signature.entries[name].partition("@")[0]
-        for name in ("weights", "centering")
-        if "@" in signature.entries.get(name, "")
-    }
-    return signature.extended(**waiting)
+        yield one

@@ -21,8 +21,7 @@ from textmover.scoring.config_options import given_fields
 from textmover.scoring.scorer_options import load_scorer, references_of, take_by_language
 from textmover.types import InputError, plural
 
-TEXTS = (".txt", *COMPRESSIONS)
-"""Suffixes of text files."""
+TEXTS = (".txt", *COMPRESSIONS)  # suffixes of text files
 
 
 class ScoredSystems(NamedTuple):
@@ -40,8 +39,7 @@ def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> T
     if options.output is not None and options.format == "text":
         raise InputError("Expected `--format text` without --output, but got both: leave one out.")
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
-    files += [] if options.sources is None else [options.sources]
-    files += [] if options.data is None else [options.data]
+    files += [one for one in (options.sources, options.data) if one is not None]
     return choose_target(options, files, suffixes, ())
 
 
@@ -65,15 +63,26 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     # All texts of a system together; each distinct pair is scored once.
     hypotheses = [row.hypotheses[place] for place in range(len(names)) for row in rows]
     references = [row.references for row in rows] * len(names)
-    take_by_language(options, hypotheses, references)
-    scorer = load_scorer(options)
     count = len(rows)
     systems = [name for name in names for _ in rows]
-    found = score_pairs(scorer, hypotheses, references, systems, parts=count, shown=not options.quiet)
+    found, signature, higher_is_better = score_texts(options, hypotheses, references, systems, count)
     scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
-    lines = [row.line for row in rows]
+    return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher_is_better)
+
+
+def score_texts(
+    options: argparse.Namespace,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    systems: Sequence[str],
+    parts: int,
+) -> tuple[Vector, str, bool]:
+    """Score texts of systems; returns the scores, their signature, and whether higher ones are better."""
+    take_by_language(options, hypotheses, references)
+    scorer = load_scorer(options)
+    scores = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
     signature = scorer.signature.compared(scorer.metric, references)
-    return ScoredSystems(scores, rows, lines, str(signature), scorer.metric.higher_is_better)
+    return scores, str(signature), scorer.metric.higher_is_better
 
 
 def _read_systems(options: argparse.Namespace) -> ScoredSystems:
@@ -167,11 +176,9 @@ def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) 
         if len(set(given)) < len(given):
             raise InputError(f"Expected names that tell the systems apart, but got {' '.join(given)}.")
         return tuple(given)
-    shorter = (lambda path: Path(path).name.partition(".")[0], lambda path: Path(path).name)
-    if not files:  # unless `textmover score` wrote the names of files into the columns
-        files = all(Path(name).suffix.lower() in TEXTS for name in systems)
-    for short in shorter if files else ():
-        names = tuple(map(short, systems))
-        if all(names) and len(set(names)) == len(names):
-            return names
+    if files or all(Path(name).suffix.lower() in TEXTS for name in systems):  # `textmover score` writes names of files
+        whole = tuple(Path(name).name for name in systems)
+        for names in (tuple(name.partition(".")[0] for name in whole), whole):
+            if all(names) and len(set(names)) == len(names):
+                return names
     return tuple(systems)

@@ -16,8 +16,7 @@ from textmover.readers.column_options import COLUMN_FLAGS, flags_named
 from textmover.terminal import print_table
 from textmover.types import InputError
 
-ROLES = {"references": "reference", "groups": "group"}
-"""Options of columns whose name is not that of their role."""
+ROLES = {"references": "reference", "groups": "group"}  # options of columns whose name is not that of their role
 
 
 def run(options: argparse.Namespace) -> None:

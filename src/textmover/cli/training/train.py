@@ -39,10 +39,7 @@ from textmover.training.sharding import ShardedStrategy
 from textmover.training.trainer_checks import SayHowToResume, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
-logger = logging.getLogger(__name__)
-
-FOUND = ("last", "hpc")
-"""Values of `ckpt_path` for which Lightning looks among the run's own checkpoints."""
+FOUND = ("last", "hpc")  # values of `ckpt_path` for which Lightning looks among the run's own checkpoints
 
 WRAPPING = (
     "Parser key", "Does not validate", "Subtypes:", "Errors:", "Given value", "Problem with",
@@ -76,7 +73,6 @@ class _Recipe(ActionConfigFile):
     """Reads a recipe, which must be a file: what is wrong with it is named with its line."""
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
-        """Check the file before jsonargparse reads it."""
         read_recipe(values)
         super().__call__(parser, cfg, values, option_string)
 
@@ -168,11 +164,12 @@ class TrainCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do."""
-        plugins = self.config_init[self.subcommand].trainer.plugins or []
+        asked = self.config_init[self.subcommand].trainer
+        plugins = asked.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        check_precision(self.config_init[self.subcommand].trainer.precision)
-        kwargs["accelerator"] = chosen_accelerator(self.config_init[self.subcommand].trainer.accelerator)
-        if self.config_init[self.subcommand].trainer.strategy == "fsdp":
+        check_precision(asked.precision)
+        kwargs["accelerator"] = chosen_accelerator(asked.accelerator)
+        if asked.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
         environment = getattr(trainer.strategy, "cluster_environment", None)  # of strategies with several processes
@@ -188,7 +185,7 @@ class TrainCLI(LightningCLI):
         if isinstance(self.model, StageModule):
             check_base(self.model.metric, options)
         if isinstance(self.datamodule, SourcesDataModule):
-            self.datamodule.resume_other_data = self._setting("resume_other_data")
+            self.datamodule.resume_other_data = self.config[self.subcommand].get("resume_other_data")
 
     def after_fit(self) -> None:
         """Report the gain on every part that was kept from training, and export."""
@@ -201,18 +198,14 @@ class TrainCLI(LightningCLI):
         module.gather()  # by all processes together, before the others leave
         if not trainer.is_global_zero:
             return
-        finish_run(module, data, trainer, self._export_options(), self._recipe())
+        config = self.config[self.subcommand]
+        recipe = self._parser(self.subcommand).dump(config, skip_none=True, skip_validation=True)
+        finish_run(module, data, trainer, self._export_options(), recipe)
 
     def _export_options(self) -> ExportOptions:
-        share = self._setting("untrained_share")
-        return ExportOptions(self._setting("export"), self.config_init[self.subcommand].adapter, share)
-
-    def _setting(self, name: str) -> Any:
-        return self.config[self.subcommand].get(name)
-
-    def _recipe(self) -> str:
-        """The configuration of this run as YAML, for the model card."""
-        return self._parser(self.subcommand).dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
+        asked = self.config[self.subcommand]
+        share = asked.get("untrained_share")
+        return ExportOptions(asked.get("export"), self.config_init[self.subcommand].adapter, share)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -300,13 +293,9 @@ def quiet_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch
     warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
-    logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
-        lambda record: (
-            not record.getMessage().startswith(
-                ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
-            )
-        )
-    )
+    useless = ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
+    logger = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    logger.addFilter(lambda record: not record.getMessage().startswith(useless))
 
 
 if __name__ == "__main__":
