@@ -145,14 +145,14 @@ def encoder_alone(**options: Any) -> Candidate:
         loaded = harness.timed(lambda: setting.scorer("bertscore-f1", **options))
         metric = loaded.result.metric
         texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))
-        budget, runner = default_batch_tokens(metric.device), metric.runnable_encoder.row_runner
+        budget, runner = default_batch_tokens(metric), metric.runnable_encoder.row_runner
         work: list[Callable[[], Any]] = []
         tokens = 0
         if runner is not None:
             left: list[str] = []
             for group in row_groups(metric.tokenize, texts, runner):
-                group.open(runner)
-                work += [partial(group.fill, number) for number in range(len(group.batches))]
+                group.rows.open()
+                work += [partial(group.rows.fill, number) for number in range(group.rows.batches)]
                 tokens += int(group.tokens.lengths[group.starts >= 0].sum())
                 left += [text for text, place in zip(group.tokens.texts, group.starts, strict=True) if place < 0]
             texts = left
