@@ -5,19 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
-from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.readers.judgements import (
-    ReadyScores,
-    SetDescription,
-    built_in_descriptions,
-    load_description,
-    read_coco_captions,
-    read_darr,
-    read_judgements,
-    read_scores,
-    read_tac,
-)
-from textmover.readers.segments import Columns, read_lines, read_segments
 
 if TYPE_CHECKING:
     from textmover.data.datamodule import RatingsDataModule
@@ -30,6 +17,19 @@ if TYPE_CHECKING:
     from textmover.data.leakage import PairFile
     from textmover.data.mixture import MixtureDataModule
     from textmover.data.paraphrases import ParaphrasesDataModule
+    from textmover.readers.error_spans import MarkedColumns, read_marked
+    from textmover.readers.judgements import (
+        ReadyScores,
+        SetDescription,
+        built_in_descriptions,
+        load_description,
+        read_coco_captions,
+        read_darr,
+        read_judgements,
+        read_scores,
+        read_tac,
+    )
+    from textmover.readers.segments import Columns, read_lines, read_segments
 
 __all__ = [
     "AcceptabilityDataModule",
@@ -74,5 +74,18 @@ __getattr__ = names_of(
         "textmover.data.mixture": ("MixtureDataModule",),
         "textmover.data.leakage": ("PairFile",),
         "textmover.data.paraphrases": ("ParaphrasesDataModule",),
+        "textmover.readers.error_spans": ("MarkedColumns", "read_marked"),
+        "textmover.readers.judgements": (
+            "ReadyScores",
+            "SetDescription",
+            "built_in_descriptions",
+            "load_description",
+            "read_coco_captions",
+            "read_darr",
+            "read_judgements",
+            "read_scores",
+            "read_tac",
+        ),
+        "textmover.readers.segments": ("Columns", "read_lines", "read_segments"),
     },
 )
