@@ -5,8 +5,8 @@
 
 The pairs are captions with what people wrote about them (SNLI), and sentences beside those that share rare words with
 them, near and less near, so that shared words and shared meaning part; ``--share`` makes them more or fewer.
-``--translations`` adds translations beside their post-edits (MLQE-PE, training part). Each teacher's scores are
-standardised over all pairs. Recipes read the table as ratings, see `configs/fast.yaml`.
+``--translations`` adds translations beside their post-edits, and their sources (MLQE-PE, training part). Each teacher's
+scores are standardised over all pairs. Recipes read the table as ratings, see `configs/fast.yaml`.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterato
         yield texts[row], texts[int(np.argsort(-near, kind="stable")[rank])]
 
 
-def pool(generator: Generator, share: float, translations: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Pairs by the set that they come from, no text more than a few times."""
-    found: dict[str, list[tuple[str, str]]] = {}
+def pool(generator: Generator, share: float, translations: int = 0) -> dict[str, list[tuple[str, str, str]]]:
+    """Pairs and their source, if any, by the set that they come from, no text more than a few times."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
     if translations:
-        columns = Columns(hypothesis="hypothesis", references="reference", score=None, groups=["part"])
+        columns = Columns(hypothesis="hypothesis", references="reference", source="source", score=None, groups=["part"])
         rated = [row for row in read_segments(TRANSLATIONS, columns) if row.groups["part"] == "train"]
         chosen = generator.permutation(len(rated))[:translations]
-        found[TRANSLATIONS] = [(rated[i].hypothesis, rated[i].references[0]) for i in chosen]
+        found[TRANSLATIONS] = [(rated[i].hypothesis, rated[i].references[0], rated[i].source) for i in chosen]
     for name, most in PAIRS.items() if share else ():
         rows = read_segments(name, Columns(hypothesis="hypothesis", references="premise", score=None))
         chosen = generator.permutation(len(rows))[: math.ceil(share * most)]
-        found[name] = [(rows[i].hypothesis, rows[i].references[0]) for i in chosen]
+        found[name] = [(rows[i].hypothesis, rows[i].references[0], "") for i in chosen]
     for name, most in SENTENCES.items() if share else ():
         lines = dict.fromkeys(Path(located(name)).read_text(encoding="utf-8").splitlines())
         texts = [text for text in lines if WORDS[0] <= len(text.split()) <= WORDS[1]]
-        found[name] = list(neighbours(texts, math.ceil(share * most), generator))
+        found[name] = [(*pair, "") for pair in neighbours(texts, math.ceil(share * most), generator)]
     return {
         name: [pair for pair in pairs if compared_text(pair[0]) != compared_text(pair[1])]
         for name, pairs in found.items()
@@ -94,7 +94,7 @@ def main() -> None:
     teachers = [(name, {}) for name in options.teachers] or TEACHERS
     found = pool(np.random.default_rng(options.seed), options.share, options.translations)
     pairs = [pair for part in found.values() for pair in part]
-    texts = [one for one, _ in pairs], [other for _, other in pairs]
+    texts = [one for one, _, _ in pairs], [other for _, other, _ in pairs]
     scores = np.mean(
         [
             standardised(Scorer.from_pretrained(name, precision=options.precision, **kept).score(*texts).scores)
@@ -104,8 +104,8 @@ def main() -> None:
     )
     names = [name for name, part in found.items() for _ in part]
     rows = [
-        {"set": name, "hypothesis": one, "reference": other, "score": f"{score:.5f}"}
-        for name, (one, other), score in zip(names, pairs, scores, strict=True)
+        {"set": name, "hypothesis": one, "reference": other, "source": source, "score": f"{score:.5f}"}
+        for name, (one, other, source), score in zip(names, pairs, scores, strict=True)
     ]
     options.output.parent.mkdir(parents=True, exist_ok=True)
     harness.write_rows(options.output, list(rows[0]), rows)
