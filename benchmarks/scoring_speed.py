@@ -1,6 +1,7 @@
 """Scoring speed beside bert-score, torchmetrics and sentence-transformers, on the same encoder in one run.
 
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
+    python benchmarks/scoring_speed.py compare --encoder multilingual --layer 8 --only "twmd exact" "twmd fast"
     python benchmarks/scoring_speed.py compare --device cuda --size large --pairs 20000      # on a GPU
     python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
@@ -341,7 +342,7 @@ def compare(options: argparse.Namespace) -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
     usual = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
-    names, setting = options.only or usual, Setting(device=options.device)
+    names, setting = options.only or usual, Setting(options.encoder, options.layer, options.device)
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
     with tempfile.TemporaryDirectory() as folder:
         if options.size:
@@ -584,7 +585,7 @@ def main() -> None:
     texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
     compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
     for run, options in (  # the pages of results say more than the tables that are printed here
-        (compare, {"output": Path, **compared}),
+        (compare, {"output": Path, "encoder": str, "layer": 6, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
         (scale, {"output": results / "scoring_scale.png", "least": 3, "most": 6, "candidate": (exact, *CANDIDATES)}),
         (systems, {"output": Path, **texts, "precision": ("exact", "fast", "int8")}),
