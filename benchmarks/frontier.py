@@ -42,9 +42,9 @@ OVERLAP = {"chrF": "chrf", "BLEU": "sentbleu"}
 PEERS = (*SAME, *OVERLAP)
 
 QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "fast", "base", "multilingual")))
-"""Metrics that are measured with ``fast`` precision, too: over one encoder all gain alike."""
+"""Metrics that are measured with ``fast`` and ``int8`` precision, too: over one encoder all gain alike."""
 
-CORES, PRECISIONS = (1, 2), ("exact", "fast")
+CORES, PRECISIONS = (1, 2), ("exact", "fast", "int8")
 OFFSETS = {
     "textmover-wmt": (9, -4), "textmover-multilingual": (-134, -16), "bert-score": (-52, 6),
     "torchmetrics": (-20, -14), "textmover-static": (-46, 12), "chrF": (-28, -4), "BLEU": (-12, 9),

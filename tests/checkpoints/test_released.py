@@ -223,6 +223,19 @@ def test_the_signature_of_a_released_metric_names_it_unless_a_field_is_changed(e
     assert "release" not in Scorer.from_pretrained("twmd").signature.entries
 
 
+def words(text):
+    return " ".join(str(text).split())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_card_says_what_the_recipe_of_the_release_says(name):
+    recipe = yaml.safe_load((ROOT / f"configs/released/{name}.yaml").read_text(encoding="utf-8"))
+    card = words((ROOT / f"checkpoints/{name}/README.md").read_text(encoding="utf-8"))
+    told = [recipe[key] for key in ("title", "about", "errors", "terms") if key in recipe]
+    assert [one for one in told if words(one) not in card] == []
+    assert [row for row in recipe["data"] if any(words(one) not in card for one in row.values())] == []
+
+
 SETS = ("WMT17", "STS-B test", "SICK test", "BAGEL informativeness", "SFHOTEL informativeness", "WebNLG-2017 semantics")
 
 
