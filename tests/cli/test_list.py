@@ -51,3 +51,10 @@ def test_json_holds_the_whole_configuration(run):
         assert listed[name]["higher_is_better"] == preset.higher_is_better
         assert listed[name]["trainable"]
         assert listed[name]["languages"] == ["en"]
+
+
+def test_the_languages_of_a_named_metric_are_told(run):
+    told = run("list", "textmover-multilingual", "twmd").silent().out.splitlines()[-1]
+    codes = told.removeprefix("textmover-multilingual reads: ").split(", ")
+    assert len(codes) == 93 and {"de", "zh", "si", "sw"} < set(codes)
+    assert "reads" not in run("list", "twmd").silent().out

@@ -42,8 +42,9 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return
     print_table(HEADERS, map(_row, listed), numbers=HEADERS[1:3], narrow=HEADERS[:3], fold=True)
-    if not wanted:
-        sys.stdout.write(NOTES)
+    sys.stdout.write("" if wanted else NOTES)
+    several = [one for one in listed if wanted and len(one["languages"]) > 1]
+    sys.stdout.writelines(f"{one['name']} reads: {', '.join(one['languages'])}\n" for one in several)
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
@@ -78,6 +79,4 @@ def _released_entry(name: str, folder: Path) -> dict[str, Any]:
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
     formula = entry["formula"] + ("" if entry["higher_is_better"] else "; lower is better")
-    return (
-        entry["name"], f"{entry['agreement']:.3f}", f"{entry['pairs_per_second']:,.0f}", formula, entry["source"],
-    )  # fmt: skip
+    return entry["name"], f"{entry['agreement']:.3f}", f"{entry['pairs_per_second']:,.0f}", formula, entry["source"]
