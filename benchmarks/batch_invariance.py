@@ -34,7 +34,8 @@ def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
     for _ in range(count):
         words = draw.choices(WORDS, k=round(100 ** draw.random()))
         sides[0].append(" ".join(words))
-        sides[1].append(" ".join(word if draw.random() < 0.7 else draw.choice(WORDS) for word in words[::-1]))
+        other = " ".join(word if draw.random() < 0.7 else draw.choice(WORDS) for word in words[::-1])
+        sides[1].append(other if other.strip() else PLAIN[0])  # a metric that reads sources takes a blank one for none
     return sides
 
 

@@ -209,6 +209,7 @@ def one_by_one(scorer: Any, pairs: Pairs) -> list[float]:
 
 ALONE = "bert-score, a pair at a time"
 BACKENDS = ("torch", "openvino", "onnxruntime")
+LIKE_BERT_SCORE = partial(ours, "bertscore-f1", unknown_tokens="alike")  # by default each matches only itself
 CANDIDATES: dict[str, Candidate] = {
     "bert-score": candidate(bert_scorer, lambda scorer, pairs: scorer.score(*pairs)[2].numpy()),
     ALONE: candidate(bert_scorer, one_by_one),
@@ -216,10 +217,10 @@ CANDIDATES: dict[str, Candidate] = {
     "sentence-transformers encode": candidate(sentence_transformer, encoded),
     "chrF": overlap("chrF"),
     "BLEU": overlap("BLEU", effective_order=True),
-    **{f"bertscore-f1 exact {one}": ours("bertscore-f1", precision="exact", backend=one) for one in BACKENDS},
-    "bertscore-f1 fast": ours("bertscore-f1", precision="fast"),
-    "bertscore-f1 int8": ours("bertscore-f1", precision="int8"),
-    "bertscore-f1 exact, again": ours("bertscore-f1", precision="exact", calls=2),
+    **{f"bertscore-f1 exact {one}": LIKE_BERT_SCORE(precision="exact", backend=one) for one in BACKENDS},
+    "bertscore-f1 fast": LIKE_BERT_SCORE(precision="fast"),
+    "bertscore-f1 int8": LIKE_BERT_SCORE(precision="int8"),
+    "bertscore-f1 exact, again": LIKE_BERT_SCORE(precision="exact", calls=2),
     **{f"{one} {how}": ours(one, precision=how) for how in ("exact", "fast") for one in ("twmd", "wmd")},
     "textmover-static": candidate(token_table, lambda scorer, pairs: scorer.score(*pairs).scores),
     **{f"encoder exact {one}": encoder_alone(precision="exact", backend=one) for one in BACKENDS},
