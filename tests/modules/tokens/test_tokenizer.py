@@ -62,6 +62,17 @@ def test_white_space_at_the_ends_does_not_count(tokenizer):
     assert spaced.texts == ("the dog",)
 
 
+@pytest.mark.parametrize("name", ["tiny_encoder", "byte_level", "sentence_pieces"])
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff \u202e", "\u00ad\x07"])
+def test_a_text_that_nobody_can_see_is_empty_to_every_tokenizer(request, name, text):
+    one = Tokenizer(request.getfixturevalue(name), "bert", 200)
+    unseen, empty, seen = one([text]), one([""]), one([f"dog{text}"])
+    assert unseen.input_ids.tolist() == empty.input_ids.tolist()
+    assert seen.mask.sum() > empty.mask.sum()
+    assert one.words(text) == one.words("")
+    assert one.offsets([text]).tolist() == one.offsets([""]).tolist()
+
+
 def test_longer_texts_are_cut_and_marked(tokenizer):
     batch = tokenizer([long_text(10), long_text(11), "the"])
     assert batch.truncated == (False, True, False)

@@ -26,8 +26,10 @@ from textmover.types.text_words import SURROGATE, UNSPACED
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
 
-SHOWN = 60
-"""Characters of a text that an error message shows."""
+SHOWN = 60  # characters of a text that an error message shows
+INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of characters that nobody sees
+OPENS, CLOSES = 8, 16  # bits beside those of TokenTrait: nothing before a piece is of its word, nothing behind
+LETTER = "\N{REPLACEMENT CHARACTER}"  # a part of a character, or an unknown one: neither punctuation nor white space
 
 REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
 """The way out where a text is not Unicode."""
@@ -35,12 +37,6 @@ REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').d
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 """Marks of a piece's place in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
 ``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
-
-OPENS, CLOSES = 8, 16
-"""Bits beside those of :class:`~textmover.types.TokenTrait`: nothing before a piece is of its word, nothing behind."""
-
-LETTER = "\N{REPLACEMENT CHARACTER}"
-"""Stands for a part of a character, or an unknown one: neither punctuation nor white space."""
 
 
 class Tokenizer:
@@ -114,7 +110,7 @@ class Tokenizer:
                     "Expected Unicode text, but got half a surrogate pair in the one that starts with "
                     f"{check_string(text, position)[:SHOWN]!a}: {REPAIR}."
                 )
-        stripped = [text.strip() for text in texts]
+        stripped = [legible(text) for text in texts]
         most = self.max_length if self.long_texts != "window" else sys.maxsize
         encoded = self._encode(stripped) if self._words is None else self._words.encode(stripped, most)
         if self.long_texts == "error":
@@ -212,7 +208,7 @@ class Tokenizer:
         """The words of a text between white space, and the one that each of its tokens is a part of."""
         if self._rust is None:
             return None
-        stripped = text.strip()
+        stripped = legible(text)
         found = list(re.finditer(r"\S+", stripped))
         starts = [word.start() for word in found]
         encoding = self._rust.encode(stripped)
@@ -230,7 +226,7 @@ class Tokenizer:
         """
         if self._rust is None:
             return None
-        encodings = self._rust.encode_batch([text.strip() for text in texts]) if texts else []
+        encodings = self._rust.encode_batch([legible(text) for text in texts]) if texts else []
         lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(texts))
         present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
         marked = np.zeros(present.shape, dtype=bool)
@@ -318,6 +314,11 @@ def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | No
 def is_unicode(text: str) -> bool:
     """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
     return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
+
+
+def legible(text: str) -> str:
+    """Return a text without the white space around it, and nothing of one in which no character can be seen."""
+    return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
