@@ -24,8 +24,8 @@ def sets(script, tmp_path, monkeypatch):
         return str(tmp_path / name)
 
     captions = ["hypothesis\tpremise", *(f"a {noun}\tone {noun} outside" for noun in NOUNS), "A dog.\ta dog"]
-    parts = [f"{('train', 'test')[n % 2]}\tthis {noun}\tthat {noun}" for n, noun in enumerate(NOUNS)]
-    translations = ["part\thypothesis\treference", *parts, "train\tAll right!\tall right"]
+    parts = [f"{('train', 'test')[n % 2]}\tthis {noun}\tthat {noun}\tdas {noun}" for n, noun in enumerate(NOUNS)]
+    translations = ["part\thypothesis\treference\tsource", *parts, "train\tAll right!\tall right\tgut"]
     lines = [*SENTENCES, *SENTENCES[:5], "too short", *(one.upper() for one in SENTENCES[:9])]
     monkeypatch.setattr(script, "PAIRS", {written("captions.tsv", captions): 11})
     monkeypatch.setattr(script, "TRANSLATIONS", written("translations.tsv", translations))
@@ -83,5 +83,6 @@ def test_a_seed_gives_the_same_bytes_and_texts_that_differ(rows_of):
 def test_a_share_takes_part_of_the_sets_and_translations_are_those_of_training(rows_of):
     _, rows = rows_of("--translations", "20", "--share", "0", "--teachers", "a", "b")
     assert sorted(row["hypothesis"] for row in rows) == sorted(f"this {noun}" for noun in NOUNS[::2])
+    assert {row["source"] for row in rows} == {f"das {noun}" for noun in NOUNS[::2]}
     _, rows = rows_of("--share", "0.1")
     assert 0 < len(rows) <= 2 + 4

@@ -36,6 +36,7 @@ SCRIPTS = {
 }
 """Letters of each script, as ranges of a regular expression."""
 
+INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of characters that nobody sees
 SURROGATE = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which Python keeps and UTF-8 cannot write
 
 UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
@@ -55,6 +56,11 @@ STACKERS = "\u1039\u17d2"  # marks that write the next letter below the last: of
 
 CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|(?:ff?|[cxjtmsz])(?:m|sc?|zx?)*")
 """A word, or another character with its marks and what a zero-width joiner ties to it, by the classes of characters."""
+
+
+def legible(text: str) -> str:
+    """Return a text without the white space around it, and nothing of one in which no character can be seen."""
+    return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
 def text_words(text: str) -> tuple[tuple[int, int], ...]:

@@ -21,13 +21,12 @@ from textmover.modules.tokens.text_flags import divides_words
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
-from textmover.types.text_words import SURROGATE, UNSPACED
+from textmover.types.text_words import SURROGATE, UNSPACED, legible
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
 
 SHOWN = 60  # characters of a text that an error message shows
-INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of characters that nobody sees
 OPENS, CLOSES = 8, 16  # bits beside those of TokenTrait: nothing before a piece is of its word, nothing behind
 LETTER = "\N{REPLACEMENT CHARACTER}"  # a part of a character, or an unknown one: neither punctuation nor white space
 
@@ -314,11 +313,6 @@ def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | No
 def is_unicode(text: str) -> bool:
     """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
     return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
-
-
-def legible(text: str) -> str:
-    """Return a text without the white space around it, and nothing of one in which no character can be seen."""
-    return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
