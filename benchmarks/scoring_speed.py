@@ -342,8 +342,10 @@ def compare(options: argparse.Namespace) -> None:
     """All candidates on the same pairs, in turn."""
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
+    if options.layer and not options.encoder:
+        sys.exit("Expected `--layer` beside the `--encoder` that it is of: name both.")
     usual = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
-    names, setting = options.only or usual, Setting(options.encoder, options.layer, options.device)
+    names, setting = options.only or usual, Setting(options.encoder, options.layer or 6, options.device)
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
     with tempfile.TemporaryDirectory() as folder:
         if options.size:
@@ -586,7 +588,7 @@ def main() -> None:
     texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
     compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
     for run, options in (  # the pages of results say more than the tables that are printed here
-        (compare, {"output": Path, "encoder": str, "layer": 6, **compared}),
+        (compare, {"output": Path, "encoder": str, "layer": int, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
         (scale, {"output": results / "scoring_scale.png", "least": 3, "most": 6, "candidate": (exact, *CANDIDATES)}),
         (systems, {"output": Path, **texts, "precision": ("exact", "fast", "int8")}),

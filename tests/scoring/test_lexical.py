@@ -42,6 +42,7 @@ def test_scores_and_settings_are_those_of_sacrebleu(name, metric):
     assert said.items() <= {**found.signature.entries}.items()
     assert found.signature.entries["refs"] == "var"
     assert dict(found.counts) == {"empty": 1}
+    assert dict(lexical_scores(name, ["\u200b"], [["a cat"]]).counts) == {"empty": 1}
 
 
 def test_rouge_takes_the_best_reference_and_stems():

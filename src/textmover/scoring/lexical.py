@@ -20,6 +20,7 @@ import torch
 
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import InputError, SegmentScores, Signature, needs_extra
+from textmover.types.text_words import legible
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
@@ -128,7 +129,7 @@ def lexical_scores(
     of_each = str(counts[0]) if len(counts) == 1 else "var"
     entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": of_each, **metric.settings}
     values = {"score": np.array(scores, dtype=np.float64)}
-    empty = np.array([not text.strip() for text in hypotheses], dtype=bool)
+    empty = np.array([not legible(text) for text in hypotheses], dtype=bool)
     return SegmentScores.from_values(values, Signature(entries), {"empty": empty} if empty.any() else {})
 
 

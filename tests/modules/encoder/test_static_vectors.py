@@ -365,6 +365,7 @@ def test_a_word_is_looked_up_as_it_is_and_in_lower_case(vectors):
     assert [vectors.find(word) for word in ("the", "The", "THE", "Paris", "paris", "bone")] == [0, 0, 0, 3, None, None]
     batch = WordTokenizer(vectors)(["The DOG, Paris"])
     assert batch.input_ids.tolist() == [[0, 1, 4, 3]]
+    assert WordTokenizer(vectors)(["\x07\u200b"]).mask.sum() == 0  # a bell that nobody sees
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any, TypeGuard
 
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.types import InputError, SourcedReferences, plural
+from textmover.types.text_words import legible
 
 Texts = str | Sequence[str]
 Sources = str | Sequence[str | None]
@@ -48,7 +49,7 @@ def normalize_references(
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
     # Of several references, empty ones are missing.
-    kept = [tuple(one for one in texts if one.strip()) or texts if len(texts) > 1 else texts for texts in grouped]
+    kept = [tuple(one for one in texts if legible(one)) or texts if len(texts) > 1 else texts for texts in grouped]
     places = [getattr(one, "places", ("", "")) for one in listed]
     return list(map(SourcedReferences, kept, given, places))
 

@@ -15,6 +15,7 @@ import torch
 from textmover.modules.encoder.static_vectors import StaticVectors
 from textmover.modules.tokens.tokenizer import check_string, refuse_long
 from textmover.types import InputError, TokenBatch, TokenTrait, check_choice
+from textmover.types.text_words import legible
 
 LongTexts = Literal["truncate", "error", "window"]
 
@@ -71,7 +72,7 @@ class WordTokenizer:
         """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
             check_string(text, position)
-        stripped = tuple(text.strip() for text in texts)
+        stripped = tuple(map(legible, texts))
         lacking: list[list[str]] = [[] for _ in stripped]
         tokens = [list(self._tokens(text, of_text)) for text, of_text in zip(stripped, lacking, strict=True)]
         truncated = tuple(self.max_length is not None and len(row) > self.max_length for row in tokens)
