@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from textmover.readers.line_tables import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
-from textmover.readers.memory_tables import MemoryTable
-from textmover.readers.tables import is_table, open_tables
+from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.text_words import SURROGATE
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.readers.memory_tables import named_tables
+from textmover.readers.tables import named_tables
 from textmover.types import InputError
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 

@@ -10,8 +10,8 @@ each score counts as often as it was taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,13 +40,6 @@ LONG_ROW = 64
 
 CANCELLATION = 0.1
 """Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
-
-
-class Statistic(Protocol):
-    """A function of rows or of draws."""
-
-    def __call__(self, x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-        """Return one value per row or draw."""
 
 
 def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
@@ -101,7 +94,7 @@ def accuracy(x: Vector, y: Vector) -> Vector:
     return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
 
 
-CORRELATIONS: Mapping[str, Statistic] = {
+CORRELATIONS: Mapping[str, Callable[..., Vector]] = {
     "pearson": pearson,
     "spearman": spearman,
     "kendall": kendall,
