@@ -168,8 +168,7 @@ class CandidateTable(Followed):
         ).checked()
 
 
-CandidateSets = CandidateFiles | CandidateTable
-"""Source of candidates; each iteration reads the input again."""
+CandidateSets = CandidateFiles | CandidateTable  # source of candidates; each iteration reads the input again
 
 
 def _texts(row: TableRow, column: str) -> tuple[str, ...]:

@@ -197,15 +197,12 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    r"""Read a plain text file of one segment a line.
+    r"""Read a plain text file of one segment a line, without the ends of lines.
 
     Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
 
     Args:
         path: A UTF-8 file, also compressed as ``.gz`` or ``.zst``, or ``-`` for standard input.
-
-    Returns:
-        The lines without their ends.
 
     Raises:
         InputError: If the file cannot be read, is empty or is not UTF-8.

@@ -57,15 +57,12 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
 def grouped_darr_tau(
     scores: ArrayLike, preferences: ArrayLike, groups: Sequence[str]
 ) -> dict[str, PreferenceAgreement]:
-    """The same within each group; a pair belongs to the group of its rows.
+    """The same within each group, in the order in which they appear; a pair belongs to the group of its rows.
 
     Args:
         scores: Metric score of each segment, higher is better, ``[n]``.
         preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
         groups: Group of each segment.
-
-    Returns:
-        Agreement by group, in the order in which the groups appear; τ is NaN for a group without a preference.
 
     Raises:
         InputError: As for :func:`darr_tau`, or if the rows of a pair are in two groups.

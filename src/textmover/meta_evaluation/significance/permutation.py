@@ -63,7 +63,8 @@ def permutation_test(
     """Test whether the first of two metrics agrees better with people: ``p = (1 + #(δ* ≥ δ))/(1 + k)``.
 
     Both metrics are standardised within each group. A permutation exchanges their two scores of each segment with
-    probability ½, and ``δ*`` is the difference of their agreement after that.
+    probability ½, and ``δ*`` is the difference of their agreement after that; NaN where no unit has a correlation of
+    both.
 
     Args:
         first: Scores of the first metric, ``[n]``.
@@ -74,9 +75,6 @@ def permutation_test(
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         permutations: Number of permutations.
         seed: Their seed.
-
-    Returns:
-        Difference and p-value; NaN where no unit has a correlation of both.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.

@@ -32,8 +32,7 @@ from textmover.types import InputError
 
 Counts = NDArray[np.int64]
 
-MIN_SEGMENTS = 3
-"""Fewest scores that have a correlation."""
+MIN_SEGMENTS = 3  # fewest scores that have a correlation
 
 LONG_ROW = 64
 """From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
@@ -238,14 +237,11 @@ class MeanCorrelation(NamedTuple):
 
 
 def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlation:
-    """Pearson's r, Spearman's ρ and Kendall's τ-b of a metric with people.
+    """Pearson's r, Spearman's ρ and Kendall's τ-b of a metric with people; NaN where one is not defined.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
-
-    Returns:
-        The three statistics; NaN for fewer than three segments and where either list is constant.
 
     Raises:
         InputError: If the lists differ in length or hold NaN or infinity.
@@ -261,15 +257,12 @@ def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlati
 def grouped_correlations(
     metric_scores: ArrayLike, human_scores: ArrayLike, groups: Sequence[str]
 ) -> dict[str, Correlation]:
-    """Correlations within each group, such as each language pair.
+    """Correlations within each group, such as each language pair, in the order in which the groups appear.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
         groups: Group of each segment, ``n`` names.
-
-    Returns:
-        Correlation by group, in the order in which the groups appear.
 
     Raises:
         InputError: If the lists differ in length or hold NaN or infinity.
@@ -289,9 +282,6 @@ def mean_correlation(by_group: Mapping[str, Correlation]) -> MeanCorrelation:
 
     Args:
         by_group: Correlation by group, as from :func:`grouped_correlations`.
-
-    Returns:
-        The means, over how many groups they are, and which groups are missing.
 
     Example:
         >>> mean_correlation({"a": Correlation(9, 0.5, 0.5, 0.5), "b": Correlation(2, *[float("nan")] * 3)})
@@ -343,9 +333,6 @@ def averaged_correlation(
         human_scores: Human score of each segment, ``[n]``.
         units: Unit of each segment, ``n`` names; ``None`` pools all segments as one unit, ``"all"``.
         statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b) or ``kendall-c``.
-
-    Returns:
-        The mean, over how many units it is, and which are missing.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.

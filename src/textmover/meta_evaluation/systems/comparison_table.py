@@ -160,9 +160,6 @@ def compare_systems(
         significant: Largest p-value that sets two systems apart.
         higher_is_better: False for distances.
 
-    Returns:
-        Means, intervals, ranks, and what is known of each two.
-
     Raises:
         InputError: If there are fewer than two systems, they have not as many scores, or a score is not finite.
 

@@ -18,8 +18,7 @@ from textmover.types import InputError, Shown, View, plural
 
 RankTest = Literal["randomisation", "bootstrap"]  # tests that set two systems apart
 
-STATISTICS = ("pearson", "kendall", "accuracy")
-"""Agreement of the means of systems."""
+STATISTICS = ("pearson", "kendall", "accuracy")  # agreement of the means of systems
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 NO_ERROR = frozenset(("no-error", "no_error", "neutral"))
 """Severities of what is not counted as an error: neutral ones are matters of taste (Freitag et al. 2021)."""
 
-ATTENTION_TEST = "hotw-test"
-"""Severity of rows about sentences that were changed to test the rater."""
+ATTENTION_TEST = "hotw-test"  # severity of rows about sentences that were changed to test the rater
 
 MARK = re.compile("</?v>")
 

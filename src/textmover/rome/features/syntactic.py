@@ -17,8 +17,7 @@ from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mappin
 from textmover.rome.config import SyntacticOptions
 from textmover.types import InputError, ParsedText, plural
 
-NO_WORD = -1
-"""Stands for the word of the imaginary root, which has none."""
+NO_WORD = -1  # stands for the word of the imaginary root, which has none
 
 
 class WordTree(NamedTuple):
@@ -49,7 +48,7 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
 
 
 def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches: int = 1) -> list[WordTree]:
-    """The text as ordered trees, one to a stretch of consecutive words, of sizes that differ by 1 at most.
+    """The text as ordered trees, one to a stretch of consecutive words in its order, of sizes that differ by 1 at most.
 
     Children come in the order of the text. What hangs on a word that is not a node hangs on the nearest node above it.
 
@@ -60,9 +59,6 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
         parsed: The text.
         punctuation: Whether punctuation marks are nodes (see :func:`tree_words`).
         stretches: Number of trees, at least 1. Some may have ``w0`` alone where there are fewer words.
-
-    Returns:
-        The trees, in the order of the text.
 
     Raises:
         InputError: If ``stretches`` is below 1.
@@ -104,8 +100,7 @@ def _is_mark(word: str) -> bool:
     return not any(kind[0] in "LN" or kind == "So" for kind in kinds)
 
 
-FORBIDDEN = 2.0
-"""Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
+FORBIDDEN = 2.0  # cost of turning the imaginary root into a word: that of deleting the one and inserting the other
 
 
 class SyntacticSimilarity(NamedTuple):
@@ -156,7 +151,7 @@ def syntactic_similarity(
     cosines: Tensor | np.ndarray | Sequence[ArrayLike | Tensor],
     options: SyntacticOptions = DEFAULT,
 ) -> SyntacticSimilarity:
-    r"""Similarity of the dependency trees of ``B`` references and hypotheses, words compared by meaning.
+    r"""Similarity, without a gradient, of the dependency trees of ``B`` pairs of texts, words compared by meaning.
 
     .. math:: F = 1 - \frac{\mathrm{TED}(R, H)}{\mathrm{TED}_{\max}(R, H)}
 
@@ -178,9 +173,6 @@ def syntactic_similarity(
             padded behind the words, or ends before them where all further cosines are 0. Of type bool they say which
             words match, and ``theta`` is not used.
         options: When words match, and how long texts may be.
-
-    Returns:
-        The similarities with what they come from. They have no gradient.
 
     Raises:
         InputError: If numbers or shapes do not fit, an option is out of range, a cosine is NaN, or numba is not

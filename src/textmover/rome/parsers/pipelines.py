@@ -20,8 +20,7 @@ from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra
 from textmover.types.text_words import SURROGATE
 
-LONGEST = 1_000_000
-"""Characters of the longest text that is parsed."""
+LONGEST = 1_000_000  # characters of the longest text that is parsed
 
 NOTHING = ParsedText((), (), (), (), (), (), ())
 
@@ -196,10 +195,6 @@ def _hash(files: Iterable[tuple[str, Path]]) -> str:
     return digest.hexdigest()[:8]
 
 
-PROCESSORS = "tokenize,pos,lemma,depparse"
-"""Processors of Stanza, which adds the expansion of multiword tokens for languages that have them."""
-
-
 class StanzaParser(CachedParser):
     """A Stanza pipeline as a :class:`textmover.types.Parser`; it is never asked to fetch anything.
 
@@ -243,8 +238,9 @@ def _parsed(document: Any) -> ParsedText:
 def _load_stanza(language: str) -> tuple[Any, str]:
     with needs_extra("stanza", f"Stanza for the parser stanza:{language}"):
         import stanza
+    processors = "tokenize,pos,lemma,depparse"  # it adds the expansion of multiword tokens where a language has them
     try:
-        pipeline = stanza.Pipeline(language, processors=PROCESSORS, download_method=None, verbose=False)
+        pipeline = stanza.Pipeline(language, processors=processors, download_method=None, verbose=False)
     except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these
         raise InputError(
             f"Expected Stanza to have models of {language!r}, but got: {' '.join(str(error).split())} "
@@ -255,8 +251,7 @@ def _load_stanza(language: str) -> tuple[Any, str]:
 
 STANZA = "stanza:"
 
-PIPELINE = "config.cfg"
-"""The file that tells that a folder holds a spaCy pipeline."""
+PIPELINE = "config.cfg"  # the file that tells that a folder holds a spaCy pipeline
 
 
 def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int = 200_000) -> Parser:

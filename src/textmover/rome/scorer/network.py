@@ -28,8 +28,7 @@ from textmover.types import InputError, check_whole
 Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
 
-START = 0.5
-"""Assumed mean of features before a network is fitted, in the middle of [0, 1]."""
+START = 0.5  # assumed mean of features before a network is fitted, in the middle of [0, 1]
 
 
 @dataclass(frozen=True)
@@ -230,9 +229,6 @@ def named_features(values: Mapping[str, Tensor], names: Sequence[str]) -> Tensor
 OFFICIAL = ScorerConfig(("acceptability", "syntactic", "semantic"), (30, 20), ("none", "relu"))
 """The authors' layers: 3 -> 30 (no activation; their dropout rests in evaluation) -> 20, ReLU -> 1, sigmoid."""
 
-LAYERS = ("hid1", "hid2", "out")
-"""Their names of the layers."""
-
 
 def read_official(path: Path | str) -> FeatureScorer:
     """The authors' trained network as a scorer of ours.
@@ -270,7 +266,7 @@ def read_official(path: Path | str) -> FeatureScorer:
         ) from error
     scorer = FeatureScorer(OFFICIAL)
     state = scorer.state_dict()
-    for number, layer in enumerate(LAYERS):
+    for number, layer in enumerate(("hid1", "hid2", "out")):  # their names of the layers
         for name, ours in ((f"{layer}.weight", f"weights.{number}"), (f"{layer}.bias", f"biases.{number}")):
             shape, tensor = state[ours].shape, found.get(name)
             if tensor is None or tensor.shape != shape:
@@ -315,8 +311,7 @@ def _tensors(found: Any, prefix: str = "") -> dict[str, Tensor]:
     return {name: one for key, value in found.items() for name, one in _tensors(value, f"{prefix}{key}.").items()}
 
 
-OFFICIAL_NAME = "official"
-"""The network of RoMe's authors, once a user has converted their file."""
+OFFICIAL_NAME = "official"  # the network of RoMe's authors, once a user has converted their file
 
 NEW: Mapping[str, Mapping[str, Any]] = {
     "new-paper": {"hidden": (20,), "activations": ("relu",)},
