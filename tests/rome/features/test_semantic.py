@@ -4,27 +4,13 @@ import dataclasses
 
 import pytest
 import torch
+from tests.rome.shared import EXAMPLES
 
 from textmover.functional import Units
 from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, taking_part, word_weights
 from textmover.rome.features.words import WordIdf, word_spans, word_vectors_of_spans
 from textmover.types import InputError
 from textmover.types.tokens import token_offsets
-
-# Sentences of the paper's tables 2 and 3: reference, hypothesis.
-EXAMPLES = {
-    "paraphrase": ("Munich is located at the southern part of Germany.", "Munich is situated in the south of Germany."),
-    "passive": ("Tesla motors is founded by Elon Musk.", "Elon Musk has founded Tesla Motors."),
-    "repetition": ("Elon musk has founded tesla motors.", "Elon elon elon elon founded tesla tesla tesla."),
-    "unrelated": (
-        "James Craig Watson, who died from peritonitis, discovered 101 Helena.",
-        "The Polish Academy of Science is regionserved.",
-    ),
-    "repetitive": (
-        "1001 gaussia was formerly known as 1923 oaa907 xc.",
-        "The former name for the former name for 11 gunger is 1923. One of the former name is 1923.",
-    ),
-}
 
 
 def random_words(batch=6, size=7, dimensions=3, seed=0, dtype=torch.float64):
