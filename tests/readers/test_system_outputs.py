@@ -96,6 +96,7 @@ def test_a_column_called_score_is_that_of_one_system(tmp_path):
         ("a.jsonl", '{"score": [1, 2]}\n{"score": 1}\n', "but got no list"),
         ("a.json", '{"systems": {"a": {"x": 1}}}\n', "a list of scores of 'a'"),
         ("a.json", '{"scores": []}\n', "holds none"),
+        ("a.json", '{"systems": {}}\n', "holds none"),
         ("a.txt", "0.5\nx\n", "line 2 of .*a.txt, but got 'x'"),
         ("a.txt", "0.5\n\n0.25\n", "line 2 of .*a.txt, but got nothing"),
         ("a.txt", "\n\n", "a score a line, but it holds none"),
