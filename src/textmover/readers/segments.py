@@ -165,10 +165,7 @@ def read_segments(
         [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
     """
     found = numbered_segments(path, columns, format=format, split=split)
-    if left_out is None:
-        return list(usable(one for _, one in found))
-    left_out += [one for _, one in found if isinstance(one, InputError)]
-    return [one for _, one in found if isinstance(one, Segment)]
+    return list(usable((one for _, one in found), left_out))
 
 
 def numbered_segments(

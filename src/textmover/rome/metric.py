@@ -52,8 +52,7 @@ class RomeMetric(ConfiguredMetric):
         reader: Gives words, their vectors, and parses.
         scorer: The network; ``None`` for the mean.
 
-    Reference:
-        Rony et al. 2022 (RoMe).
+    Reference: Rony et al. 2022 (RoMe).
     """
 
     config_class: ClassVar[type[RomeConfig]] = RomeConfig

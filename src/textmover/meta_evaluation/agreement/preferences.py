@@ -42,8 +42,7 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
         >>> darr_tau([0.9, 0.5, 0.5], [[0, 1], [1, 2], [0, 2], [0, 1]])
         PreferenceAgreement(tau=0.5, concordant=3, discordant=1, ties=1)
 
-    Reference:
-        Ma et al. (2018), Results of the WMT18 Metrics Shared Task.
+    Reference: Ma et al. (2018), Results of the WMT18 Metrics Shared Task.
     """
     vector = finite_scores(scores, "metric scores")
     pairs = preference_pairs(preferences, len(vector))

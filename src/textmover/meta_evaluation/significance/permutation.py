@@ -230,8 +230,7 @@ def significance_clusters(
         >>> significance_clusters([0.5, 0.7, 0.69], [[1, 1, 1], [0.01, 1, 0.4], [0.2, 0.6, 1]])
         (2, 1, 1)
 
-    Reference:
-        Freitag et al. (2023), Results of WMT23 Metrics Shared Task.
+    Reference: Freitag et al. (2023), Results of WMT23 Metrics Shared Task.
     """
     found, tests = np.asarray(values, dtype=np.float64), np.asarray(p_values, dtype=np.float64)
     if found.ndim != 1 or tests.shape != (len(found), len(found)):
@@ -289,9 +288,8 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
         >>> round(test.t, 3), test.df, round(test.p_value, 4)
         (2.214, 100, 0.0146)
 
-    Reference:
-        Williams (1959), Regression Analysis; Graham and Baldwin (2014), Testing for Significance of Increased
-        Correlation with Human Judgment.
+    Reference: Williams (1959), Regression Analysis; Graham and Baldwin (2014), Testing for Significance of Increased
+    Correlation with Human Judgment.
     """
     if n < 4:
         raise InputError(f"Expected at least four segments for Williams' test, but got {n}: give more.")

@@ -168,8 +168,7 @@ def compare_systems(
         >>> found.pairs[0].wins, found.pairs[0].losses, found.differing(1)
         (3, 1, [3])
 
-    Reference:
-        Koehn (2004); Riezler and Maxwell (2005); Post (2018).
+    Reference: Koehn (2004); Riezler and Maxwell (2005); Post (2018).
     """
     if len(scores) < 2:
         raise InputError(f"Expected at least two systems to compare, but got {len(scores)}: name another.")

@@ -258,11 +258,7 @@ def read_marked(
     chosen = rows_where([one for one in rows if isinstance(one, TableRow)], where, str(path), TableRow.group)
     found: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
     found += [_segment(several, columns) for several in _gathered(chosen, columns)]
-    if left_out is None:
-        read = list(usable(found))
-    else:
-        read = [one for one in found if isinstance(one, MarkedSegment)]
-        left_out += [one for one in found if isinstance(one, InputError)]
+    read = list(usable(found, left_out))
     if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in read)):
         logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
     return read

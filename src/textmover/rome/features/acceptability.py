@@ -30,8 +30,7 @@ class AcceptabilityModel(nn.Module):
     Raises:
         InputError: If the classifier has no such class, or is one of pairs.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.3; Warstadt et al. 2019 (CoLA).
+    Reference: Rony et al. 2022 (RoMe), section 3.3; Warstadt et al. 2019 (CoLA).
     """
 
     def __init__(self, classifier: TextClassifier, acceptable: str = ACCEPTABLE) -> None:

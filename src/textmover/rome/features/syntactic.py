@@ -70,8 +70,7 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
         >>> dependency_trees(parsed)
         [WordTree(heads=array([-1,  2,  0]), words=array([-1,  0,  1]))]
 
-    Reference:
-        Rony et al. 2022 (RoMe), sections 2.2, 3.2 and appendix A.1.
+    Reference: Rony et al. 2022 (RoMe), sections 2.2, 3.2 and appendix A.1.
     """
     if stretches < 1:
         raise InputError(f"Expected `stretches` to be at least 1, but got {stretches}: 1 makes one tree of the text.")
@@ -186,8 +185,7 @@ def syntactic_similarity(
         >>> syntactic_similarity([one, one], [one, other], torch.tensor([[[0.4, 0.1], [0.1, 0.9]]] * 2)).similarity
         tensor([1.0000, 0.5000], dtype=torch.float64)
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.2; Zhang and Shasha 1989.
+    Reference: Rony et al. 2022 (RoMe), section 3.2; Zhang and Shasha 1989.
     """
     blocks = _blocks(cosines, references, hypotheses)
     pieces: list[_Stretch] = []

@@ -89,8 +89,7 @@ class FeatureScorer(nn.Module):
         config: Features, layers, activations.
         seed: Seed of the first weights.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
+    Reference: Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
 
     Example:
         >>> scorer = FeatureScorer(ScorerConfig(("semantic", "syntactic", "acceptability")))
@@ -244,8 +243,7 @@ def read_official(path: Path | str) -> FeatureScorer:
     Raises:
         InputError: If there is no such file, or it holds other layers.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.4, and the authors' code, github.com/rashad101/RoMe.
+    Reference: Rony et al. 2022 (RoMe), section 3.4, and the authors' code, github.com/rashad101/RoMe.
     """
     path = Path(path)
     if not path.is_file():
