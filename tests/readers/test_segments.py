@@ -220,56 +220,25 @@ BAD_FILES = [
     *(("t.tsv", content, NO_SEGMENT) for content in ("", "\ufeff", "\n\n", HEADER)),
     *(("t.csv", content, NO_SEGMENT) for content in ("", "\ufeff", "\n\n", HEADER.replace("\t", ","))),
     *(("t.jsonl", content, NO_SEGMENT) for content in ("", "\n\n")),
-    *(
-        (
-            "t.tsv",
-            f"{HEADER}a\tb\t1\n{line}\na\tb\t1\n",
-            rf"3 fields as in the header, but got {count} in line 3 .*: texts",
-        )
-        for line, count in (("a\tb", 2), ("a\tb\t1\t2", 4), ("", 1))
-    ),
+    *(("t.tsv", f"{HEADER}a\tb\t1\n{line}\na\tb\t1\n", rf"3 fields .*, but got {count} in line 3 .*: texts")
+      for line, count in (("a\tb", 2), ("a\tb\t1\t2", 4), ("", 1))),
     ("t.csv", "hypothesis,reference\na,b\nYes, sir,b\n", r"2 fields .*, but got 3 in line 3 of .*\.csv: put texts"),
-    *(
-        ("t.json", f"{RECORD}\n{line}\n{RECORD}\n", r"one JSON object a line, but got .* in line 2 of .*t\.json")
-        for line in ("[", "{", "3", '"text"', "hypothesis\treference", '{"hypothesis": ["]}')
-    ),
-    *(
-        ("t.json", f"{RECORD}\n{line}\n{RECORD}", r"line 2 of .*t\.json is blank: remove the line")
-        for line in ("", "  ")
-    ),
-    (
-        "t.jsonl",
-        '{"hypothesis": "a", "hypothesis": "b"}',
-        "line 1 of .* to hold each key once, but got 'hypothesis' again",
-    ),
+    *(("t.json", f"{RECORD}\n{line}\n{RECORD}\n", r"one JSON object a line, but got .* in line 2 of .*t\.json")
+      for line in ("[", "{", "3", '"text"', "hypothesis\treference", '{"hypothesis": ["]}')),
+    *(("t.json", f"{RECORD}\n{line}\n{RECORD}", r"line 2 of .*t\.json is blank: remove") for line in ("", "  ")),
+    ("t.jsonl", '{"hypothesis": "a", "hypothesis": "b"}', "line 1 .* hold each key once, but got 'hypothesis' again"),
     pytest.param("t.jsonl", '{"a": ' + "[" * 50_000, "line 1 of .* to have at most 100 levels", id="deep JSON"),
-    pytest.param(
-        "t.csv",
-        'hypothesis,reference\n"a,b\n' + "c,d\n" * 300_000,
-        r"several lines with more than 1,048,576 characters' .* in line 2",
-        id="a stray quotation mark",
-    ),
-    *(
-        (
-            "t.csv",
-            f"hypothesis{mark}reference\na{mark}b\n",
-            f"header is '.*', separated by {re.escape(repr(mark))}: save it as CSV",
-        )
-        for mark in ";|"
-    ),
+    pytest.param("t.csv", 'hypothesis,reference\n"a,b\n' + "c,d\n" * 300_000,
+                 r"several lines with more than 1,048,576 characters' .* in line 2", id="a stray quotation mark"),
+    *(("t.csv", f"hypothesis{mark}reference\na{mark}b\n",
+       f"header is '.*', separated by {re.escape(repr(mark))}: save it as CSV") for mark in ";|"),
     ("t.csv", "hypothesis\treference\na\tb\n", "separated by tabs: rename it to end in .tsv."),
     ("t.csv", "source;hypotheses\na;b\n", "separated by ';'"),
     ("t.tsv", "hypothesis,reference\na,b\n", "separated by ','"),
     ("t.parquet", "PAR1 but not really", r"Expected to be able to read .*t\.parquet"),
-    *(
-        (
-            "t.jsonl",
-            json.dumps({"hypothesis": value, "reference": "b"}),
-            "Expected text in column 'hypothesis' of .*, line 1, but got",
-        )
-        for value in (3, None, ["a"], {"a": 1}, True)
-    ),
-]
+    *(("t.jsonl", json.dumps({"hypothesis": value, "reference": "b"}), "column 'hypothesis' of .*, line 1, but got")
+      for value in (3, None, ["a"], {"a": 1}, True)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD_FILES)

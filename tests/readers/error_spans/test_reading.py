@@ -87,12 +87,7 @@ def test_lists_are_read_from_lines_and_from_memory(tmp_path):
 
 
 BAD = [
-    (
-        TAGGED,
-        ("A cat.", "x", "A cat .", "OK OK OK", "l"),
-        None,
-        r"7 tags .* 3 words in column 'tags' .*, but got 3",
-    ),
+    (TAGGED, ("A cat.", "x", "A cat .", "OK OK OK", "l"), None, r"7 tags .* 3 words in column 'tags' .*, but got 3"),
     (TAGGED, ("A.", "x", "A .", "OK OK ok OK OK", "l"), None, r"the tags OK and BAD in .*, but got 'ok'"),
     (TAGGED, ("A.", "x", "A !", "OK OK OK OK OK", "l"), None, r"the Moses tokens of 'A\.', but got '!' as word 2"),
     (TAGGED, (" ", "x", "A .", "OK OK OK OK OK", "l"), None, r"Expected words in column 'hypothesis' "),

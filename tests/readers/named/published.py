@@ -178,7 +178,7 @@ MADE = {
                     ("2", B, A, "NEUTRAL", "4", "TRAIN"),
                 )
             }
-        ),
+        )
     },
     "mnli": lambda: glue(
         "MNLI.zip",
