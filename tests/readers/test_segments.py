@@ -37,17 +37,11 @@ class TestFormats:
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_same_segments(self, tmp_path, suffix):
         path = write_records(tmp_path / f"ratings.{suffix}", RECORDS)
+        assert read_segments(path, COLUMNS) == read_segments(str(path), COLUMNS) == SEGMENTS
+        path = path.rename(tmp_path / f"RATINGS.{suffix.upper()}")
         assert read_segments(path, COLUMNS) == SEGMENTS
-        assert read_segments(str(path), COLUMNS) == SEGMENTS
-        assert read_segments(path.rename(tmp_path / f"RATINGS.{suffix.upper()}"), COLUMNS) == SEGMENTS
-        assert (
-            read_segments(
-                path.with_name(f"RATINGS.{suffix.upper()}").rename(tmp_path / "a.txt"),
-                COLUMNS,
-                format={"ndjson": "jsonl", "json": "jsonl"}.get(suffix, suffix),
-            )
-            == SEGMENTS
-        )
+        format = "jsonl" if suffix.endswith("json") else suffix
+        assert read_segments(path.rename(tmp_path / "a.txt"), COLUMNS, format=format) == SEGMENTS
 
     @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
     def test_byte_order_mark_windows_line_ends_and_blank_lines_at_the_end(self, tmp_path, suffix):

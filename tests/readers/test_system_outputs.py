@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.readers.shared import write_lines, write_records
 
 from textmover.readers.system_outputs import read_system_scores
 from textmover.types import InputError
@@ -35,19 +36,13 @@ def test_a_file_for_each_system(tmp_path, format):
     paths = []
     for place, name in enumerate(("a", "b")):
         path = tmp_path / f"{name}.{'txt' if format == 'text' else format}"
-        column = SCORES[:, place]
-        rows = {"score": column.tolist(), "precision": (column / 2).tolist()}
+        scores, halves = SCORES[:, place].tolist(), (SCORES[:, place] / 2).tolist()
         if format == "json":
-            path.write_text(json.dumps({"scores": rows["score"], "precision": rows["precision"], "signature": "m"}))
-        elif format == "jsonl":
-            pairs = zip(*rows.values(), strict=True)
-            path.write_text("".join(json.dumps(dict(zip(rows, pair, strict=True))) + "\n" for pair in pairs))
+            path.write_text(json.dumps({"scores": scores, "precision": halves, "signature": "m"}))
         elif format == "text":
-            path.write_text("".join(f"{value}\n" for value in rows["score"]) + "\n\n")
+            write_lines(path, *scores, "", "")
         else:
-            between = {"tsv": "\t", "csv": ","}[format]
-            lines = [between.join(rows), *(between.join(map(str, pair)) for pair in zip(*rows.values(), strict=True))]
-            path.write_text("\n".join(lines) + "\n")
+            write_records(path, [{"score": one, "precision": half} for one, half in zip(scores, halves, strict=True)])
         paths.append(str(path))
     found = read_system_scores(paths)
     assert list(found.scores) == paths

@@ -1,6 +1,5 @@
 """Tables of judgements: what the description says is what comes out, and nothing is lost in silence."""
 
-import json
 import math
 from pathlib import Path
 from statistics import fmean
@@ -133,9 +132,8 @@ class TestPaths:
 
     @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
     def test_name_with_dots(self, tmp_path, suffix):
-        record = row(**{"rouge.1": 0.25})
-        lines = ["\t".join(record), "\t".join(map(str, record.values()))] if suffix == "tsv" else [json.dumps(record)]
-        found = read_judgements(tsv(tmp_path, *lines, name=f"a.{suffix}"), SetDescription(scores={"R1": "rouge.1"}))
+        path = write_records(tmp_path / f"a.{suffix}", [row(**{"rouge.1": 0.25})])
+        found = read_judgements(path, SetDescription(scores={"R1": "rouge.1"}))
         assert found.scores["R1"].tolist() == [0.25]
 
 

@@ -127,8 +127,6 @@ def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
 UNUSED = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
 """Components whose results nobody reads here."""
 
-CARD = "README.md"
-
 
 class SpacyParser(CachedParser):
     """A spaCy pipeline as a :class:`textmover.types.Parser`.
@@ -183,7 +181,7 @@ def _load(source: Path | str) -> Any:
 
 def files_hash(folder: Path) -> str:
     """Eight digits of a hash over the files of a model, by name and content; its card is none of them."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "README.md")
     return _hash((path.relative_to(folder).as_posix(), path) for path in files)
 
 
@@ -238,7 +236,7 @@ def _parsed(document: Any) -> ParsedText:
 def _load_stanza(language: str) -> tuple[Any, str]:
     with needs_extra("stanza", f"Stanza for the parser stanza:{language}"):
         import stanza
-    processors = "tokenize,pos,lemma,depparse"  # it adds the expansion of multiword tokens where a language has them
+    processors = "tokenize,pos,lemma,depparse"  # Stanza adds what expands multiword tokens, where a language has them
     try:
         pipeline = stanza.Pipeline(language, processors=processors, download_method=None, verbose=False)
     except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these
