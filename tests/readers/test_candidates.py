@@ -1,9 +1,7 @@
 """Candidates from files and tables: what is read, in which form, and what is refused with its place."""
 
 import gzip
-import io
 import json
-import sys
 
 import pytest
 from tests.readers.shared import write_lines
@@ -47,8 +45,8 @@ def test_a_file_for_each_system(lines, tmp_path):
     assert found == [(line, f"{line}!") for line in LINES]
 
 
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd")))
+def test_standard_input(piped):
+    piped(b"a\nb\nc\nd")
     assert [one.texts for one in CandidateFiles(("-",), number=2)] == [("a", "b"), ("c", "d")]
 
 

@@ -1,10 +1,8 @@
 """Streams: what the reader of whole files gives, one row at a time, and every bad line with its place."""
 
-import io
 import itertools
 import os
 import random
-import sys
 import threading
 from pathlib import Path
 
@@ -29,14 +27,6 @@ ROWS = [((one["hypothesis"],), (one["reference"],)) for one in RECORDS]
 
 def texts(rows) -> list[tuple]:
     return [(row.hypotheses, row.references) for row in rows]
-
-
-@pytest.fixture
-def piped(monkeypatch):
-    def piped(content: bytes) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="ascii"))
-
-    return piped
 
 
 # --- every format and compression -------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Ready scores of systems: plain tables and JSON, and what is no score; files of `score` in test_compare.py."""
 
 import gzip
-import io
 import json
 
 import numpy as np
@@ -105,16 +104,14 @@ def test_what_is_no_score_is_refused(tmp_path, name, text, said):
         read_system_scores([str(path)])
 
 
-def test_standard_input(monkeypatch):
-    given = {"plain": "0.5\n1\n", "table": "a\tb\n0.5\t1\n"}
-    for name, text in given.items():
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        if name == "plain":
-            assert read_system_scores(["-"]).scores["-"].tolist() == [0.5, 1.0]
-            continue
-        with pytest.raises(InputError, match="format of standard input"):
-            read_system_scores(["-"])
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given["table"].encode())))
+def test_standard_input(piped):
+    piped(b"0.5\n1\n")
+    assert read_system_scores(["-"]).scores["-"].tolist() == [0.5, 1.0]
+    table = b"a\tb\n0.5\t1\n"
+    piped(table)
+    with pytest.raises(InputError, match="format of standard input"):
+        read_system_scores(["-"])
+    piped(table)
     assert read_system_scores(["-"], format="tsv").scores["b"].tolist() == [1.0]
 
 
