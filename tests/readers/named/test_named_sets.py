@@ -45,9 +45,8 @@ def small(publishers, monkeypatch):
 
 
 def test_the_made_sets_are_all_there_are():
-    assert {f"{one.name}-{key}" if key else one.name for one in named_sets().values() for key in one.parts} == set(
-        published.ROWS
-    )
+    names = {f"{one.name}-{key}" if key else one.name for one in named_sets().values() for key in one.parts}
+    assert names == set(published.ROWS)
 
 
 @pytest.mark.parametrize("name", published.ROWS)

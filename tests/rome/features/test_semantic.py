@@ -61,9 +61,8 @@ def test_eq_3_as_printed_aligns_no_word_with_itself():
     words = random_words(1, 4, dimensions=4)
     words = words._replace(vectors=torch.eye(4).double()[None])
     assert semantic_similarity(words, words).value.item() == pytest.approx(1)
-    assert semantic_similarity(words, words, SEMANTICS["equations"]).value.item() == pytest.approx(
-        1
-    )  # all others are 0
+    # All others are 0.
+    assert semantic_similarity(words, words, SEMANTICS["equations"]).value.item() == pytest.approx(1)
     close = words._replace(vectors=torch.eye(4).double()[None] + 1)  # but let others be somewhat alike
     assert semantic_similarity(close, close).value.item() == pytest.approx(1)
     assert semantic_similarity(close, close, SEMANTICS["equations"]).value.item() < 0.9
@@ -278,9 +277,8 @@ def examples(embedded_metric):
 def test_the_examples_of_the_paper_are_in_its_order(examples, penalty):
     config = SemanticConfig(penalty=penalty)
     values = dict(zip(EXAMPLES, semantic_similarity(*examples, config).value.tolist(), strict=True))
-    assert (
-        values["paraphrase"] > values["passive"] > values["repetition"] > max(values["unrelated"], values["repetitive"])
-    )
+    worst = max(values["unrelated"], values["repetitive"])
+    assert values["paraphrase"] > values["passive"] > values["repetition"] > worst
     assert values["paraphrase"] == pytest.approx(0.83, abs=0.05)  # as in the paper
 
 
