@@ -12,7 +12,7 @@ import yaml
 
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.table_check import check_table
-from textmover.readers.memory_tables import named_tables
+from textmover.readers.tables import named_tables
 from textmover.types import InputError
 
 WORDS = """

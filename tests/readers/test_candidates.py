@@ -1,11 +1,10 @@
 """Candidates from files and tables: what is read, in which form, and what is refused with its place."""
 
 import gzip
-import io
 import json
-import sys
 
 import pytest
+from tests.readers.shared import write_lines
 
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateTable
 from textmover.types import InputError
@@ -15,17 +14,14 @@ LINES = ["a cat", "a dog", "", "it rains", "it rained", "rain"]
 
 @pytest.fixture
 def lines(tmp_path):
-    path = tmp_path / "samples.txt"
-    path.write_text("".join(f"{line}\n" for line in LINES))
-    return path
+    return write_lines(tmp_path / "samples.txt", *LINES)
 
 
 @pytest.fixture
 def table(tmp_path):
     def write(*rows):
-        path = tmp_path / "samples.jsonl"
-        path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
-        return str(path)
+        lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        return str(write_lines(tmp_path / "samples.jsonl", *lines))
 
     return write
 
@@ -49,8 +45,8 @@ def test_a_file_for_each_system(lines, tmp_path):
     assert found == [(line, f"{line}!") for line in LINES]
 
 
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd")))
+def test_standard_input(piped):
+    piped(b"a\nb\nc\nd")
     assert [one.texts for one in CandidateFiles(("-",), number=2)] == [("a", "b"), ("c", "d")]
 
 
@@ -139,9 +135,7 @@ def test_a_table_without_lists(tmp_path):
 def test_references_may_lack_nothing():
     with pytest.raises(InputError, match="at least one reference in line 4"):
         Candidates(("a",), (), place="line 4").checked()
-    with pytest.raises(
-        InputError, match="references with text in line 4, but number 2 is empty: remove it and its weight"
-    ):
+    with pytest.raises(InputError, match="with text in line 4, but number 2 is empty: remove it and its weight"):
         Candidates(("a", ""), ("b", " "), place="line 4").checked()
     with pytest.raises(InputError, match="a weight for each reference in line 4"):
         Candidates(("a",), ("b", "c"), (1.0,), place="line 4").checked()

@@ -1,19 +1,15 @@
 """Streams: what the reader of whole files gives, one row at a time, and every bad line with its place."""
 
-import gzip
-import io
 import itertools
-import json
 import os
 import random
-import sys
 import threading
 from pathlib import Path
 
 import pyarrow
 import pytest
-import zstandard
 from pyarrow import parquet
+from tests.readers.shared import PACKERS, TEXTS, write, write_records
 
 from textmover.readers.lines import Position, iter_lines
 from textmover.readers.row_streams import Row, TableFile, TextFiles
@@ -29,39 +25,8 @@ RECORDS = [
 ROWS = [((one["hypothesis"],), (one["reference"],)) for one in RECORDS]
 
 
-def delimited(records: list[dict], separator: str, *, quoted: bool) -> bytes:
-    rows = [list(records[0]), *(list(record.values()) for record in records)]
-    cells = [[f'"{cell.replace(chr(34), chr(34) * 2)}"' if quoted else cell for cell in row] for row in rows]
-    return "".join(separator.join(row) + "\n" for row in cells).encode()
-
-
-TEXTS = {
-    "csv": lambda records: delimited(records, ",", quoted=True),
-    "tsv": lambda records: delimited(records, "\t", quoted=False),
-    "jsonl": lambda records: "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records).encode(),
-}
-PACKERS = {
-    "": lambda content: content,
-    ".gz": gzip.compress,
-    ".zst": lambda content: zstandard.ZstdCompressor().compress(content),
-}
-
-
-def write(path: Path, content: bytes) -> str:
-    path.write_bytes(PACKERS[path.suffix if path.suffix in PACKERS else ""](content))
-    return str(path)
-
-
 def texts(rows) -> list[tuple]:
     return [(row.hypotheses, row.references) for row in rows]
-
-
-@pytest.fixture
-def piped(monkeypatch):
-    def piped(content: bytes) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-    return piped
 
 
 # --- every format and compression -------------------------------------------------------------------------------------
@@ -100,10 +65,10 @@ def test_parquet(tmp_path, group, monkeypatch):
 
 def test_a_folder_of_parquet_files_is_read_in_the_order_of_their_names(tmp_path):
     for name, records in (("b.parquet", RECORDS[2:]), ("a.parquet", RECORDS[:2]), ("_c.parquet", RECORDS)):
-        parquet.write_table(pyarrow.Table.from_pylist(records), tmp_path / name)
+        write_records(tmp_path / name, records)
     assert texts(TableFile(str(tmp_path))) == ROWS
     assert len(read_segments(tmp_path, Columns(score=None))) == 4
-    parquet.write_table(pyarrow.Table.from_pylist([{"hypothesis": "a"}]), tmp_path / "c.parquet")
+    write_records(tmp_path / "c.parquet", [{"hypothesis": "a"}])
     with pytest.raises(InputError, match=r"Expected a column 'reference' in .*c\.parquet"):
         list(TableFile(str(tmp_path)))
 
@@ -152,7 +117,7 @@ def test_several_systems(tmp_path):
 # --- nothing but what the file holds ----------------------------------------------------------------------------------
 
 
-ALPHABET = ["a", "ß", "€", '"', ",", "\t", " ", "\n", "\r\n", "\r", "\u2028", "\x0c", "\ufeff", "{", "}", "\\"]
+ALPHABET = ["a", "ß", "€", '"', ",", "\t", " ", "\n", "\r\n", "\r", "\u2028", "\x0c", "\x85", "\ufeff", "{", "}", "\\"]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -1,11 +1,11 @@
 """Ready scores of systems: plain tables and JSON, and what is no score; files of `score` in test_compare.py."""
 
 import gzip
-import io
 import json
 
 import numpy as np
 import pytest
+from tests.readers.shared import write_lines, write_records
 
 from textmover.readers.system_outputs import read_system_scores
 from textmover.types import InputError
@@ -35,19 +35,13 @@ def test_a_file_for_each_system(tmp_path, format):
     paths = []
     for place, name in enumerate(("a", "b")):
         path = tmp_path / f"{name}.{'txt' if format == 'text' else format}"
-        column = SCORES[:, place]
-        rows = {"score": column.tolist(), "precision": (column / 2).tolist()}
+        scores, halves = SCORES[:, place].tolist(), (SCORES[:, place] / 2).tolist()
         if format == "json":
-            path.write_text(json.dumps({"scores": rows["score"], "precision": rows["precision"], "signature": "m"}))
-        elif format == "jsonl":
-            pairs = zip(*rows.values(), strict=True)
-            path.write_text("".join(json.dumps(dict(zip(rows, pair, strict=True))) + "\n" for pair in pairs))
+            path.write_text(json.dumps({"scores": scores, "precision": halves, "signature": "m"}))
         elif format == "text":
-            path.write_text("".join(f"{value}\n" for value in rows["score"]) + "\n\n")
+            write_lines(path, *scores, "", "")
         else:
-            between = {"tsv": "\t", "csv": ","}[format]
-            lines = [between.join(rows), *(between.join(map(str, pair)) for pair in zip(*rows.values(), strict=True))]
-            path.write_text("\n".join(lines) + "\n")
+            write_records(path, [{"score": one, "precision": half} for one, half in zip(scores, halves, strict=True)])
         paths.append(str(path))
     found = read_system_scores(paths)
     assert list(found.scores) == paths
@@ -96,6 +90,7 @@ def test_a_column_called_score_is_that_of_one_system(tmp_path):
         ("a.jsonl", '{"score": [1, 2]}\n{"score": 1}\n', "but got no list"),
         ("a.json", '{"systems": {"a": {"x": 1}}}\n', "a list of scores of 'a'"),
         ("a.json", '{"scores": []}\n', "holds none"),
+        ("a.json", '{"systems": {}}\n', "holds none"),
         ("a.txt", "0.5\nx\n", "line 2 of .*a.txt, but got 'x'"),
         ("a.txt", "0.5\n\n0.25\n", "line 2 of .*a.txt, but got nothing"),
         ("a.txt", "\n\n", "a score a line, but it holds none"),
@@ -109,16 +104,14 @@ def test_what_is_no_score_is_refused(tmp_path, name, text, said):
         read_system_scores([str(path)])
 
 
-def test_standard_input(monkeypatch):
-    given = {"plain": "0.5\n1\n", "table": "a\tb\n0.5\t1\n"}
-    for name, text in given.items():
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        if name == "plain":
-            assert read_system_scores(["-"]).scores["-"].tolist() == [0.5, 1.0]
-            continue
-        with pytest.raises(InputError, match="format of standard input"):
-            read_system_scores(["-"])
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given["table"].encode())))
+def test_standard_input(piped):
+    piped(b"0.5\n1\n")
+    assert read_system_scores(["-"]).scores["-"].tolist() == [0.5, 1.0]
+    table = b"a\tb\n0.5\t1\n"
+    piped(table)
+    with pytest.raises(InputError, match="format of standard input"):
+        read_system_scores(["-"])
+    piped(table)
     assert read_system_scores(["-"], format="tsv").scores["b"].tolist() == [1.0]
 
 

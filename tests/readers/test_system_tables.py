@@ -1,6 +1,7 @@
 """Tables with a row for each output of each system."""
 
 import pytest
+from tests.readers.shared import write_lines
 
 from textmover.readers.system_outputs import read_system_table
 from textmover.types import InputError
@@ -16,9 +17,7 @@ ROWS = [
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "outputs.tsv"
-    found.write_text("".join("\t".join(row) + "\n" for row in ROWS))
-    return found
+    return write_lines(tmp_path / "outputs.tsv", *map("\t".join, ROWS))
 
 
 def test_rows_become_outputs(path):

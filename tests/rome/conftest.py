@@ -1,12 +1,13 @@
 import re
+from dataclasses import replace
 
 import pytest
 import torch
+from tests.rome.shared import parsed
 
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
-from textmover.types import ParsedText
 
 
 class ChainParser:
@@ -23,17 +24,11 @@ class ChainParser:
 
     def parse(self, text):
         found = list(re.finditer(r"\w+|[^\w\s]", text))
-        words = tuple(one.group() for one in found)
-        n = len(words)
-        return ParsedText(
-            words,
-            tuple(map(str.lower, words)),
-            tuple("NOUN" if one.isalnum() else "PUNCT" for one in words),
-            ("",) * n,
-            tuple(range(-1, n - 1)),
-            ("root", *("dep",) * (n - 1))[:n],
-            tuple(one.span() for one in found),
-        )
+        words = [one.group() for one in found]
+        relations = ["root", *["dep"] * len(words)][: len(words)]
+        tags = ["NOUN" if word.isalnum() else "PUNCT" for word in words]
+        chain = parsed(words, range(-1, len(words) - 1), relations, tags=tags)
+        return replace(chain, spans=tuple(one.span() for one in found))
 
 
 @pytest.fixture

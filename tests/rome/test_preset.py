@@ -4,25 +4,12 @@ import functools
 
 import numpy as np
 import pytest
+from tests.rome.shared import EXAMPLES
 
 from textmover import Scorer
 from textmover.modules.encoder import known_encoders
 from textmover.presets import build_metric, preset_config
 from textmover.rome.features import text_features
-
-PARAPHRASE = ("Munich is situated in the south of Germany.", "Munich is located at the southern part of Germany.")
-PASSIVE = ("Elon Musk has founded Tesla Motors.", "Tesla motors is founded by Elon Musk.")
-REPETITION = ("Elon elon elon elon founded tesla tesla tesla.", "Elon musk has founded tesla motors.")
-UNRELATED = (
-    "The Polish Academy of Science is regionserved.",
-    "James Craig Watson, who died from peritonitis, discovered 101 Helena.",
-)
-REPETITIVE = (
-    "The former name for the former name for 11 gunger is 1923. One of the former name is 1923.",
-    "1001 gaussia was formerly known as 1923 oaa907 xc.",
-)
-EXAMPLES = [PARAPHRASE, PASSIVE, REPETITION, UNRELATED, REPETITIVE]
-"""Rony et al. 2022, tables 2 and 3."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +27,8 @@ def scorer(embedded):
 
 @pytest.fixture(scope="module")
 def found(scorer):
-    return scorer.score([one for one, _ in EXAMPLES], [other for _, other in EXAMPLES])
+    references, hypotheses = zip(*EXAMPLES.values(), strict=True)
+    return scorer.score(hypotheses, references)
 
 
 def test_the_papers_examples_come_in_its_order(found):
@@ -49,10 +37,10 @@ def test_the_papers_examples_come_in_its_order(found):
     assert max(repetition, unrelated, repetitive) < 0.1
 
 
-@pytest.mark.parametrize(("feature", "rows"), [("semantic", (0, 1, 2)), ("syntactic", (0, 1, 2))])
-def test_so_do_its_features(found, feature, rows):
+@pytest.mark.parametrize("feature", ["semantic", "syntactic"])
+def test_so_do_its_features(found, feature):
     values = found.components[feature]
-    assert np.all(np.diff(values[list(rows)]) < 0)
+    assert np.all(np.diff(values[:3]) < 0)
     assert values[3] < 0.2
 
 
@@ -79,7 +67,8 @@ def test_texts_of_any_kind_have_a_score(scorer):
 
 def test_the_network_that_comes_along_joins_its_features(scorer, found):
     assert scorer.signature.entries["scorer"].startswith("rome@")
-    mean = Scorer.from_pretrained("rome", scorer="mean", backend="torch").score(*zip(*EXAMPLES, strict=True))
+    references, hypotheses = zip(*EXAMPLES.values(), strict=True)
+    mean = Scorer.from_pretrained("rome", scorer="mean", backend="torch").score(hypotheses, references)
     assert mean.scores == pytest.approx(np.mean(list(found.components.values()), axis=0), abs=1e-6)
     assert (found.scores[3:] < 0.1).all()  # of unrelated sentences, which the mean finds good English
     assert (mean.scores[3:] > 0.2).all()
@@ -91,7 +80,7 @@ def test_a_scorer_that_learned_from_other_parts_says_so(embedded, caplog):
     caplog.clear()
     Scorer.from_pretrained("rome", multi_reference="mean")
     Scorer.from_pretrained("rome", change=1.0, scorer="mean")
-    assert "trained on features" not in caplog.text
+    assert "was trained with another" not in caplog.text
 
 
 def test_its_trees_stay_english(embedded, monkeypatch, caplog):

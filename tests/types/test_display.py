@@ -12,7 +12,7 @@ from textmover.meta_evaluation import MetricScores, Protocol, compare_systems, e
 from textmover.meta_evaluation.agreement.breakdown import agreement_by_length
 from textmover.meta_evaluation.agreement.systems import system_agreement
 from textmover.meta_evaluation.robustness import Versions, robustness
-from textmover.readers.memory_tables import named_tables
+from textmover.readers.tables import named_tables
 from textmover.runs.score_summary import Summary
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_table import unusual

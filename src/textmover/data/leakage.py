@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from textmover.data.split import Item, normalise_reference
-from textmover.readers.memory_tables import MemoryTable, rows_where
 from textmover.readers.segments import Columns, read_segments
-from textmover.readers.tables import open_tables
+from textmover.readers.tables import MemoryTable, open_tables, rows_where
 from textmover.types import InputError
 from textmover.types.segments import ComparedText
 

@@ -19,8 +19,8 @@ from textmover.data.labelled import TASKS, LabelColumns, TaskName, filled_column
 from textmover.data.leakage import PairFile, segment_pairs, without_files
 from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
 from textmover.data.training_sources import Batch, Source, Tokenize, check_least
-from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
+from textmover.readers.tables import rows_where
 from textmover.types import InputError, Segment, TokenBatch, plural
 
 logger = logging.getLogger(__name__)

@@ -47,12 +47,11 @@ class Candidates(NamedTuple):
             )
         if self.weights is None:
             return self
-        compared = self.texts if self.references is None else self.references
-        if len(self.weights) != len(compared):
+        if len(self.weights) != len(self.compared):
             whose = "candidate" if self.references is None else "reference"
             raise InputError(
-                f"Expected a weight for each {whose} in {self.place}, but got {len(self.weights)} for {len(compared)}: "
-                "give as many."
+                f"Expected a weight for each {whose} in {self.place}, but got {len(self.weights)} for "
+                f"{len(self.compared)}: give as many."
             )
         if not all(math.isfinite(one) and one >= 0 for one in self.weights) or not math.fsum(self.weights) > 0:
             raise InputError(
@@ -168,8 +167,7 @@ class CandidateTable(Followed):
         ).checked()
 
 
-CandidateSets = CandidateFiles | CandidateTable
-"""Source of candidates; each iteration reads the input again."""
+CandidateSets = CandidateFiles | CandidateTable  # source of candidates; each iteration reads the input again
 
 
 def _texts(row: TableRow, column: str) -> tuple[str, ...]:

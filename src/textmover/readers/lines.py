@@ -50,12 +50,15 @@ class LineError(InputError):
 Line = str | LineError
 
 
-def usable(items: Iterable[Item | InputError]) -> Iterator[Item]:
-    """The items up to the first that cannot be used, which is raised."""
+def usable(items: Iterable[Item | InputError], left_out: list[InputError] | None = None) -> Iterator[Item]:
+    """The items that can be used; a list takes the errors of the others, and without one the first is raised."""
     for item in items:
-        if isinstance(item, InputError):
+        if not isinstance(item, InputError):
+            yield item
+        elif left_out is None:
             raise item
-        yield item
+        else:
+            left_out.append(item)
 
 
 @dataclass(eq=False)

@@ -205,8 +205,7 @@ class GivenTexts(_Reading):
         yield Row(1, self.texts[:1], SourcedReferences(self.texts[1:], self.source))
 
 
-Rows = TextFiles | TableFile | GivenTexts
-"""Source of rows; each iteration reads the input again."""
+Rows = TextFiles | TableFile | GivenTexts  # source of rows; each iteration reads the input again
 
 
 def check_distinct(names: Sequence[str], what: str = "system") -> None:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from textmover.readers.line_tables import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
-from textmover.readers.memory_tables import MemoryTable
-from textmover.readers.tables import is_table, open_tables
+from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.text_words import SURROGATE
 
@@ -166,10 +165,7 @@ def read_segments(
         [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
     """
     found = numbered_segments(path, columns, format=format, split=split)
-    if left_out is None:
-        return list(usable(one for _, one in found))
-    left_out += [one for _, one in found if isinstance(one, InputError)]
-    return [one for _, one in found if isinstance(one, Segment)]
+    return list(usable((one for _, one in found), left_out))
 
 
 def numbered_segments(
@@ -198,15 +194,12 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    r"""Read a plain text file of one segment a line.
+    r"""Read a plain text file of one segment a line, without the ends of lines.
 
     Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
 
     Args:
         path: A UTF-8 file, also compressed as ``.gz`` or ``.zst``, or ``-`` for standard input.
-
-    Returns:
-        The lines without their ends.
 
     Raises:
         InputError: If the file cannot be read, is empty or is not UTF-8.

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_PARSER = "textmover-parser"
 """The released parser: English, trained on the English Web Treebank of Universal Dependencies."""
 
-DEFAULT_CLASSIFIER = "textmover-acceptability"
-"""Name of the classifier that comes along."""
-
-MEAN = "mean"
-"""No network: the mean of the features."""
+MEAN = "mean"  # no network: the mean of the features
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ class RomeConfig(Configuration):
     max_length: int | None = None  # longest text in tokens that has word vectors; None: what the encoder allows
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
     parser: str = DEFAULT_PARSER  # released parser, folder, spaCy package, stanza:LANGUAGE, or none
-    acceptability: str = DEFAULT_CLASSIFIER  # released classifier, or its folder
+    acceptability: str = "textmover-acceptability"  # released classifier, or its folder
     features: tuple[str, ...] = ("semantic", "syntactic", "acceptability")  # inputs of the scorer, in this order
     scorer: str = "mean"  # mean, a trained network by name, a file, official, or one to train: new-paper, new-monotone
     variant: Variant = "paper"  # how words are aligned and distances penalised

@@ -27,8 +27,7 @@ from textmover.types import InputError, PairScores, Signature, TextFeatures, Tok
 
 logger = logging.getLogger(__name__)
 
-ACCEPTABILITY = "acceptability"
-"""The feature that a classifier gives."""
+ACCEPTABILITY = "acceptability"  # the feature that a classifier gives
 
 GIVEN = ("reader.", "acceptability.", "others.")
 """Beginnings of the names of weights that come from elsewhere and are named, not stored."""
@@ -53,8 +52,7 @@ class RomeMetric(ConfiguredMetric):
         reader: Gives words, their vectors, and parses.
         scorer: The network; ``None`` for the mean.
 
-    Reference:
-        Rony et al. 2022 (RoMe).
+    Reference: Rony et al. 2022 (RoMe).
     """
 
     config_class: ClassVar[type[RomeConfig]] = RomeConfig

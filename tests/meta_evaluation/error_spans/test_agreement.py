@@ -75,9 +75,8 @@ def test_calibration_error_follows_from_the_curve():
     result = judge_errors(gold, found, bins=4, samples=50)
     curve = result.calibration["words"]
     assert result.figures["ece"].estimate == pytest.approx(curve.error)
-    assert curve.error == pytest.approx(
-        (curve.counts * abs(curve.wrong - curve.probability)).sum() / curve.counts.sum()
-    )
+    apart = abs(curve.wrong - curve.probability)
+    assert curve.error == pytest.approx((curve.counts * apart).sum() / curve.counts.sum())
     assert curve.counts.sum() == 300
     assert result.calibration["gaps"].wrong.tolist() == [0.0]
     assert result.figures["ece"].low < result.figures["ece"].estimate < result.figures["ece"].high

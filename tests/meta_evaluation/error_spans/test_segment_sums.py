@@ -91,9 +91,8 @@ def test_characters_are_counted_as_one_at_a_time(seed, graded):
     values = span_f1(gold, found)
     assert values[:3] == pytest.approx((credit / marked, credit / known, 2 * credit / (marked + known)))
     each = [by_character([one], [other], graded) for one, other in zip(gold, found, strict=True)]
-    assert values.segments == pytest.approx(
-        np.mean([2 * one / (two + three) if two + three else 1 for one, two, three in each])
-    )
+    shares = [2 * one / (two + three) if two + three else 1 for one, two, three in each]
+    assert values.segments == pytest.approx(np.mean(shares))
 
 
 @pytest.mark.parametrize(

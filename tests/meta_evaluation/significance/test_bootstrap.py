@@ -170,9 +170,8 @@ class TestOneCluster:
         assert gain.clusters == (("a", 1), ("b", 20))
 
     def test_a_group_that_does_not_count_does_not_matter(self):
-        gain = self.gain(
-            *self.MIXED, np.where(np.arange(40) < 20, 0.0, self.HUMAN)
-        )  # no correlation in the first group
+        human = np.where(np.arange(40) < 20, 0.0, self.HUMAN)  # no correlation in the first group
+        gain = self.gain(*self.MIXED, human)
         assert (gain.excluded, gain.clusters) == (("a",), (("b", 20),))
         assert gain.low < gain.estimate < gain.high
 

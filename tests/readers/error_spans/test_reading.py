@@ -4,9 +4,10 @@ import json
 import re
 
 import pytest
+from tests.readers.shared import write_lines, write_records
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.readers.memory_tables import named_tables
+from textmover.readers.tables import named_tables
 from textmover.types import InputError
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
@@ -17,9 +18,7 @@ LISTED = MarkedColumns(spans="spans")
 
 
 def table(tmp_path, *rows):
-    path = tmp_path / "marked.tsv"
-    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_lines(tmp_path / "marked.tsv", *map("\t".join, rows))
 
 
 def rated(system, seg, rater, target, severity, source="Eine Katze."):
@@ -77,8 +76,7 @@ def test_the_rows_of_a_segment_are_gathered(tmp_path):
 def test_lists_are_read_from_lines_and_from_memory(tmp_path):
     spans = [{"start": 2, "end": 5, "severity": "critical"}]
     record = {"hypothesis": "A 👩‍👧 我", "reference": "A", "spans": spans}
-    path = tmp_path / "marked.jsonl"
-    path.write_text(json.dumps(record) + "\n" + json.dumps({**record, "spans": []}) + "\n")
+    path = write_records(tmp_path / "marked.jsonl", [record, {**record, "spans": []}])
     marked, clean = read_marked(path, LISTED)
     assert marked.errors == (ErrorSpan(2, 5, "critical"),)
     assert marked.hypothesis[2:5] == "👩‍👧"
@@ -89,12 +87,7 @@ def test_lists_are_read_from_lines_and_from_memory(tmp_path):
 
 
 BAD = [
-    (
-        TAGGED,
-        ("A cat.", "x", "A cat .", "OK OK OK", "l"),
-        None,
-        r"7 tags .* 3 words in column 'tags' .*, but got 3",
-    ),
+    (TAGGED, ("A cat.", "x", "A cat .", "OK OK OK", "l"), None, r"7 tags .* 3 words in column 'tags' .*, but got 3"),
     (TAGGED, ("A.", "x", "A .", "OK OK ok OK OK", "l"), None, r"the tags OK and BAD in .*, but got 'ok'"),
     (TAGGED, ("A.", "x", "A !", "OK OK OK OK OK", "l"), None, r"the Moses tokens of 'A\.', but got '!' as word 2"),
     (TAGGED, (" ", "x", "A .", "OK OK OK OK OK", "l"), None, r"Expected words in column 'hypothesis' "),
@@ -165,11 +158,9 @@ def test_marks_without_a_column_of_severities_are_refused(tmp_path):
 
 def test_spans_without_a_severity_count_as_major_and_are_counted(tmp_path, caplog):
     graded, bare = ({"start": 2, "end": 5, **one} for one in ({"severity": "minor"}, {}))
-    path = tmp_path / "marked.jsonl"
     lists = [[graded], [bare], [], [bare, {"start": 0, "end": 1, "severity": "minor"}]]
-    path.write_text(
-        "".join(json.dumps({"hypothesis": "A cat.", "reference": "A", "spans": one}) + "\n" for one in lists)
-    )
+    records = [{"hypothesis": "A cat.", "reference": "A", "spans": one} for one in lists]
+    path = write_records(tmp_path / "marked.jsonl", records)
     found = read_marked(path, LISTED)
     assert [[error.severity for error in one.errors] for one in found] == [["minor"], ["major"], [], ["minor", "major"]]
     assert [one.getMessage() for one in caplog.records] == [

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.readers.shared import write_lines
 
 from textmover.readers.judgements.darr import read_darr
 from textmover.types import InputError
@@ -31,19 +32,16 @@ def folder(tmp_path: Path, *, test_set: str = "newstest2018", sources: bool = Fa
         place.mkdir(parents=True, exist_ok=True)
         count = len(next(iter(systems.values())))
         for system, lines in systems.items():
-            (place / f"{test_set}.{system}.{pair}").write_text("".join(f"{line}\n" for line in lines))
-        reference = root / "references" / f"{test_set}-{source}{target}-ref.{target}"
-        reference.write_text("".join(f"ref {pair} {place}\n" for place in range(1, count + 1)))
-        if sources:
-            path = root / "sources" / f"{test_set}-{source}{target}-src.{source}"
-            path.write_text("".join(f"src {pair} {place}\n" for place in range(1, count + 1)))
+            write_lines(place / f"{test_set}.{system}.{pair}", *lines)
+        ends = {"references": f"ref.{target}", "sources": f"src.{source}"}
+        for kind, end in list(ends.items())[: 1 + sources]:
+            path = root / kind / f"{test_set}-{source}{target}-{end}"
+            write_lines(path, *(f"{end[:3]} {pair} {number}" for number in range(1, count + 1)))
     return root
 
 
 def rankings(tmp_path: Path, *lines: str, header: str = HEADER) -> Path:
-    path = tmp_path / "RR-seglevel.csv"
-    path.write_text("\n".join((header, *lines)) + "\n")
-    return path
+    return write_lines(tmp_path / "RR-seglevel.csv", header, *lines)
 
 
 def pairs_of_texts(judgements) -> list[tuple[str, str]]:
@@ -160,9 +158,7 @@ class TestRefused:
             read_darr(rankings(tmp_path, "de-en newstest2018 4 A.1 B.2"), root)
         path = rankings(tmp_path, *LINES)
         (root / "sources" / "newstest2018-deen-src.de").write_text("one\n")
-        with pytest.raises(
-            InputError, match=r"the same number of lines in each file, but got 3 in .*, 1 in .*deen-src\.de"
-        ):
+        with pytest.raises(InputError, match=r"same number of lines in each file, but got 3 .*, 1 in .*deen-src\.de"):
             read_darr(path, root)
         (root / "references" / "newstest2018-deen-ref.en").write_text("one\ntwo\n")
         with pytest.raises(InputError, match=r"but got 3 in .*A\.1\.de-en, 2 in .*deen-ref\.en"):

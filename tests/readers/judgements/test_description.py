@@ -126,9 +126,7 @@ class TestYaml:
         assert "\n" not in str(caught.value)
 
     def test_no_such_file(self, tmp_path):
-        with pytest.raises(
-            InputError, match=r"built-in description \(bagel, .*\) or a YAML file, but got 'wmt-ad': did"
-        ):
+        with pytest.raises(InputError, match=r"description \(bagel, .*\) or a YAML file, but got 'wmt-ad': did you"):
             load_description("wmt-ad")
         with pytest.raises(InputError, match=r"no\.yaml': correct the name or the path"):
             load_description(tmp_path / "no.yaml")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.readers.shared import write_lines
 
 from textmover.readers.judgements.metric_scores import read_scores
 from textmover.types import InputError, Judgements
@@ -27,9 +28,7 @@ def judgements(keys=KEYS, *, items: bool = True, systems: bool = True) -> Judgem
 
 
 def write(tmp_path: Path, *lines: str, name: str = "bleu.txt") -> Path:
-    path = tmp_path / name
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
+    return write_lines(tmp_path / name, *lines)
 
 
 def table(tmp_path: Path, *lines: str) -> Path:

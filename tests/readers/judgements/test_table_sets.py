@@ -1,14 +1,12 @@
 """Tables of judgements: what the description says is what comes out, and nothing is lost in silence."""
 
-import json
 import math
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
+from tests.readers.shared import write_lines, write_records
 
 from textmover.readers.judgements.description import SetDescription
 from textmover.readers.judgements.table_sets import read_judgements, set_name
@@ -16,13 +14,11 @@ from textmover.types import InputError
 
 
 def tsv(tmp_path: Path, *lines: str, name: str = "ratings.tsv") -> Path:
-    path = tmp_path / name
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_lines(tmp_path / name, *lines)
 
 
 def jsonl(tmp_path: Path, *records: dict) -> Path:
-    return tsv(tmp_path, *(json.dumps(record) for record in records), name="ratings.jsonl")
+    return write_records(tmp_path / "ratings.jsonl", list(records))
 
 
 def row(**fields: object) -> dict:
@@ -130,15 +126,14 @@ class TestPaths:
     def test_parquet(self, tmp_path):
         path = tmp_path / "ratings.parquet"
         records = [row(experts=[{"flu": 1.0}, {"flu": 2.0}], other="x")]
-        parquet.write_table(pyarrow.Table.from_pylist(records), path)
+        write_records(path, records)
         found = read_judgements(path, SetDescription(ratings={"flu": "experts.*.flu"}))
         assert found.ratings["flu"].tolist() == [1.5]
 
     @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
     def test_name_with_dots(self, tmp_path, suffix):
-        record = row(**{"rouge.1": 0.25})
-        lines = ["\t".join(record), "\t".join(map(str, record.values()))] if suffix == "tsv" else [json.dumps(record)]
-        found = read_judgements(tsv(tmp_path, *lines, name=f"a.{suffix}"), SetDescription(scores={"R1": "rouge.1"}))
+        path = write_records(tmp_path / f"a.{suffix}", [row(**{"rouge.1": 0.25})])
+        found = read_judgements(path, SetDescription(scores={"R1": "rouge.1"}))
         assert found.scores["R1"].tolist() == [0.25]
 
 

@@ -80,10 +80,8 @@ def mlqe(*pairs):
     files = {}
     for lp in pairs:
         for part in ("train", "dev"):
-            folder, header = (
-                f"{lp}-{part}",
-                ("index", "original", "translation", "scores", "mean", "z_scores", "z_mean", "model_scores"),
-            )
+            folder = f"{lp}-{part}"
+            header = ("index", "original", "translation", "scores", "mean", "z_scores", "z_mean", "model_scores")
             rated = ("0", "Kass", 'The "cat"', "[90]", "90.0", "[1]", "1.0", "-0.1")
             files[f"direct-assessments/{part}/{folder}.tar.gz"] = tarred(
                 {f"{folder}/{part}.{lp.replace('-', '')}.df.short.tsv": tsv(header, rated)}
@@ -149,6 +147,7 @@ SUMMARY = {
     "filepath": "cnndm/1.story",
 }
 TREE = lines("# sent_id = 1", "# text = The cat sat.", "1\tThe\tthe", "")
+WMT15 = ("cs-en", "de-en", "fi-en", "ru-en")
 WMT16 = ("cs-en", "de-en", "fi-en", "ro-en", "ru-en", "tr-en")
 NLI = f"premise={A}; hypothesis={B}; label=entailment"
 
@@ -160,26 +159,31 @@ def files_of(name):
     return MADE[name]()
 
 
+SICK = tsv(
+    ("pair_ID", "sentence_A", "sentence_B", "entailment_label", "relatedness_score", "SemEval_set"),
+    ("1", A, B, "NEUTRAL", "3.2", "TEST"),
+    ("2", B, A, "NEUTRAL", "4", "TRAIN"),
+)
+COLA = {
+    f"CoLA/original/raw/{one}.tsv": tsv(("gj04", "0", "*", 'Cat the "sat.'))
+    for one in ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
+}
+QQP = b'id,qid1,qid2,question1,question2,is_duplicate\n7,1,2,"Who, me?",Which?,1\n'
+PAWS = tsv(("id", "sentence1", "sentence2", "label"), ("1", A, B, "0"))
+PAWS_X = lines("id,error,source,ref,r,hyp_para", *["0,add,Katze,The cat,x,A cat"] * 2)
+SNLI = tsv(("gold_label", "sentence1_parse", "sentence1", "sentence2"), ("entailment", "(", A, B), ("-", "(", A, B))
+SPLITS = ("train", "dev", "test")
+
 MADE = {
-    "wmt15-da": lambda: das(2015, "", ("cs-en", "de-en", "fi-en", "ru-en")),
+    "wmt15-da": lambda: das(2015, "", WMT15),
     "wmt16-da": lambda: das(2016, "DAseg.", WMT16),
     "wmt17-da": wmt17,
-    "wmt-news": lambda: das(2015, "", ("cs-en", "de-en", "fi-en", "ru-en")) | das(2016, "DAseg.", WMT16),
+    "wmt-news": lambda: das(2015, "", WMT15) | das(2016, "DAseg.", WMT16),
     "mlqe-pe": lambda: mlqe("et-en", "ne-en", "ro-en", "ru-en", "si-en"),
     "mlqe-pe-from-english": lambda: mlqe("en-de", "en-zh"),
     "sts12-16": sts,
-    "stsb": lambda: {f"stsb-en-{split}.csv": b'"A cat, sitting",A dog.,2.500\n' for split in ("train", "dev", "test")},
-    "sick": lambda: {
-        "SICK.zip": zipped(
-            **{
-                "SICK.txt": tsv(
-                    ("pair_ID", "sentence_A", "sentence_B", "entailment_label", "relatedness_score", "SemEval_set"),
-                    ("1", A, B, "NEUTRAL", "3.2", "TEST"),
-                    ("2", B, A, "NEUTRAL", "4", "TRAIN"),
-                )
-            }
-        ),
-    },
+    "stsb": lambda: {f"stsb-en-{split}.csv": b'"A cat, sitting",A dog.,2.500\n' for split in SPLITS},
+    "sick": lambda: {"SICK.zip": zipped(**{"SICK.txt": SICK})},
     "mnli": lambda: glue(
         "MNLI.zip",
         "MNLI",
@@ -189,14 +193,7 @@ MADE = {
     ),
     "qnli": lambda: glue("QNLIv2.zip", "QNLI", ("index", "question", "sentence", "label"), ("0", A, B, "entailment")),
     "rte": lambda: glue("RTE.zip", "RTE", ("index", "sentence1", "sentence2", "label"), ("0", A, B, "entailment")),
-    "cola": lambda: {
-        "CoLA.zip": zipped(
-            **{
-                f"CoLA/original/raw/{one}.tsv": tsv(("gj04", "0", "*", 'Cat the "sat.'))
-                for one in ("in_domain_train", "in_domain_dev", "out_of_domain_dev")
-            }
-        )
-    },
+    "cola": lambda: {"CoLA.zip": zipped(**COLA)},
     "qqp": lambda: glue(
         "QQP-clean.zip",
         "QQP",
@@ -204,38 +201,14 @@ MADE = {
         ("0", "1", "2", "Who?", "Which?", "1"),
         ("3", "4", "5", "cut off"),
     ),
-    "qqp-positives": lambda: {
-        f"{one}.csv": b'id,qid1,qid2,question1,question2,is_duplicate\n7,1,2,"Who, me?",Which?,1\n'
-        for one in ("eval", "test")
-    },
-    "paws": lambda: {
-        "paws_wiki_labeled_final.tar.gz": tarred(
-            {
-                f"final/{one}.tsv": tsv(("id", "sentence1", "sentence2", "label"), ("1", A, B, "0"))
-                for one in ("train", "dev", "test")
-            }
-        )
-    },
-    "paws-x": lambda: {
-        f"{one}/data.csv": lines("id,error,source,ref,r,hyp_para", *["0,add,Katze,The cat,x,A cat"] * 2)
-        for one in ("de", "fr", "ja", "zh")
-    },
-    "snli": lambda: {
-        "snli_1.0.zip": zipped(
-            **{
-                f"snli_1.0/snli_1.0_{one}.txt": tsv(
-                    ("gold_label", "sentence1_parse", "sentence1", "sentence2"),
-                    ("entailment", "(", A, B),
-                    ("-", "(", A, B),
-                )
-                for one in ("train", "dev", "test")
-            }
-        )
-    },
+    "qqp-positives": lambda: dict.fromkeys(("eval.csv", "test.csv"), QQP),
+    "paws": lambda: {"paws_wiki_labeled_final.tar.gz": tarred({f"final/{one}.tsv": PAWS for one in SPLITS})},
+    "paws-x": lambda: {f"{one}/data.csv": PAWS_X for one in ("de", "fr", "ja", "zh")},
+    "snli": lambda: {"snli_1.0.zip": zipped(**{f"snli_1.0/snli_1.0_{one}.txt": SNLI for one in SPLITS})},
     "bagel-sfhotel-sfrest": d2t,
     "webnlg17": webnlg,
     "summeval": lambda: {"model_annotations.aligned.jsonl": lines(json.dumps(SUMMARY))},
-    "ud-ewt": lambda: {f"en_ewt-ud-{one}.conllu": TREE for one in ("train", "dev", "test")},
+    "ud-ewt": lambda: {f"en_ewt-ud-{one}.conllu": TREE for one in SPLITS},
     "tatoeba": lambda: {
         f"tatoeba.{one['language']}-eng.eng": lines("Hello.", f"In {one['language']}.") for one in tatoeba()
     },

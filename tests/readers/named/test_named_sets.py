@@ -45,9 +45,8 @@ def small(publishers, monkeypatch):
 
 
 def test_the_made_sets_are_all_there_are():
-    assert {f"{one.name}-{key}" if key else one.name for one in named_sets().values() for key in one.parts} == set(
-        published.ROWS
-    )
+    names = {f"{one.name}-{key}" if key else one.name for one in named_sets().values() for key in one.parts}
+    assert names == set(published.ROWS)
 
 
 @pytest.mark.parametrize("name", published.ROWS)
@@ -149,9 +148,8 @@ def test_a_full_disk_is_one_sentence_and_the_download_goes_on(publishers, tmp_pa
 
     with monkeypatch.context() as patched:
         patched.setattr("textmover.readers.named.fetching.progress_bars", lambda **_: contextlib.nullcontext(full))
-        with pytest.raises(
-            InputError, match=r"Expected space for en_ewt-ud-dev\.conllu in .*, but the disk is full: .*TEXTMOVER_DATA"
-        ):
+        said = r"Expected space for en_ewt-ud-dev\.conllu in .*, but the disk is full: .*TEXTMOVER_DATA"
+        with pytest.raises(InputError, match=said):
             get(TREE)
     get(TREE)
     assert publishers.asked[-1] == (path, 1_000_000)
@@ -162,9 +160,7 @@ def test_a_disk_that_is_full_while_the_table_is_written(small, tmp_path, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        InputError, match=r"Expected to be able to write .*stsb_en\.tsv, but got: No space left on device"
-    ):
+    with pytest.raises(InputError, match=r"able to write .*stsb_en\.tsv, but got: No space left on device"):
         get("stsb")
     assert not list((tmp_path / "sets/sts").iterdir())
 
@@ -176,100 +172,54 @@ def change(name, files):
     return lambda server: server.publish(named_sets()[name], files)
 
 
-FAULTS = {
-    "a wrong hash": (
-        "rte",
-        change("rte", {"RTE.zip": b"other"}),
-        r"RTE\.zip to have the SHA-256 6bf86de103ecd335…, but got [0-9a-f]{16}…: .* It was removed; run .* again",
-    ),
-    "another number of rows": (
-        "stsb",
-        change("stsb", published.files_of("stsb")),
-        r"Expected 8628 rows for stsb_en\.tsv, but got 3: https://\S+ has changed since 2026-11-25",
-    ),
-    "no such file": (
-        "tatoeba",
-        lambda server: None,
-        r"the server answered 404 \(Not Found\): .* if the file has moved, put english_sentences/",
-    ),
-}
+FAULTS = [
+    ("rte", change("rte", {"RTE.zip": b"other"}),
+     r"RTE\.zip to have the SHA-256 6bf86de103ecd335…, but got [0-9a-f]{16}…: .* It was removed; run .* again"),
+    ("stsb", change("stsb", published.files_of("stsb")),
+     r"Expected 8628 rows for stsb_en\.tsv, but got 3: https://\S+ has changed since 2026-11-25"),
+    ("tatoeba", lambda server: None,
+     r"the server answered 404 \(Not Found\): .* if the file has moved, put english_sentences/"),
+]  # fmt: skip
 
-LAYOUTS = {
-    "a column": (
-        "sick",
-        {"SICK.zip": published.zipped(**{"SICK.txt": "id\tsentence_A\n1\tA\n"})},
-        r"SICK\.zip!SICK\.txt to have a column \w+, but it has id, sentence_A",
-    ),
-    "a member": (
-        "sick",
-        {"SICK.zip": published.zipped(other="")},
-        r"Expected SICK\.zip to hold SICK\.txt, but it does not",
-    ),
-    "an archive": (
-        "paws-dev",
-        {"paws_wiki_labeled_final.tar.gz": b"<html>moved</html>"},
-        r"paws_wiki_labeled_final\.tar\.gz to be a zip or tar archive",
-    ),
-    "lines": (
-        "wmt15-da",
-        {"DAseg-wmt-newstest2015/newstest2015.human.cs-en": b"0.5\n"},
-        r"the same number of lines in each file, but got 2 in \S+source\.cs-en, .* 1 in \S+human\.cs-en",
-    ),
-    "an encoding": (
-        "tatoeba",
-        {"tatoeba.afr-eng.eng": b"\xff\n"},
-        r"tatoeba\.afr-eng\.eng to be UTF-8, but got the byte 0xff",
-    ),
-    "ratings": (
-        "wmt17-da",
-        {"WMT17/DA-seglevel.csv": b"LP SYSTEM\ncs-en x\n"},
-        r"the columns LP DATA SYSTEM SID HUMAN, but got 'cs-en x'",
-    ),
-    "a number of a line": (
-        "wmt17-da",
-        {"WMT17/DA-seglevel.csv": b"LP\ncs-en d online-A.0 9 1\n"},
-        r"to have a line 9, but they are shorter",
-    ),
-    "a pickle with code": (
-        "bagel-sfhotel-sfrest",
-        {published.TEXTS.format("BAGEL"): b"cos\nsystem\n(S'true'\ntR."},
-        r"plain values in a pickle, but got os\.system",
-    ),
-    "other ratings": (
-        "bagel-sfhotel-sfrest",
-        {published.MEDIANS: b"dataset,system,informativeness,naturalness,quality\nBAGEL,LOLS,1,1,1\n"},
-        r"to hold the same ratings in the same order, but they differ",
-    ),
-    "nothing": (
-        "wmt18-da",
-        {"train.csv": b"lp,src,mt,ref,score,year\n"},
-        r"Expected some rows for newstest2018_da_toen\.tsv, but got 0",
-    ),
-    "JSON": (
-        "summeval",
-        {"model_annotations.aligned.jsonl": b"{\n"},
-        r"published files that can be read, but got: NotJsonError",
-    ),
-}
+LAYOUTS = [
+    ("sick", {"SICK.zip": published.zipped(**{"SICK.txt": "id\tsentence_A\n1\tA\n"})},
+     r"SICK\.zip!SICK\.txt to have a column \w+, but it has id, sentence_A"),
+    ("sick", {"SICK.zip": published.zipped(other="")}, r"Expected SICK\.zip to hold SICK\.txt, but it does not"),
+    ("paws-dev", {"paws_wiki_labeled_final.tar.gz": b"<html>moved</html>"},
+     r"paws_wiki_labeled_final\.tar\.gz to be a zip or tar archive"),
+    ("wmt15-da", {"DAseg-wmt-newstest2015/newstest2015.human.cs-en": b"0.5\n"},
+     r"the same number of lines in each file, but got 2 in \S+source\.cs-en, .* 1 in \S+human\.cs-en"),
+    ("tatoeba", {"tatoeba.afr-eng.eng": b"\xff\n"}, r"tatoeba\.afr-eng\.eng to be UTF-8, but got the byte 0xff"),
+    ("wmt17-da", {"WMT17/DA-seglevel.csv": b"LP SYSTEM\ncs-en x\n"},
+     r"the columns LP DATA SYSTEM SID HUMAN, but got 'cs-en x'"),
+    ("wmt17-da", {"WMT17/DA-seglevel.csv": b"LP\ncs-en d online-A.0 9 1\n"},
+     r"to have a line 9, but they are shorter"),
+    ("bagel-sfhotel-sfrest", {published.TEXTS.format("BAGEL"): b"cos\nsystem\n(S'true'\ntR."},
+     r"plain values in a pickle, but got os\.system"),
+    ("bagel-sfhotel-sfrest",
+     {published.MEDIANS: b"dataset,system,informativeness,naturalness,quality\nBAGEL,LOLS,1,1,1\n"},
+     r"to hold the same ratings in the same order, but they differ"),
+    ("wmt18-da", {"train.csv": b"lp,src,mt,ref,score,year\n"},
+     r"Expected some rows for newstest2018_da_toen\.tsv, but got 0"),
+    ("summeval", {"model_annotations.aligned.jsonl": b"{\n"},
+     r"published files that can be read, but got: NotJsonError"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_what_a_publisher_does_not_give(fault, publishers, tmp_path):
-    name, happen, message = FAULTS[fault]
+@pytest.mark.parametrize(("name", "happen", "message"), FAULTS)
+def test_what_a_publisher_does_not_give(name, happen, message, publishers, tmp_path):
     happen(publishers)
     with pytest.raises(InputError, match=message):
         get(name)
     assert not [path for path in (tmp_path / "sets").rglob("*.*") if path.suffix in (".tsv", ".txt", ".zip")]
 
 
-@pytest.mark.parametrize("fault", LAYOUTS)
-def test_a_changed_layout(fault, small, tmp_path):
-    name, files, message = LAYOUTS[fault]
+@pytest.mark.parametrize(("name", "files", "message"), LAYOUTS)
+def test_a_changed_layout(name, files, message, small):
     one, _ = find_parts(name)
     small.publish(one, files)
-    with pytest.raises(
-        InputError, match=f"{message}.*: https://.* has changed since 2026-11-25. Update textmover, or put"
-    ):
+    way_out = "https://.* has changed since 2026-11-25. Update textmover, or put"
+    with pytest.raises(InputError, match=f"{message}.*: {way_out}"):
         get(name)
     small.publish(one, published.files_of(one.name))
     get(name)  # nothing of the changed files is left
@@ -277,9 +227,8 @@ def test_a_changed_layout(fault, small, tmp_path):
 
 def test_a_server_that_is_not_there(publishers, monkeypatch):
     monkeypatch.setenv("TEXTMOVER_DATA_MIRROR", "http://127.0.0.1:1")
-    with pytest.raises(
-        InputError, match=r"but got: .*Connection refused\. Check the network .*; without a network, put sts/stsb_en"
-    ):
+    said = r"but got: .*Connection refused\. Check the network .*; without a network, put sts/stsb_en"
+    with pytest.raises(InputError, match=said):
         get("stsb")
 
 

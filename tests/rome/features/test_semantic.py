@@ -4,27 +4,13 @@ import dataclasses
 
 import pytest
 import torch
+from tests.rome.shared import EXAMPLES
 
 from textmover.functional import Units
 from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, taking_part, word_weights
 from textmover.rome.features.words import WordIdf, word_spans, word_vectors_of_spans
 from textmover.types import InputError
 from textmover.types.tokens import token_offsets
-
-# Sentences of the paper's tables 2 and 3: reference, hypothesis.
-EXAMPLES = {
-    "paraphrase": ("Munich is located at the southern part of Germany.", "Munich is situated in the south of Germany."),
-    "passive": ("Tesla motors is founded by Elon Musk.", "Elon Musk has founded Tesla Motors."),
-    "repetition": ("Elon musk has founded tesla motors.", "Elon elon elon elon founded tesla tesla tesla."),
-    "unrelated": (
-        "James Craig Watson, who died from peritonitis, discovered 101 Helena.",
-        "The Polish Academy of Science is regionserved.",
-    ),
-    "repetitive": (
-        "1001 gaussia was formerly known as 1923 oaa907 xc.",
-        "The former name for the former name for 11 gunger is 1923. One of the former name is 1923.",
-    ),
-}
 
 
 def random_words(batch=6, size=7, dimensions=3, seed=0, dtype=torch.float64):
@@ -75,9 +61,8 @@ def test_eq_3_as_printed_aligns_no_word_with_itself():
     words = random_words(1, 4, dimensions=4)
     words = words._replace(vectors=torch.eye(4).double()[None])
     assert semantic_similarity(words, words).value.item() == pytest.approx(1)
-    assert semantic_similarity(words, words, SEMANTICS["equations"]).value.item() == pytest.approx(
-        1
-    )  # all others are 0
+    # All others are 0.
+    assert semantic_similarity(words, words, SEMANTICS["equations"]).value.item() == pytest.approx(1)
     close = words._replace(vectors=torch.eye(4).double()[None] + 1)  # but let others be somewhat alike
     assert semantic_similarity(close, close).value.item() == pytest.approx(1)
     assert semantic_similarity(close, close, SEMANTICS["equations"]).value.item() < 0.9
@@ -292,9 +277,8 @@ def examples(embedded_metric):
 def test_the_examples_of_the_paper_are_in_its_order(examples, penalty):
     config = SemanticConfig(penalty=penalty)
     values = dict(zip(EXAMPLES, semantic_similarity(*examples, config).value.tolist(), strict=True))
-    assert (
-        values["paraphrase"] > values["passive"] > values["repetition"] > max(values["unrelated"], values["repetitive"])
-    )
+    worst = max(values["unrelated"], values["repetitive"])
+    assert values["paraphrase"] > values["passive"] > values["repetition"] > worst
     assert values["paraphrase"] == pytest.approx(0.83, abs=0.05)  # as in the paper
 
 

@@ -6,21 +6,11 @@ import time
 import numpy as np
 import pytest
 import torch
+from tests.rome.shared import parsed
 
 from textmover.functional.tree_edit import tree_edit_distance
 from textmover.rome import SyntacticOptions, syntactic_edits, syntactic_similarity
-from textmover.types import InputError, ParsedText
-
-
-def parsed(words, heads, relations=None, lemmas=None):
-    """A parse whose marks are tagged as such."""
-    words = tuple(words)
-    tags = tuple("PUNCT" if word in set(".,!?") else "NOUN" for word in words)
-    ends = np.cumsum([len(word) + 1 for word in words]).tolist()
-    spans = tuple((end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True))
-    lemmas = tuple(lemmas or [word.lower() for word in words])
-    empty = ("",) * len(words)
-    return ParsedText(words, lemmas, tags, empty, tuple(heads), tuple(relations or ["dep"] * len(words)), spans)
+from textmover.types import InputError
 
 
 def random_text(generator, size, sentences=1, letter="r"):

@@ -1,19 +1,10 @@
 """From parses to the trees that are compared: order, marks, several sentences, stretches."""
 
 import pytest
+from tests.rome.shared import parsed
 
 from textmover.rome.features.syntactic import dependency_trees, tree_words
-from textmover.types import InputError, ParsedText
-
-
-def parsed(text, heads, tags=None):
-    """A parse with words of one letter or more, tagged NOUN unless they are marks."""
-    words = tuple(text.split())
-    tags = tags or ["PUNCT" if word in ".,!?" else "NOUN" for word in words]
-    ends = [sum(len(word) + 1 for word in words[: place + 1]) for place in range(len(words))]
-    spans = tuple((end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True))
-    empty = ("",) * len(words)
-    return ParsedText(words, words, tuple(tags), empty, tuple(heads), ("dep",) * len(words), spans)
+from textmover.types import InputError
 
 
 def plain(trees):
@@ -21,25 +12,25 @@ def plain(trees):
 
 
 def test_words_hang_as_in_the_parse_under_an_imaginary_root():
-    assert plain(dependency_trees(parsed("a b c d", [1, 3, 1, -1]))) == [([-1, 2, 4, 2, 0], [-1, 0, 1, 2, 3])]
+    assert plain(dependency_trees(parsed("abcd", [1, 3, 1, -1]))) == [([-1, 2, 4, 2, 0], [-1, 0, 1, 2, 3])]
 
 
 def test_several_sentences_are_joined_under_one_root():
-    found = dependency_trees(parsed("a b c d e", [-1, 0, 4, 2, -1]))
+    found = dependency_trees(parsed("abcde", [-1, 0, 4, 2, -1]))
     assert plain(found) == [([-1, 0, 1, 5, 3, 0], [-1, 0, 1, 2, 3, 4])]
 
 
 def test_marks_are_left_out_unless_asked_for():
-    text = parsed("a , b .", [2, 0, -1, 2])
+    text = parsed("a,b.", [2, 0, -1, 2])
     assert tree_words(text) == [0, 2]
     assert plain(dependency_trees(text)) == [([-1, 2, 0], [-1, 0, 2])]
     assert plain(dependency_trees(text, punctuation=True)) == [([-1, 3, 1, 0, 3], [-1, 0, 1, 2, 3])]
 
 
 def test_what_hangs_on_a_mark_hangs_on_what_is_above_it():
-    text = parsed("a , . b c", [1, 2, 4, 1, -1])
+    text = parsed("a,.bc", [1, 2, 4, 1, -1])
     assert plain(dependency_trees(text)) == [([-1, 3, 3, 0], [-1, 0, 3, 4])]
-    assert plain(dependency_trees(parsed(". b", [-1, 0]))) == [([-1, 0], [-1, 1])]
+    assert plain(dependency_trees(parsed(".b", [-1, 0]))) == [([-1, 0], [-1, 1])]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +48,7 @@ def test_what_hangs_on_a_mark_hangs_on_what_is_above_it():
     ],
 )
 def test_what_a_mark_is(word, tag, node):
-    assert tree_words(parsed(word, [-1], [tag])) == ([0] if node else [])
+    assert tree_words(parsed([word], [-1], tags=[tag])) == ([0] if node else [])
 
 
 @pytest.mark.parametrize("punctuation", [True, False])
@@ -66,7 +57,7 @@ def test_a_text_without_words_is_the_root_alone(punctuation):
 
 
 def test_stretches_hold_all_words_once_and_differ_by_one_at_most():
-    text = parsed(" ".join("abcdefghijk"), [-1, *range(10)])
+    text = parsed("abcdefghijk", [-1, *range(10)])
     for number in range(1, 15):
         trees = dependency_trees(text, stretches=number)
         assert len(trees) == number
@@ -78,13 +69,13 @@ def test_stretches_hold_all_words_once_and_differ_by_one_at_most():
 
 def test_a_sentence_that_is_cut_keeps_the_structure_of_its_parts():
     #           0 <- 1, 1 <- 2 | 3 hangs on 0 and 4 on 3; 5 on 2, whose head in the second half is none
-    text = parsed("a b c d e f", [-1, 0, 1, 0, 3, 2])
+    text = parsed("abcdef", [-1, 0, 1, 0, 3, 2])
     assert plain(dependency_trees(text, stretches=2)) == [
         ([-1, 0, 1, 2], [-1, 0, 1, 2]),
         ([-1, 0, 1, 0], [-1, 3, 4, 5]),
     ]
     # A word between that is in another stretch does not separate: c hangs on e, which hangs on d.
-    between = parsed("a b c d e f", [3, 3, 4, -1, 5, 0])
+    between = parsed("abcdef", [3, 3, 4, -1, 5, 0])
     assert plain(dependency_trees(between, stretches=2))[0] == ([-1, 0, 0, 1], [-1, 0, 1, 2])
 
 

@@ -19,7 +19,7 @@ from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, share_note, spli
 from textmover.data.training_sources import Batch, Source, Tokenize
 from textmover.perturbations.clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.readers.memory_tables import named_tables
+from textmover.readers.tables import named_tables
 from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, compared_texts, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan
 from textmover.types.text_words import text_words

@@ -22,8 +22,8 @@ from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.sentences import WordPool, by_weight, keyed_random
 from textmover.perturbations.severity import shipped_table
-from textmover.readers.memory_tables import rows_where
 from textmover.readers.segments import Columns, read_segments
+from textmover.readers.tables import rows_where
 from textmover.types import InputError, Segment, check_choice, check_share, plural
 
 # Kinds of damage that leave nearly every word and change what is said.

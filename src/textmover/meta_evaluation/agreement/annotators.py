@@ -100,8 +100,7 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike, *, weights: Weighting = "no
         >>> round(cohen_kappa([1, 2, 3, 3], [1, 2, 3, 2]), 3)
         0.636
 
-    Reference:
-        Cohen (1960), A coefficient of agreement for nominal scales; Cohen (1968) for the weights.
+    Reference: Cohen (1960), A coefficient of agreement for nominal scales; Cohen (1968) for the weights.
     """
     if weights not in _PENALTIES:
         raise InputError(f"Expected `weights` to be {', '.join(_PENALTIES)}, but got {weights!r}.")
@@ -136,8 +135,7 @@ def fleiss_kappa(ratings: ArrayLike) -> float:
         >>> round(fleiss_kappa([[1, 2, 3, 3], [1, 2, 3, 2], [1, 2, 3, 3]]), 3)
         0.745
 
-    Reference:
-        Fleiss (1971), Measuring nominal scale agreement among many raters.
+    Reference: Fleiss (1971), Measuring nominal scale agreement among many raters.
     """
     known = _checked(ratings)
     known = known[:, ~np.isnan(known).any(axis=0)]
@@ -173,8 +171,7 @@ def krippendorff_alpha(ratings: ArrayLike, level: Level = "nominal") -> float:
         >>> round(krippendorff_alpha([[1, 2, 3, nan], [1, 2, 2, 1], [nan, 2, 3, 1]], "ordinal"), 3)
         0.887
 
-    Reference:
-        Krippendorff (2011), Computing Krippendorff's Alpha-Reliability.
+    Reference: Krippendorff (2011), Computing Krippendorff's Alpha-Reliability.
     """
     if level not in get_args(Level):
         raise InputError(f"Expected `level` to be {', '.join(get_args(Level))}, but got {level!r}.")

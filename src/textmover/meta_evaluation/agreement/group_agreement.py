@@ -88,6 +88,9 @@ class Agreement:
         self.undefined = ((),) * count
         self.undefined_segments = np.zeros(count, dtype=np.int64)
 
+    def _explain_lacking(self, reason: str) -> None:
+        self.reasons = dict.fromkeys(np.flatnonzero(np.isnan(self.values)).tolist(), reason)
+
     def gain(self, metric: int, reference: int) -> float:
         """Gain over another metric over the units in which both have a value, which is what the tests compare."""
         if self.by_unit is None:
@@ -171,8 +174,7 @@ class SystemAgreement(Agreement):
         means = levelled_means(group.scores, self.systems.values())
         self.values = STATISTICS[self.statistic](means, self.human_means)
         self.units = np.full(len(self.values), len(self.systems))
-        for metric in np.flatnonzero(np.isnan(self.values)).tolist():
-            self.reasons[metric] = "its mean scores of the systems are all equal"
+        self._explain_lacking("its mean scores of the systems are all equal")
 
     def drawn_values(self, counts: Counts) -> Vector:
         """Correlate the means of drawn items (or references), with the segments of all systems for them."""
@@ -294,9 +296,7 @@ class CorrelationAgreement(_UnitAgreement):
         units = list(self.parts.values())
         self._average(unit_correlations(group.scores, group.human, units, self.statistic))
         self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in units])
-        for metric in np.flatnonzero(np.isnan(self.values)).tolist():
-            where = "all equal" if self.single else f"all equal within each {self.word}"
-            self.reasons[metric] = f"its scores are {where}"
+        self._explain_lacking("its scores are all equal" + ("" if self.single else f" within each {self.word}"))
 
     def drawn_values(self, counts: Counts) -> Vector:
         """Correlate the drawn segments of a group that is one unit."""

@@ -42,8 +42,7 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
         >>> darr_tau([0.9, 0.5, 0.5], [[0, 1], [1, 2], [0, 2], [0, 1]])
         PreferenceAgreement(tau=0.5, concordant=3, discordant=1, ties=1)
 
-    Reference:
-        Ma et al. (2018), Results of the WMT18 Metrics Shared Task.
+    Reference: Ma et al. (2018), Results of the WMT18 Metrics Shared Task.
     """
     vector = finite_scores(scores, "metric scores")
     pairs = preference_pairs(preferences, len(vector))
@@ -57,15 +56,12 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
 def grouped_darr_tau(
     scores: ArrayLike, preferences: ArrayLike, groups: Sequence[str]
 ) -> dict[str, PreferenceAgreement]:
-    """The same within each group; a pair belongs to the group of its rows.
+    """The same within each group, in the order in which they appear; a pair belongs to the group of its rows.
 
     Args:
         scores: Metric score of each segment, higher is better, ``[n]``.
         preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
         groups: Group of each segment.
-
-    Returns:
-        Agreement by group, in the order in which the groups appear; τ is NaN for a group without a preference.
 
     Raises:
         InputError: As for :func:`darr_tau`, or if the rows of a pair are in two groups.

@@ -112,8 +112,7 @@ def system_agreement(
         >>> round(result.value, 3)
         0.667
 
-    Reference:
-        Kocmi et al. (2021), To Ship or Not to Ship (pairwise accuracy).
+    Reference: Kocmi et al. (2021), To Ship or Not to Ship (pairwise accuracy).
     """
     check_statistic(statistic, STATISTICS)
     metric, human = paired_scores(metric_scores, human_scores)
@@ -154,9 +153,8 @@ def soft_pairwise_accuracy(
         >>> soft_pairwise_accuracy([1, 2, 3, 2, 3, 4], [5, 6, 7, 6, 7, 8], items, systems).value
         1.0
 
-    Reference:
-        Thompson et al. (2024), Improving Statistical Significance in Human Evaluation of Automatic Metrics via Soft
-        Pairwise Accuracy.
+    Reference: Thompson et al. (2024), Improving Statistical Significance in Human Evaluation of Automatic Metrics via
+    Soft Pairwise Accuracy.
     """
     metric, human = paired_scores(metric_scores, human_scores)
     (value,), pairs, undefined = soft_accuracies(metric[None], human, items, systems, permutations, seed)

@@ -172,7 +172,7 @@ def judge_errors(
 ) -> SpanAgreement:
     """Judge marked errors by their agreement with those that people marked.
 
-    Where gold has words, probabilities are projected onto them (see :func:`~textmover.meta_evaluation.project`). Where
+    Where gold has words, probabilities are projected onto them (:func:`~textmover.meta_evaluation.word_errors`). Where
     it has none, the words of the marked text are tagged by the spans of both.
 
     Args:

@@ -63,7 +63,8 @@ def permutation_test(
     """Test whether the first of two metrics agrees better with people: ``p = (1 + #(δ* ≥ δ))/(1 + k)``.
 
     Both metrics are standardised within each group. A permutation exchanges their two scores of each segment with
-    probability ½, and ``δ*`` is the difference of their agreement after that.
+    probability ½, and ``δ*`` is the difference of their agreement after that; NaN where no unit has a correlation of
+    both.
 
     Args:
         first: Scores of the first metric, ``[n]``.
@@ -74,9 +75,6 @@ def permutation_test(
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         permutations: Number of permutations.
         seed: Their seed.
-
-    Returns:
-        Difference and p-value; NaN where no unit has a correlation of both.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
@@ -232,8 +230,7 @@ def significance_clusters(
         >>> significance_clusters([0.5, 0.7, 0.69], [[1, 1, 1], [0.01, 1, 0.4], [0.2, 0.6, 1]])
         (2, 1, 1)
 
-    Reference:
-        Freitag et al. (2023), Results of WMT23 Metrics Shared Task.
+    Reference: Freitag et al. (2023), Results of WMT23 Metrics Shared Task.
     """
     found, tests = np.asarray(values, dtype=np.float64), np.asarray(p_values, dtype=np.float64)
     if found.ndim != 1 or tests.shape != (len(found), len(found)):
@@ -291,9 +288,8 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
         >>> round(test.t, 3), test.df, round(test.p_value, 4)
         (2.214, 100, 0.0146)
 
-    Reference:
-        Williams (1959), Regression Analysis; Graham and Baldwin (2014), Testing for Significance of Increased
-        Correlation with Human Judgment.
+    Reference: Williams (1959), Regression Analysis; Graham and Baldwin (2014), Testing for Significance of Increased
+    Correlation with Human Judgment.
     """
     if n < 4:
         raise InputError(f"Expected at least four segments for Williams' test, but got {n}: give more.")

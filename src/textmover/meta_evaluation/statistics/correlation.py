@@ -10,8 +10,8 @@ each score counts as often as it was taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,21 +32,13 @@ from textmover.types import InputError
 
 Counts = NDArray[np.int64]
 
-MIN_SEGMENTS = 3
-"""Fewest scores that have a correlation."""
+MIN_SEGMENTS = 3  # fewest scores that have a correlation
 
 LONG_ROW = 64
 """From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
 
 CANCELLATION = 0.1
 """Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
-
-
-class Statistic(Protocol):
-    """A function of rows or of draws."""
-
-    def __call__(self, x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-        """Return one value per row or draw."""
 
 
 def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
@@ -101,7 +93,7 @@ def accuracy(x: Vector, y: Vector) -> Vector:
     return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
 
 
-CORRELATIONS: Mapping[str, Statistic] = {
+CORRELATIONS: Mapping[str, Callable[..., Vector]] = {
     "pearson": pearson,
     "spearman": spearman,
     "kendall": kendall,
@@ -245,14 +237,11 @@ class MeanCorrelation(NamedTuple):
 
 
 def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlation:
-    """Pearson's r, Spearman's ρ and Kendall's τ-b of a metric with people.
+    """Pearson's r, Spearman's ρ and Kendall's τ-b of a metric with people; NaN where one is not defined.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
-
-    Returns:
-        The three statistics; NaN for fewer than three segments and where either list is constant.
 
     Raises:
         InputError: If the lists differ in length or hold NaN or infinity.
@@ -268,15 +257,12 @@ def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlati
 def grouped_correlations(
     metric_scores: ArrayLike, human_scores: ArrayLike, groups: Sequence[str]
 ) -> dict[str, Correlation]:
-    """Correlations within each group, such as each language pair.
+    """Correlations within each group, such as each language pair, in the order in which the groups appear.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
         groups: Group of each segment, ``n`` names.
-
-    Returns:
-        Correlation by group, in the order in which the groups appear.
 
     Raises:
         InputError: If the lists differ in length or hold NaN or infinity.
@@ -296,9 +282,6 @@ def mean_correlation(by_group: Mapping[str, Correlation]) -> MeanCorrelation:
 
     Args:
         by_group: Correlation by group, as from :func:`grouped_correlations`.
-
-    Returns:
-        The means, over how many groups they are, and which groups are missing.
 
     Example:
         >>> mean_correlation({"a": Correlation(9, 0.5, 0.5, 0.5), "b": Correlation(2, *[float("nan")] * 3)})
@@ -350,9 +333,6 @@ def averaged_correlation(
         human_scores: Human score of each segment, ``[n]``.
         units: Unit of each segment, ``n`` names; ``None`` pools all segments as one unit, ``"all"``.
         statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b) or ``kendall-c``.
-
-    Returns:
-        The mean, over how many units it is, and which are missing.
 
     Raises:
         InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.

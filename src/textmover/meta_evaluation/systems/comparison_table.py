@@ -160,9 +160,6 @@ def compare_systems(
         significant: Largest p-value that sets two systems apart.
         higher_is_better: False for distances.
 
-    Returns:
-        Means, intervals, ranks, and what is known of each two.
-
     Raises:
         InputError: If there are fewer than two systems, they have not as many scores, or a score is not finite.
 
@@ -171,8 +168,7 @@ def compare_systems(
         >>> found.pairs[0].wins, found.pairs[0].losses, found.differing(1)
         (3, 1, [3])
 
-    Reference:
-        Koehn (2004); Riezler and Maxwell (2005); Post (2018).
+    Reference: Koehn (2004); Riezler and Maxwell (2005); Post (2018).
     """
     if len(scores) < 2:
         raise InputError(f"Expected at least two systems to compare, but got {len(scores)}: name another.")

@@ -158,8 +158,7 @@ def paired_randomisation(
         >>> [round(paired_randomisation(*few, inclusive=one).p_value, 2) for one in (False, True)]
         [0.0, 0.25]
 
-    Reference:
-        Phipson and Smyth (2010), Permutation P-values Should Never Be Zero.
+    Reference: Phipson and Smyth (2010), Permutation P-values Should Never Be Zero.
     """
     scores = _scores(baseline, system, samples)
     options = {"samples": samples, "bootstrap_samples": bootstrap_samples, "seed": seed}

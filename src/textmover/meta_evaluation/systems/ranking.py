@@ -18,8 +18,7 @@ from textmover.types import InputError, Shown, View, plural
 
 RankTest = Literal["randomisation", "bootstrap"]  # tests that set two systems apart
 
-STATISTICS = ("pearson", "kendall", "accuracy")
-"""Agreement of the means of systems."""
+STATISTICS = ("pearson", "kendall", "accuracy")  # agreement of the means of systems
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,8 +138,7 @@ def rank_systems(
         >>> table.ranks, table.means.round(2).tolist(), table.wins.tolist()
         ((1, 2), [0.82, 0.48], [1.0, 0.0])
 
-    Reference:
-        Riezler and Maxwell (2005) and Koehn (2004) for the tests; the clusters as in Freitag et al. (2023).
+    Reference: Riezler and Maxwell (2005) and Koehn (2004) for the tests; the clusters as in Freitag et al. (2023).
     """
     values = finite_scores(scores, "scores")
     if test not in get_args(RankTest):

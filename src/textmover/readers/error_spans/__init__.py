@@ -1,6 +1,5 @@
 """Tables of marked errors: tags of words and gaps, lists of spans, and marks in the text."""
 
-from textmover.readers.error_spans.columns import MarkedColumns, MarkedDescription, marked_description
-from textmover.readers.error_spans.reading import read_marked
+from textmover.readers.error_spans.reading import MarkedColumns, MarkedDescription, marked_description, read_marked
 
 __all__ = ["MarkedColumns", "MarkedDescription", "marked_description", "read_marked"]

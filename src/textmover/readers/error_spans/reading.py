@@ -1,21 +1,22 @@
-"""Read tables of marked errors."""
+"""Tables in which people marked errors: their columns, YAML files that name these, and their rows."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.error_spans.columns import MarkedColumns
 from textmover.readers.error_spans.tagged_words import WAY_OUT, errors_of_tags, place_words
+from textmover.readers.judgements.description import read_field
 from textmover.readers.lines import usable
-from textmover.readers.memory_tables import MemoryTable, rows_where
-from textmover.readers.segments import TableRow, read_rows, told
-from textmover.safe_reading import NotJsonError, load_json
+from textmover.readers.segments import NamedColumns, TableRow, named_fields, read_rows, told
+from textmover.readers.tables import MemoryTable, rows_where
+from textmover.safe_reading import NotJsonError, check_keys, load_json, read_yaml
 from textmover.types import InputError, SourcedReferences, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, Severity
 
@@ -24,10 +25,101 @@ logger = logging.getLogger(__name__)
 NO_ERROR = frozenset(("no-error", "no_error", "neutral"))
 """Severities of what is not counted as an error: neutral ones are matters of taste (Freitag et al. 2021)."""
 
-ATTENTION_TEST = "hotw-test"
-"""Severity of rows about sentences that were changed to test the rater."""
+ATTENTION_TEST = "hotw-test"  # severity of rows about sentences that were changed to test the rater
 
 MARK = re.compile("</?v>")
+
+
+@dataclass(frozen=True)
+class MarkedColumns(NamedColumns):
+    """Roles of the columns of a table of marked errors.
+
+    Errors are read from ``marked`` if it is named, else from ``spans`` if that is, else from ``words`` and ``tags``.
+
+    Attributes:
+        hypothesis: Column of the texts that were judged; not read where there is ``marked``.
+        references: Column of the reference, or several of them; none if empty.
+        source: Column of the text that was translated or described; ``None`` where there is none.
+        words: Column of the Moses tokens of the hypothesis.
+        tags: Column of ``2n + 1`` tags ``OK`` or ``BAD`` of ``n`` words: gap, word, gap, …, gap.
+        spans: Column of lists of errors, ``[{"start": 4, "end": 7, "severity": "major"}]``, ordered by place.
+        marked: Column of the texts that were judged with an error in ``<v>…</v>``, one row an error, as Google
+            publishes MQM. Overlapping errors become one of the worst severity; one that is marked in the source alone
+            is missing words behind the text.
+        severity: Column of the severity of that error; neutral ones are none.
+        segment: Columns that rows share where they are about one text by one rater.
+        groups: Columns kept as group keys, such as language pair or system.
+
+    Raises:
+        InputError: If a name is empty.
+    """
+
+    hypothesis: str = "hypothesis"
+    references: str | tuple[str, ...] = "reference"
+    source: str | None = None
+    words: str = "hypothesis_tokens"
+    tags: str = "tags"
+    spans: str | None = None
+    marked: str | None = None
+    severity: str = "severity"
+    segment: tuple[str, ...] = ("system", "doc", "seg_id", "rater")
+    groups: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> bool:
+        """Return whether a reference or a source is named."""
+        return bool(self.reference_columns) or self.source is not None
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of field and column name, those of fields that are not read left out."""
+        if self.marked is not None:
+            errors = named_fields(marked=self.marked, severity=self.severity, segment=tuple(self.segment))
+        elif self.spans is not None:
+            errors = named_fields(hypothesis=self.hypothesis, spans=self.spans)
+        else:
+            errors = named_fields(hypothesis=self.hypothesis, words=self.words, tags=self.tags)
+        return errors + named_fields(references=self.references, groups=tuple(self.groups), source=self.source)
+
+
+MARKS = ("tags", "spans", "marked")  # keys by which a description is one of marked errors
+UNUSABLE = ("error", "leave out")
+
+
+@dataclass(frozen=True)
+class MarkedDescription:
+    """Columns of a set of marked errors, and which of its rows count."""
+
+    columns: MarkedColumns
+    name: str | None = None  # what tables call the set; the name of the file where it is ``None``
+    about: str = ""
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values of a column: a row must have one
+    unusable: str = UNUSABLE[0]  # rows that cannot be used refuse the set, or are left out and counted
+
+
+COLUMNS = {one.name: str(one.type) for one in dataclasses.fields(MarkedColumns)}
+OTHERS = {one.name: str(one.type) for one in dataclasses.fields(MarkedDescription) if one.name != "columns"}
+
+
+def marked_description(path: str | Path | None) -> MarkedDescription | None:
+    """Read a YAML file that describes marked errors; ``None`` for anything else, such as a set of ratings.
+
+    Its keys are the fields of :class:`MarkedColumns`, of which one is ``tags``, ``spans`` or ``marked``, and those of
+    :class:`MarkedDescription`.
+    """
+    if path is None or not Path(path).is_file():
+        return None
+    found = read_yaml(Path(path))
+    if not isinstance(found, dict) or not any(found.get(key) for key in MARKS):
+        return None
+    check_keys(found, (*COLUMNS, *OTHERS), str(path))
+    values = {key: read_field(key, value, f"`{key}` of {path}", COLUMNS | OTHERS) for key, value in found.items()}
+    if (choice := values.get("unusable", UNUSABLE[0])) not in UNUSABLE:
+        raise InputError(
+            f"Expected `unusable` of {path} to be {' or '.join(map(repr, UNUSABLE))}, but got {choice!r}: choose one."
+        )
+    columns = MarkedColumns(**{key: value for key, value in values.items() if key in COLUMNS})
+    return MarkedDescription(columns, **{key: value for key, value in values.items() if key in OTHERS})
 
 
 def as_severity(value: object, place: str) -> Severity | None:
@@ -129,7 +221,7 @@ def _not_a_list(place: str, value: object) -> InputError:
 
 def read_marked(
     path: str | Path | MemoryTable,
-    columns: MarkedColumns = MarkedColumns(),  # noqa: B008 - frozen
+    columns: MarkedColumns = MarkedColumns(),
     *,
     where: Mapping[str, Sequence[str]] | None = None,
     format: str | None = None,
@@ -166,11 +258,7 @@ def read_marked(
     chosen = rows_where([one for one in rows if isinstance(one, TableRow)], where, str(path), TableRow.group)
     found: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
     found += [_segment(several, columns) for several in _gathered(chosen, columns)]
-    if left_out is None:
-        read = list(usable(found))
-    else:
-        read = [one for one in found if isinstance(one, MarkedSegment)]
-        left_out += [one for one in found if isinstance(one, InputError)]
+    read = list(usable(found, left_out))
     if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in read)):
         logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
     return read

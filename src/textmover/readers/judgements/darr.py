@@ -53,8 +53,7 @@ def read_darr(
     Raises:
         InputError: If a line or a number of lines is not as it should be, or a file is missing.
 
-    Reference:
-        Ma et al. 2018, 2019, Results of the WMT18/WMT19 Metrics Shared Task.
+    Reference: Ma et al. 2018, 2019, Results of the WMT18/WMT19 Metrics Shared Task.
     """
     left_out: Counter[str] = Counter()
     seen_pairs: dict[str, None] = {}

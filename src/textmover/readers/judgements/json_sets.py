@@ -76,8 +76,7 @@ def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None =
         >>> judgements.hypotheses, judgements.systems
         (('A cat. It sat.',), ('7',))
 
-    Reference:
-        Zhao et al. 2019, MoverScore, section 4.2 and tables 2 and 8; the file is in the authors' repository.
+    Reference: Zhao et al. 2019, MoverScore, section 4.2 and tables 2 and 8; the file is in the authors' repository.
     """
     topics = part(read_document(path), None, dict, str(path))
     texts: list[JudgedText] = []
@@ -166,8 +165,7 @@ def read_coco_captions(
     Raises:
         InputError: If a file is not of this shape, or captions or references of an image are missing or there twice.
 
-    Reference:
-        Zhao et al. 2019, MoverScore, section 4.4 and table 4.
+    Reference: Zhao et al. 2019, MoverScore, section 4.4 and table 4.
     """
     rated = _rated(ratings, dimensions, system)
     files = _files(Path(captions))

@@ -23,8 +23,7 @@ from textmover.types import InputError
 
 Row = dict[str, Any]
 
-Published = Callable[[str], Path]
-"""Place of the downloaded file of a pattern's path."""
+Published = Callable[[str], Path]  # place of the downloaded file of a pattern's path
 
 
 class LayoutError(InputError):

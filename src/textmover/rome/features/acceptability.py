@@ -12,8 +12,7 @@ from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.base_encoder import weights_print
 from textmover.types import InputError, TokenBatch
 
-ACCEPTABLE = "acceptable"
-"""The class whose probability is the feature, as CoLA and GLUE name it."""
+ACCEPTABLE = "acceptable"  # the class whose probability is the feature, as CoLA and GLUE name it
 
 
 class AcceptabilityModel(nn.Module):
@@ -31,8 +30,7 @@ class AcceptabilityModel(nn.Module):
     Raises:
         InputError: If the classifier has no such class, or is one of pairs.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.3; Warstadt et al. 2019 (CoLA).
+    Reference: Rony et al. 2022 (RoMe), section 3.3; Warstadt et al. 2019 (CoLA).
     """
 
     def __init__(self, classifier: TextClassifier, acceptable: str = ACCEPTABLE) -> None:
@@ -79,9 +77,6 @@ class AcceptabilityModel(nn.Module):
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:
         """Probabilities ``[n]`` of texts, float32 on the CPU, in evaluation mode; each distinct text is read once.
-
-        Args:
-            texts: The texts.
 
         Example:
             >>> from textmover.checkpoints.classifier import load_classifier

@@ -73,8 +73,7 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
         >>> semantic_similarity(words, swapped).alignment
         tensor([[1, 0, 2]])
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.1.
+    Reference: Rony et al. 2022 (RoMe), section 3.1.
     """
     config = config or SEMANTICS["paper"]
     sides = reference.mask, hypothesis.mask
@@ -146,8 +145,7 @@ def word_weights(
         >>> word_weights(words, mask, idf, weighting="idf")[0]
         tensor([[0.3010, 0.3979, 0.3010]])
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 2.1.
+    Reference: Rony et al. 2022 (RoMe), section 2.1.
     """
     check_choice("weighting", weighting, get_args(WordWeighting))
     uniform = mask.to(dtype)

@@ -17,8 +17,7 @@ from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mappin
 from textmover.rome.config import SyntacticOptions
 from textmover.types import InputError, ParsedText, plural
 
-NO_WORD = -1
-"""Stands for the word of the imaginary root, which has none."""
+NO_WORD = -1  # stands for the word of the imaginary root, which has none
 
 
 class WordTree(NamedTuple):
@@ -49,7 +48,7 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
 
 
 def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches: int = 1) -> list[WordTree]:
-    """The text as ordered trees, one to a stretch of consecutive words, of sizes that differ by 1 at most.
+    """The text as ordered trees, one to a stretch of consecutive words in its order, of sizes that differ by 1 at most.
 
     Children come in the order of the text. What hangs on a word that is not a node hangs on the nearest node above it.
 
@@ -61,9 +60,6 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
         punctuation: Whether punctuation marks are nodes (see :func:`tree_words`).
         stretches: Number of trees, at least 1. Some may have ``w0`` alone where there are fewer words.
 
-    Returns:
-        The trees, in the order of the text.
-
     Raises:
         InputError: If ``stretches`` is below 1.
 
@@ -74,8 +70,7 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
         >>> dependency_trees(parsed)
         [WordTree(heads=array([-1,  2,  0]), words=array([-1,  0,  1]))]
 
-    Reference:
-        Rony et al. 2022 (RoMe), sections 2.2, 3.2 and appendix A.1.
+    Reference: Rony et al. 2022 (RoMe), sections 2.2, 3.2 and appendix A.1.
     """
     if stretches < 1:
         raise InputError(f"Expected `stretches` to be at least 1, but got {stretches}: 1 makes one tree of the text.")
@@ -104,8 +99,7 @@ def _is_mark(word: str) -> bool:
     return not any(kind[0] in "LN" or kind == "So" for kind in kinds)
 
 
-FORBIDDEN = 2.0
-"""Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
+FORBIDDEN = 2.0  # cost of turning the imaginary root into a word: that of deleting the one and inserting the other
 
 
 class SyntacticSimilarity(NamedTuple):
@@ -156,7 +150,7 @@ def syntactic_similarity(
     cosines: Tensor | np.ndarray | Sequence[ArrayLike | Tensor],
     options: SyntacticOptions = DEFAULT,
 ) -> SyntacticSimilarity:
-    r"""Similarity of the dependency trees of ``B`` references and hypotheses, words compared by meaning.
+    r"""Similarity, without a gradient, of the dependency trees of ``B`` pairs of texts, words compared by meaning.
 
     .. math:: F = 1 - \frac{\mathrm{TED}(R, H)}{\mathrm{TED}_{\max}(R, H)}
 
@@ -179,9 +173,6 @@ def syntactic_similarity(
             words match, and ``theta`` is not used.
         options: When words match, and how long texts may be.
 
-    Returns:
-        The similarities with what they come from. They have no gradient.
-
     Raises:
         InputError: If numbers or shapes do not fit, an option is out of range, a cosine is NaN, or numba is not
             installed.
@@ -194,8 +185,7 @@ def syntactic_similarity(
         >>> syntactic_similarity([one, one], [one, other], torch.tensor([[[0.4, 0.1], [0.1, 0.9]]] * 2)).similarity
         tensor([1.0000, 0.5000], dtype=torch.float64)
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.2; Zhang and Shasha 1989.
+    Reference: Rony et al. 2022 (RoMe), section 3.2; Zhang and Shasha 1989.
     """
     blocks = _blocks(cosines, references, hypotheses)
     pieces: list[_Stretch] = []

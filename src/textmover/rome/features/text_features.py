@@ -18,8 +18,7 @@ from textmover.rome.parsers.pipelines import load_parser
 from textmover.types import PackedFeatures, ParsedText, Parser, TextFeatures, TokenBatch
 from textmover.types.tokens import Ragged, token_offsets
 
-PARSED_BYTES = 400
-"""About what a parsed word takes in memory, beside its vector."""
+PARSED_BYTES = 400  # about what a parsed word takes in memory, beside its vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +117,7 @@ def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
     return found
 
 
-KEPT_PAIRS = 500_000
-"""Most pairs whose features are kept while a scorer is trained, and texts whose acceptability is."""
+KEPT_PAIRS = 500_000  # most pairs whose features are kept while a scorer is trained, and texts whose acceptability is
 
 
 class KeptFeatures:

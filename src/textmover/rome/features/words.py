@@ -12,11 +12,9 @@ from torch import Tensor
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.types import InputError, TokenBatch, TokenTrait
 
-Span = tuple[int, int]
-"""First character of a word in its text, and the one after its last."""
+Span = tuple[int, int]  # first character of a word in its text, and the one after its last
 
-SEPARATOR = "\n"
-"""Stands between the words of a table; no word holds it."""
+SEPARATOR = "\n"  # stands between the words of a table; no word holds it
 
 
 def is_word(written: str) -> bool:

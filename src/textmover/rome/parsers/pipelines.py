@@ -20,8 +20,7 @@ from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra
 from textmover.types.text_words import SURROGATE
 
-LONGEST = 1_000_000
-"""Characters of the longest text that is parsed."""
+LONGEST = 1_000_000  # characters of the longest text that is parsed
 
 NOTHING = ParsedText((), (), (), (), (), (), ())
 
@@ -128,8 +127,6 @@ def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
 UNUSED = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
 """Components whose results nobody reads here."""
 
-CARD = "README.md"
-
 
 class SpacyParser(CachedParser):
     """A spaCy pipeline as a :class:`textmover.types.Parser`.
@@ -184,7 +181,7 @@ def _load(source: Path | str) -> Any:
 
 def files_hash(folder: Path) -> str:
     """Eight digits of a hash over the files of a model, by name and content; its card is none of them."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "README.md")
     return _hash((path.relative_to(folder).as_posix(), path) for path in files)
 
 
@@ -194,10 +191,6 @@ def _hash(files: Iterable[tuple[str, Path]]) -> str:
         digest.update(name.encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:8]
-
-
-PROCESSORS = "tokenize,pos,lemma,depparse"
-"""Processors of Stanza, which adds the expansion of multiword tokens for languages that have them."""
 
 
 class StanzaParser(CachedParser):
@@ -243,8 +236,9 @@ def _parsed(document: Any) -> ParsedText:
 def _load_stanza(language: str) -> tuple[Any, str]:
     with needs_extra("stanza", f"Stanza for the parser stanza:{language}"):
         import stanza
+    processors = "tokenize,pos,lemma,depparse"  # Stanza adds what expands multiword tokens, where a language has them
     try:
-        pipeline = stanza.Pipeline(language, processors=PROCESSORS, download_method=None, verbose=False)
+        pipeline = stanza.Pipeline(language, processors=processors, download_method=None, verbose=False)
     except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these
         raise InputError(
             f"Expected Stanza to have models of {language!r}, but got: {' '.join(str(error).split())} "
@@ -255,8 +249,7 @@ def _load_stanza(language: str) -> tuple[Any, str]:
 
 STANZA = "stanza:"
 
-PIPELINE = "config.cfg"
-"""The file that tells that a folder holds a spaCy pipeline."""
+PIPELINE = "config.cfg"  # the file that tells that a folder holds a spaCy pipeline
 
 
 def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int = 200_000) -> Parser:

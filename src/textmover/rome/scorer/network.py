@@ -28,8 +28,7 @@ from textmover.types import InputError, check_whole
 Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
 
-START = 0.5
-"""Assumed mean of features before a network is fitted, in the middle of [0, 1]."""
+START = 0.5  # assumed mean of features before a network is fitted, in the middle of [0, 1]
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,7 @@ class FeatureScorer(nn.Module):
         config: Features, layers, activations.
         seed: Seed of the first weights.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
+    Reference: Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
 
     Example:
         >>> scorer = FeatureScorer(ScorerConfig(("semantic", "syntactic", "acceptability")))
@@ -230,9 +228,6 @@ def named_features(values: Mapping[str, Tensor], names: Sequence[str]) -> Tensor
 OFFICIAL = ScorerConfig(("acceptability", "syntactic", "semantic"), (30, 20), ("none", "relu"))
 """The authors' layers: 3 -> 30 (no activation; their dropout rests in evaluation) -> 20, ReLU -> 1, sigmoid."""
 
-LAYERS = ("hid1", "hid2", "out")
-"""Their names of the layers."""
-
 
 def read_official(path: Path | str) -> FeatureScorer:
     """The authors' trained network as a scorer of ours.
@@ -248,8 +243,7 @@ def read_official(path: Path | str) -> FeatureScorer:
     Raises:
         InputError: If there is no such file, or it holds other layers.
 
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.4, and the authors' code, github.com/rashad101/RoMe.
+    Reference: Rony et al. 2022 (RoMe), section 3.4, and the authors' code, github.com/rashad101/RoMe.
     """
     path = Path(path)
     if not path.is_file():
@@ -270,7 +264,7 @@ def read_official(path: Path | str) -> FeatureScorer:
         ) from error
     scorer = FeatureScorer(OFFICIAL)
     state = scorer.state_dict()
-    for number, layer in enumerate(LAYERS):
+    for number, layer in enumerate(("hid1", "hid2", "out")):  # their names of the layers
         for name, ours in ((f"{layer}.weight", f"weights.{number}"), (f"{layer}.bias", f"biases.{number}")):
             shape, tensor = state[ours].shape, found.get(name)
             if tensor is None or tensor.shape != shape:
@@ -315,8 +309,7 @@ def _tensors(found: Any, prefix: str = "") -> dict[str, Tensor]:
     return {name: one for key, value in found.items() for name, one in _tensors(value, f"{prefix}{key}.").items()}
 
 
-OFFICIAL_NAME = "official"
-"""The network of RoMe's authors, once a user has converted their file."""
+OFFICIAL_NAME = "official"  # the network of RoMe's authors, once a user has converted their file
 
 NEW: Mapping[str, Mapping[str, Any]] = {
     "new-paper": {"hidden": (20,), "activations": ("relu",)},
