@@ -210,6 +210,16 @@ def test_scores_of_other_metrics_are_features(rome, tiny_metric):
         metric.take_part("twmd", tiny_metric(centering="corpus"))
 
 
+def test_features_whose_names_differ_in_a_dot_alone_are_two(rome, tiny_metric):
+    parts = {"runs/a.b": tiny_metric(temperature=1.0), "runs/a_b": tiny_metric(temperature=0.02)}
+    metric = rome(features=("semantic", *parts), weights="uniform")
+    for name, part in parts.items():
+        metric.take_part(name, part)
+    found = scores(metric).components
+    for name, part in parts.items():
+        np.testing.assert_allclose(found[name], Scorer(part).score(HYPOTHESES, REFERENCES).scores, atol=1e-6)
+
+
 def test_without_a_parser_words_are_the_tokenizers(rome):
     metric = rome(parser="none", features=("semantic", "acceptability"), weights="uniform")
     found = scores(metric, ["the cat's boat"], ["the cat's boat"])

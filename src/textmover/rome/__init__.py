@@ -22,10 +22,27 @@ if TYPE_CHECKING:
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, read_official
 
 __all__ = [
-    "SEMANTICS", "AcceptabilityModel", "FeatureScorer", "RomeConfig", "RomeMetric", "ScorerConfig", "SemanticConfig",
-    "SemanticResult", "SyntacticOptions", "SyntacticSimilarity", "WordEdit", "WordIdf", "WordTree", "dependency_trees",
-    "load_parser", "read_official", "semantic_similarity", "syntactic_edits", "syntactic_similarity", "word_weights",
-]  # fmt: skip
+    "SEMANTICS",
+    "AcceptabilityModel",
+    "FeatureScorer",
+    "RomeConfig",
+    "RomeMetric",
+    "ScorerConfig",
+    "SemanticConfig",
+    "SemanticResult",
+    "SyntacticOptions",
+    "SyntacticSimilarity",
+    "WordEdit",
+    "WordIdf",
+    "WordTree",
+    "dependency_trees",
+    "load_parser",
+    "read_official",
+    "semantic_similarity",
+    "syntactic_edits",
+    "syntactic_similarity",
+    "word_weights",
+]
 
 __getattr__ = names_of(
     __name__,

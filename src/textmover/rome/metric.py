@@ -390,5 +390,5 @@ def _forgive(metric: nn.Module, found: Any) -> None:
 
 
 def _key(name: str) -> str:
-    """A metric's name as that of a module, which has no dots."""
-    return name.replace(".", "_")
+    """A metric's name as that of a module, which has no dots; another one for each name."""
+    return name.replace("%", "%25").replace(".", "%2E")

@@ -56,7 +56,7 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
 def grouped_darr_tau(
     scores: ArrayLike, preferences: ArrayLike, groups: Sequence[str]
 ) -> dict[str, PreferenceAgreement]:
-    """The same within each group, in the order in which they appear; a pair belongs to the group of its rows.
+    """The same by group, in their order; a pair belongs to the group of its rows, and τ is NaN where there is none.
 
     Args:
         scores: Metric score of each segment, higher is better, ``[n]``.

@@ -237,7 +237,7 @@ class MeanCorrelation(NamedTuple):
 
 
 def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlation:
-    """Pearson's r, Spearman's ρ and Kendall's τ-b of a metric with people; NaN where one is not defined.
+    """Pearson's r, Spearman's ρ and Kendall's τ-b; NaN for fewer than three scores or a constant list.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.

@@ -11,9 +11,17 @@ from textmover.readers.judgements.table_sets import read_judgements
 from textmover.types import Judgements
 
 __all__ = [
-    "ReadyScores", "SetDescription", "built_in_descriptions", "load_description", "read_coco_captions", "read_darr",
-    "read_judgements", "read_scores", "read_tac", "repeated_rows",
-]  # fmt: skip
+    "ReadyScores",
+    "SetDescription",
+    "built_in_descriptions",
+    "load_description",
+    "read_coco_captions",
+    "read_darr",
+    "read_judgements",
+    "read_scores",
+    "read_tac",
+    "repeated_rows",
+]
 
 READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
     "tac": (read_tac, ("path",)),
