@@ -70,12 +70,7 @@ def _chosen_plans(found: Explanation, plan: str | None) -> tuple[ExplainedMatch,
 
 
 def stretches(count: int, most: int) -> list[range]:
-    """Stretches of as many words each, at most so many.
-
-    Example:
-        >>> stretches(7, 3)
-        [range(0, 3), range(3, 6), range(6, 7)]
-    """
+    """Stretches of as many words each, at most so many."""
     step = max(1, -(-count // most))
     return [range(first, min(count, first + step)) for first in range(0, count, step)]
 

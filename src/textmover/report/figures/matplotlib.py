@@ -287,8 +287,7 @@ def _heat_figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str
             for column, value in enumerate(values):
                 _cell(axes, column, place, value, "–" if math.isnan(value) else signed(value, 2))
             place += 1
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(place, 0)
+    axes.set(xlim=(0, len(columns)), ylim=(place, 0))
     axes.set_yticks([at for at, _ in ticks], labels=[figure_label(name) for _, name in ticks])
     axes.set_xticks([column + 0.5 for column in range(len(columns))])
     axes.set_xticklabels(list(map(figure_label, columns)), rotation=TURN, ha="left", rotation_mode="anchor")
@@ -314,10 +313,7 @@ def _legend(axes: Axes, low: str, high: str) -> None:
     labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
     for column, (value, text) in enumerate(zip(values, labels, strict=True)):
         _cell(axes, column, 0, value, text)
-    axes.set_xlim(0, len(values))
-    axes.set_ylim(1, 0)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xlim=(0, len(values)), ylim=(1, 0), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     axes.set_xlabel(f"below 0: higher than the text    0: {low}    1: {high}", fontsize=9)
 
