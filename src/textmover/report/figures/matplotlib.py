@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -332,14 +332,10 @@ class Fonts(NamedTuple):
     lacking: frozenset[str]
 
 
-def fonts_for(texts: Iterable[str]) -> Fonts:
-    """The fonts that have most of the characters, matplotlib's own first."""
-    return _chosen(frozenset(character for text in texts for character in text if not character.isspace()))
-
-
 @functools.lru_cache(maxsize=64)
-def _chosen(characters: frozenset[str]) -> Fonts:
-    missing = {one for one in characters if ord(one) not in _characters(_installed()[FIRST])}
+def fonts_for(characters: frozenset[str]) -> Fonts:
+    """The fonts that have most of the characters, matplotlib's own first."""
+    missing = {one for one in characters if not (one.isspace() or ord(one) in _characters(_installed()[FIRST]))}
     families = [FIRST]
     if missing:
         has = {name: {one for one in missing if ord(one) in _characters(path)} for name, path in _installed().items()}
