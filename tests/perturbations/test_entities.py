@@ -68,11 +68,9 @@ def test_people_stay_people_and_endings_and_marks_stay(seed):
 
 
 def test_a_name_is_replaced_wherever_it_stands():
-    text = replaced("Petra likes Oslo since Petra lives there.", seed=1)
     made = {replaced("Petra likes Oslo since Petra lives there.", seed=seed) for seed in range(20)}
     assert all((one.count("Petra"), one.count("Oslo")) in ((2, 0), (0, 1)) for one in made)
     assert {one.count("Petra") for one in made} == {0, 2}
-    assert text in made
 
 
 def test_unlisted_names_come_from_the_other_texts_with_their_article():

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -78,8 +79,17 @@ def section() -> Callable[..., ReportSection]:
 
 
 @pytest.fixture
-def align() -> Callable[[str, str], Alignment]:
-    return word_alignment
+def aligned() -> Callable[[ReportSection], ReportSection]:
+    """A function that aligns the words of all disagreements of a section but those of empty texts."""
+
+    def filled(made: ReportSection) -> ReportSection:
+        found = [
+            replace(one, alignment=word_alignment(one.hypothesis, one.references[0])) if one.hypothesis else one
+            for one in made.disagreements
+        ]
+        return replace(made, disagreements=found)
+
+    return filled
 
 
 def explained_text(text: str) -> ExplainedText:

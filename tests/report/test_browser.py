@@ -2,7 +2,6 @@
 
 import re
 import struct
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,10 +37,8 @@ def test_dark_where_that_is_preferred(probe, evaluated, explained):
 
 
 @pytest.fixture
-def evaluated(section, align):
-    made = section(3, 60, 6, baseline="twmd-b")
-    found = [replace(one, alignment=align(one.hypothesis, one.references[0])) for one in made.disagreements]
-    return render_report(ReportHead("today", "a command " * 20), [replace(made, disagreements=found)])
+def evaluated(section, aligned):
+    return render_report(ReportHead("today", "a command " * 20), [aligned(section(3, 60, 6, baseline="twmd-b"))])
 
 
 EVALUATION = """

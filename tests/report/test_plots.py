@@ -12,6 +12,7 @@ from textmover.report.figures import svg
 from textmover.report.figures.colours import INK, PAPER, metric_colours, shades
 from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
+from textmover.types import SEVERITIES
 
 THEMES = {"light": 0, "dark": 1}
 
@@ -37,7 +38,7 @@ def test_numbers_can_be_read_on_every_step_of_a_heat_map(contrast, theme):
 def style_colours(theme):
     """Colours by name as the style sheets have them: the first block is light, that of the media query dark."""
     found = {}
-    for sheet in ("style.css", "explanation.css"):
+    for sheet in ("style.css", "explanation.css", "marks.css"):
         light, _, dark = template_text(sheet).partition("prefers-color-scheme: dark")
         found |= dict(re.findall(r"--(\w+): (#\w{6})", light))
         if theme == "dark":
@@ -53,6 +54,7 @@ def test_all_text_of_a_page_can_be_read(contrast, theme):
     for ink in ("ink", "quiet", "accent", "fall"):
         assert contrast(colours[ink], colours["paper"]) >= 7, ink
         assert contrast(colours[ink], colours["tint"]) >= 7 or ink == "fall"
+    assert all(contrast(colours[severity], colours["paper"]) >= 4.5 for severity in SEVERITIES)
     for shade in shades("sequential", theme):
         channels = [[int(one[place : place + 2], 16) for place in (1, 3, 5)] for one in (PAPER[theme], shade.fill)]
         covered = "#" + "".join(

@@ -8,7 +8,6 @@ import pytest
 from textmover.report.errors import output
 from textmover.report.errors.output import render_marked
 from textmover.report.errors.records import ErrorCount, MarkedLine
-from textmover.report.templating import template_text
 
 NASTY = '<script>alert("x")</script> & [\'q\' <img src=x onerror=y>|c70] "b'
 
@@ -96,18 +95,3 @@ def test_a_page_shows_so_many_texts_and_counts_all(marked, monkeypatch):
     assert "5 errors in 5 texts" in text
     assert "The first 2 of 5 texts are shown." in text
     assert len(marks(text)) == 2
-
-
-def test_colours_can_be_read_in_both_themes(contrast):
-    style = template_text("style.css", "marks.css")
-    light, dark = (dict(re.findall(r"--(minor|major|critical|paper): (#\w{6})", part)) for part in themes(style))
-    for theme in (light, dark):
-        assert all(contrast(theme[one], theme["paper"]) >= 4.5 for one in ("minor", "major", "critical"))
-
-
-def themes(style):
-    """The settings of light and of dark paper."""
-    dark = "".join(re.findall(r"prefers-color-scheme: dark\) \{\s*:root \{.*?\}", style, re.DOTALL))
-    return re.sub(
-        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}", "", style, flags=re.DOTALL
-    ), dark
