@@ -4,6 +4,7 @@ import pytest
 
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.sentences import WordPool
 from textmover.types import ParsedText
 
 
@@ -32,9 +33,9 @@ def tagged():
 def results():
     """The texts that a perturbation makes with any of 30 seeds; ``None`` among them where it cannot be applied."""
 
-    def made(text: str, name: str, degree: int = 1, **helpers) -> set[str | None]:
-        kinds = all_perturbations(**helpers)
-        found = (perturb(text, name, degree, seed=seed, perturbations=kinds) for seed in range(30))
+    def made(text: str, name: str, degree: int = 1, *, texts=(), **helpers) -> set[str | None]:
+        given = {"pool": WordPool(texts), "perturbations": all_perturbations(**helpers)}
+        found = (perturb(text, name, degree, seed=seed, **given) for seed in range(30))
         return {None if one is None else one.text for one in found}
 
     return made

@@ -21,7 +21,7 @@ TEXTS = (
     "He has never understood why clever people keep eleven goats!",
     "Rivers in Norway are beautiful, and their water will stay cold.",
 )
-TABLE = SeverityTable.load(further=True)
+TABLE = shipped_table()
 FURTHER = ["entity", "roles", "notation", "synonym", "antonym", "random-word", "substitute", "passive", "active"]
 
 
@@ -50,7 +50,6 @@ def test_the_rated_examples_are_drawn_from_the_types_that_were_there():
     assert list(PERTURBATIONS) == [
         "identity", "repeat", "swap", "drop", "insert", "truncate", "replace", "number", "negate", "unrelated",
     ]  # fmt: skip
-    assert set(shipped_table().grades) == set(TABLE.grades)
 
 
 def test_severities_are_ordered_as_people_would():

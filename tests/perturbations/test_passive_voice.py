@@ -1,4 +1,4 @@
-"""Passive and active: hand-written parses with the expected words, and clauses of a treebank."""
+"""Passive and active: hand-written parses with the expected words, clauses of a treebank, and forms of verbs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from textmover.perturbations.clauses import simple_clause
+from textmover.perturbations.clauses import Agreement, simple_clause
 from textmover.perturbations.kinds import all_perturbations
-from textmover.perturbations.passive_voice import to_active, to_passive
+from textmover.perturbations.passive_voice import (
+    IRREGULAR,
+    OBJECT_CASE,
+    SUBJECT_CASE,
+    be,
+    have,
+    participle,
+    past,
+    present,
+    third_person,
+    to_active,
+    to_passive,
+)
 from textmover.perturbations.perturbations import perturb
 from textmover.types import ParsedText
 
@@ -122,23 +134,6 @@ PASSIVES = {
     "The/det>1 company/nsubj>2 cancelled/root the/det>4 book/obj>2": "The book was cancelled by the company",
     "His/nmod:poss>1 sister/nsubj>2 read/root the/det>4 letter/obj>2": "The letter was read by his sister",
 }
-NO_PASSIVES = [
-    "The/det>1 dog/nsubj>2 barked/root ./punct>2",
-    "The/det>1 dog/nsubj>2 has/root a/det>4 garden/obj>2 ./punct>2",
-    "Petra/nsubj>1 took/root place/obj>1 ./punct>1",
-    "Petra/nsubj>1 saw/root himself/obj>1 ./punct>1",
-    "Petra/nsubj>1 chased/root his/nmod:poss>3 dog/obj>1 ./punct>1",
-    "Petra/nsubj>1 gave/root him/iobj>1 the/det>4 book/obj>1 ./punct>1",
-    "Petra/nsubj>1 chased/root the/det>3 dog/obj>1 and/cc>5 barked/conj>1 ./punct>1",
-    "Petra/nsubj>2 only/advmod>2 saw/root the/det>4 dog/obj>2 ./punct>2",
-    "Petra/nsubj>1 saw/root a/det>3 lot/obj>1 of/case>5 cats/nmod>3 ./punct>1",
-    "Petra/nsubj>1 saw/root the/det>3 dog/obj>1 or/cc>6 the/det>6 cats/conj>3 ./punct>1",
-    "Did/aux>2 Petra/nsubj>2 see/root the/det>4 dog/obj>2 ?/punct>2",
-    "What/nsubj>1 chased/root the/det>3 dog/obj>1",
-    "He/nsubj>3 did/aux>3 not/advmod>3 see/root any/det>5 dog/obj>3",
-    "Chase/root the/det>2 dog/obj>0 !/punct>0",
-    "The/det>1 book/nsubj:pass>3 was/aux:pass>3 written/root ./punct>3",
-]
 ACTIVES = {
     "The/det>1 cat/nsubj:pass>3 was/aux:pass>3 hunted/root by/case>6 the/det>6 dog/obl:agent>3 ./punct>3": (
         "The dog hunted the cat."
@@ -166,34 +161,45 @@ ACTIVES = {
         "Petra founded the company in Oslo"
     ),
 }
-NO_ACTIVES = [
+UNTURNED = [
+    "The/det>1 dog/nsubj>2 barked/root ./punct>2",
+    "The/det>1 dog/nsubj>2 has/root a/det>4 garden/obj>2 ./punct>2",
+    "Petra/nsubj>1 took/root place/obj>1 ./punct>1",
+    "Petra/nsubj>1 saw/root himself/obj>1 ./punct>1",
+    "Petra/nsubj>1 chased/root his/nmod:poss>3 dog/obj>1 ./punct>1",
+    "Petra/nsubj>1 gave/root him/iobj>1 the/det>4 book/obj>1 ./punct>1",
+    "Petra/nsubj>1 chased/root the/det>3 dog/obj>1 and/cc>5 barked/conj>1 ./punct>1",
+    "Petra/nsubj>2 only/advmod>2 saw/root the/det>4 dog/obj>2 ./punct>2",
+    "Petra/nsubj>1 saw/root a/det>3 lot/obj>1 of/case>5 cats/nmod>3 ./punct>1",
+    "Petra/nsubj>1 saw/root the/det>3 dog/obj>1 or/cc>6 the/det>6 cats/conj>3 ./punct>1",
+    "Did/aux>2 Petra/nsubj>2 see/root the/det>4 dog/obj>2 ?/punct>2",
+    "What/nsubj>1 chased/root the/det>3 dog/obj>1",
+    "He/nsubj>3 did/aux>3 not/advmod>3 see/root any/det>5 dog/obj>3",
+    "Chase/root the/det>2 dog/obj>0 !/punct>0",
+    "The/det>1 book/nsubj:pass>3 was/aux:pass>3 written/root ./punct>3",
     "The/det>1 cat/nsubj:pass>3 was/aux:pass>3 hunted/root ./punct>3",
     "The/det>1 cat/nsubj:pass>3 was/aux:pass>3 hunted/root by/case>5 Monday/obl>3 ./punct>3",
     "The/det>1 cat/nsubj:pass>3 got/aux:pass>3 hunted/root by/case>5 Petra/obl:agent>3 ./punct>3",
     "The/det>1 cat/nsubj:pass>3 was/aux:pass>3 hunted/root by/case>6 his/nmod:poss>6 dog/obl:agent>3 ./punct>3",
-    "The/det>1 dog/nsubj>2 chased/root the/det>4 cat/obj>2 ./punct>2",
 ]
 
 
-@pytest.mark.parametrize(("written", "expected"), PASSIVES.items(), ids=PASSIVES.values())
-def test_passive_of_hand_written_parses(written, expected):
-    assert to_passive(*parse(written)) == expected
-    assert to_active(*parse(written)) is None
+TURNED = [(to_passive, to_active, PASSIVES), (to_active, to_passive, ACTIVES)]
 
 
-@pytest.mark.parametrize(("written", "expected"), ACTIVES.items(), ids=ACTIVES.values())
-def test_active_of_hand_written_parses(written, expected):
-    assert to_active(*parse(written)) == expected
+@pytest.mark.parametrize(
+    ("turn", "back", "written", "expected"),
+    [(turn, back, *one) for turn, back, table in TURNED for one in table.items()],
+    ids=[*PASSIVES.values(), *ACTIVES.values()],
+)
+def test_hand_written_parses(turn, back, written, expected):
+    assert turn(*parse(written)) == expected
+    assert back(*parse(written)) is None
+
+
+@pytest.mark.parametrize("written", UNTURNED)
+def test_what_cannot_be_turned_soundly_is_left(written):
     assert to_passive(*parse(written)) is None
-
-
-@pytest.mark.parametrize("written", NO_PASSIVES)
-def test_what_has_no_sound_passive_is_left(written):
-    assert to_passive(*parse(written)) is None
-
-
-@pytest.mark.parametrize("written", NO_ACTIVES)
-def test_what_has_no_sound_active_is_left(written):
     assert to_active(*parse(written)) is None
 
 
@@ -286,3 +292,48 @@ def test_lemmas_of_irregular_verbs_are_not_relied_on(lemma):
     assert to_passive(text, replace(parsed, lemmas=lemmas, relations=relations)) == "Letters have been written by her."
     chased, other = parse(next(iter(PASSIVES)))
     assert to_passive(chased, replace(other, lemmas=("the", "dog", "chas", "the", "cat", "."))) is None
+
+
+# --- forms of verbs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "forms",
+    """
+    ask asks asked asked asking; stop stops stopped stopped stopping; carry carries carried carried carrying
+    play plays played played playing; chase chases chased chased chasing; visit visits visited visited visiting
+    refer refers referred referred referring; offer offers offered offered offering; fix fixes fixed fixed fixing
+    watch watches watched watched watching; fry fries fried fried frying; free frees freed freed freeing
+    die dies died died dying; panic panics panicked panicked panicking; quiz quizzes quizzed quizzed quizzing
+    write writes wrote written writing; see sees saw seen seeing; go goes went gone going; have has had had having
+    begin begins began begun beginning; choose chooses chose chosen choosing; put puts put put putting
+    understand understands understood understood understanding; dye dyes dyed dyed dyeing; wake wakes woke woken waking
+    overrun overruns overran overrun overrunning; undercut undercuts undercut undercut undercutting
+    misunderstand misunderstands misunderstood misunderstood misunderstanding; offset offsets offset offset offsetting
+    """.strip()
+    .replace("\n", ";")
+    .split(";"),
+)
+def test_forms(forms):
+    verb, *expected = forms.split()
+    assert [third_person(verb), past(verb), participle(verb), present(verb)] == expected
+
+
+def test_be_and_have():
+    forms = {
+        Agreement(1, False): ("am", "was", "have"),
+        Agreement(2, False): ("are", "were", "have"),
+        Agreement(3, False): ("is", "was", "has"),
+        Agreement(3, True): ("are", "were", "have"),
+    }
+    assert {one: (be("present", one), be("past", one), have("present", one)) for one in forms} == forms
+    assert {have("past", one) for one in forms} == {"had"}
+
+
+def test_cases_are_inverse():
+    assert {SUBJECT_CASE[OBJECT_CASE[word]].lower() for word in OBJECT_CASE} == set(OBJECT_CASE)
+
+
+def test_every_irregular_verb_has_its_forms():
+    assert len(IRREGULAR) > 150
+    assert all(one.isalpha() and one.islower() for verb, forms in IRREGULAR.items() for one in (verb, *forms))

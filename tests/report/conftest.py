@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -78,8 +79,17 @@ def section() -> Callable[..., ReportSection]:
 
 
 @pytest.fixture
-def align() -> Callable[[str, str], Alignment]:
-    return word_alignment
+def aligned() -> Callable[[ReportSection], ReportSection]:
+    """A function that aligns the words of all disagreements of a section but those of empty texts."""
+
+    def filled(made: ReportSection) -> ReportSection:
+        found = [
+            replace(one, alignment=word_alignment(one.hypothesis, one.references[0])) if one.hypothesis else one
+            for one in made.disagreements
+        ]
+        return replace(made, disagreements=found)
+
+    return filled
 
 
 def explained_text(text: str) -> ExplainedText:
@@ -260,6 +270,7 @@ def checked(text: str) -> Page:
     return page
 
 
+DARK = "--blink-settings=preferredColorScheme=0"
 FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
 addEventListener("message", (event) => { document.body.dataset.found = event.data; });
 </script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
@@ -289,21 +300,37 @@ def browse(tmp_path_factory) -> Callable[..., str]:
     return run
 
 
+PROBE = """
+addEventListener("load", () => setTimeout(async () => {
+  const needed = () => document.documentElement.scrollWidth;
+  const before = needed(), paper = getComputedStyle(document.body).backgroundColor, found = { width: innerWidth };
+  { %s }
+  const shown = JSON.stringify({ ...found, paper, needed: Math.max(before, needed()) });
+  document.body.dataset.found = shown;
+  parent.postMessage(shown, "*");
+}, 100));
+"""
+
+
 @pytest.fixture
 def probe(browse, tmp_path) -> Callable[..., dict]:
     """A function that runs a script in a page (its text), as wide as a window or, framed, as narrow as a phone.
 
-    The script leaves what it found as JSON in ``document.body.dataset.found`` and posts it to the page's parent.
+    It gives what the script puts into ``found``. Nothing sticks out, and the page is light or, if asked for, dark.
     """
 
-    def run(page: str, script: str, *options: str, framed: bool = False) -> dict:
+    def run(page: str, script: str = "", *, framed: bool = False, dark: bool = False) -> dict:
         path = tmp_path / "page.html"
-        path.write_text(page.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+        path.write_text(page.replace("</body>", f"<script>{PROBE % script}</script></body>"), encoding="utf-8")
         if framed:
             path = tmp_path / "frame.html"
             path.write_text(FRAME, encoding="utf-8")
-        found = re.search(r'data-found="([^"]+)"', browse(path, "--dump-dom", *options))
-        assert found is not None, "the script in the page came to no end"
-        return json.loads(html.unescape(found[1]))
+        shown = browse(path, "--dump-dom", *([DARK] if dark else []))
+        ended = re.search(r'data-found="([^"]+)"', shown)
+        assert ended is not None, "the script in the page came to no end"
+        found = json.loads(html.unescape(ended[1]))
+        assert found["needed"] <= found["width"] == (360 if framed else 1280)
+        assert found["paper"] == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
+        return found
 
     return run

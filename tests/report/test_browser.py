@@ -1,23 +1,48 @@
-"""The report page in a browser: no error, nothing that sticks out, light and dark, sorting, words, and print."""
+"""Pages in a browser: no error, nothing that sticks out, light and dark, sorting, words that light up, and print."""
 
 import re
 import struct
-from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from textmover.report import ReportHead, write_report
+from textmover.meta_evaluation import compare_systems, rank_systems
+from textmover.readers.row_streams import Row
+from textmover.report import ReportHead, render_report
+from textmover.report.explanation.explanation import ExplainedLine
+from textmover.report.explanation.page import render_explanations
+from textmover.report.systems import comparison, ranking
 
 pytestmark = pytest.mark.slow
 
-PROBE = """
-addEventListener("load", () => {
-  const found = {
-    width: innerWidth,
-    needed: document.documentElement.scrollWidth,
-    paper: getComputedStyle(document.body).backgroundColor,
-    buttons: document.querySelectorAll("table.sortable button").length,
-  };
+wide_and_narrow = pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
+
+NASTY = '<script>document.title="x"</script><b>'
+LONG = "a-name-without-any-space-in-it-" * 8
+
+
+def test_the_console_is_listened_to(browse, tmp_path):
+    path = tmp_path / "loud.html"
+    path.write_text("<script>throw new Error('on purpose')</script>")
+    browse(path, "--dump-dom", silent=False)
+
+
+def test_dark_where_that_is_preferred(probe, evaluated, explained):
+    names = "a", "b"
+    for page in (evaluated, compared(names), ranked(names), explained("a small cat", "the cat").to_html()):
+        probe(page, dark=True)
+
+
+# --- evaluations ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def evaluated(section, aligned):
+    return render_report(ReportHead("today", "a command " * 20), [aligned(section(3, 60, 6, baseline="twmd-b"))])
+
+
+EVALUATION = """
+  found.buttons = document.querySelectorAll("table.sortable button").length;
   const table = document.querySelector("main table.sortable");
   const column = (place) => [...table.tBodies[0].rows].map((row) => row.cells[place].textContent.trim());
   found.before = column(1);
@@ -38,31 +63,12 @@ addEventListener("load", () => {
   found.after = partners();
   words[2].click();
   found.pinned = partners();
-  document.body.dataset.found = JSON.stringify(found);
-  parent.postMessage(JSON.stringify(found), "*");
-});
 """
 
 
-@pytest.fixture
-def page(section, align, tmp_path):
-    made = section(3, 60, 6, baseline="twmd-b")
-    found = [replace(one, alignment=align(one.hypothesis, one.references[0])) for one in made.disagreements]
-    return write_report(tmp_path, ReportHead("today", "a command " * 20), [replace(made, disagreements=found)])
-
-
-def test_the_console_is_listened_to(browse, tmp_path):
-    path = tmp_path / "loud.html"
-    path.write_text("<script>throw new Error('on purpose')</script>")
-    browse(path, "--dump-dom", silent=False)
-
-
-@pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
-def test_the_page_fits_and_works(probe, page, framed):
-    found = probe(page.read_text(encoding="utf-8"), PROBE, framed=framed)
-    assert found["width"] == (360 if framed else 1280)
-    assert found["needed"] <= found["width"]
-    assert found["paper"] == "rgb(255, 255, 255)"
+@wide_and_narrow
+def test_tables_of_an_evaluation_can_be_sorted_and_words_light_up(probe, evaluated, framed):
+    found = probe(evaluated, EVALUATION, framed=framed)
     assert found["buttons"] == 5 + 3  # metric, value, interval, rank, baseline, and the groups
     values = [float(one) for one in found["before"]]
     assert values == sorted(values, reverse=True)
@@ -70,30 +76,163 @@ def test_the_page_fits_and_works(probe, page, framed):
     assert found["aria"] == "ascending"
     assert found["stops"] == 1
     assert found["focused"]
-    assert 1 <= len(found["first"]) <= 2
-    assert 1 <= len(found["second"]) <= 2
     assert found["first"] != found["second"]
+    assert all(1 <= len(found[which]) <= 2 for which in ("first", "second", "pinned"))
     assert found["after"] == []
-    assert 1 <= len(found["pinned"]) <= 2
 
 
-def test_dark_where_that_is_preferred(probe, page):
-    found = probe(page.read_text(encoding="utf-8"), PROBE, "--blink-settings=preferredColorScheme=0")
-    assert found["paper"] == "rgb(22, 24, 27)"
-
-
-@pytest.mark.parametrize("options", [[], ["--blink-settings=preferredColorScheme=0"]], ids=["light", "dark"])
-def test_screenshots_are_not_blank(browse, page, tmp_path, options):
-    picture = tmp_path / "page.png"
-    browse(page, f"--screenshot={picture}", "--window-size=1280,3000", *options)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_screenshots_are_not_blank(browse, evaluated, tmp_path, theme):
+    page, picture = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(evaluated, encoding="utf-8")
+    dark = ["--blink-settings=preferredColorScheme=0"] * (theme == "dark")
+    browse(page, f"--screenshot={picture}", "--window-size=1280,3000", *dark)
     data = picture.read_bytes()
     assert struct.unpack(">II", data[16:24]) == (1280, 3000)
     assert len(data) > 100_000
 
 
-def test_print_has_pages(browse, page, tmp_path):
-    path = tmp_path / "page.pdf"
+def test_print_has_pages(browse, evaluated, tmp_path):
+    page, path = tmp_path / "page.html", tmp_path / "page.pdf"
+    page.write_text(evaluated, encoding="utf-8")
     browse(page, f"--print-to-pdf={path}", "--no-pdf-header-footer")
     data = path.read_bytes()
     assert data.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", data)) <= 12
+
+
+# --- systems ----------------------------------------------------------------------------------------------------------
+
+
+def compared(names, n=12):
+    """A page of systems, of which each is better than the one before it."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=n)
+    found = compare_systems(
+        {name: base + place + 0.3 * rng.normal(size=n) for place, name in enumerate(names)}, samples=50, trials=50
+    )
+    kinds = ("a cat", "مرحبا بالعالم", NASTY, "x" * 400, "", "word " * 2000)
+    segments = [Row(place + 1, (kinds[place % 6],) * len(names), (kinds[2],)) for place in range(n)]
+    command = "textmover compare " + "--long " * 50
+    signature = "metric:made-up|" + "x" * 300
+    return comparison.as_html(comparison.Comparison(found, segments, range(1, n + 1), signature, n, command))
+
+
+def ranked(names, n=12):
+    """A page of the same in two groups, with human scores."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (place + 0.3 * rng.normal(), name, str(item), group)
+        for group in ("de-en", LONG)
+        for place, name in enumerate(names)
+        for item in range(n)
+    ]
+    tables = rank_systems(*map(list, zip(*rows, strict=True)), samples=50, trials=50)
+    agreement = [dict.fromkeys(ranking.AGREEMENT, 0.5)] * 2
+    return ranking.as_html(ranking.Ranking(tables, "x" * 300, "", "bootstrap", 5, people=tables, agreement=agreement))
+
+
+SYSTEMS = """
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  const table = document.querySelector("table.sortable");
+  const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
+  found.before = names();
+  found.scripts = document.scripts.length;
+  found.directions = [...document.querySelectorAll(".texts [dir=auto]")].map((one) => getComputedStyle(one).direction);
+  const button = table.tHead.rows[0].cells[2].querySelector("button");
+  button.click(); button.click();
+  found.sorted = names();
+"""
+
+
+@wide_and_narrow
+@pytest.mark.parametrize("make", [compared, ranked])
+@pytest.mark.parametrize("names", [("one", NASTY), ("one", LONG, *(f"s{place}" for place in range(10)))], ids=len)
+def test_tables_of_systems_can_be_sorted(probe, make, names, framed):
+    page = make(names)
+    found = probe(page, SYSTEMS, framed=framed)
+    assert found["before"] == list(reversed(names))
+    assert found["sorted"] == list(names)
+    assert found["scripts"] == page.count("<script") + 1 == 2  # the page's own, and the probe
+    assert make is ranked or {"rtl", "ltr"} <= set(found["directions"])
+
+
+# --- explanations -----------------------------------------------------------------------------------------------------
+
+EXPLANATION = """
+  found.list = document.querySelectorAll(".lines li").length;
+  const pair = document.querySelector("[data-explained]");
+  const side = (kind) => [...pair.querySelectorAll(`[data-side="${kind}"] .w`)];
+  const own = side("h"), others = side("r");
+  const mates = () => [...pair.querySelectorAll(".mate b")].map((one) => one.textContent);
+  const said = () => pair.querySelector(".said").textContent;
+  const paths = () => pair.querySelectorAll(".weave path").length;
+  found.atRest = paths();
+  found.stops = own.filter((word) => word.tabIndex === 0).length;
+  own[0].focus();
+  const key = (name) => {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  };
+  key("ArrowRight"); key("ArrowRight"); key("ArrowRight");
+  found.focused = document.activeElement.querySelector("b").textContent;
+  found.byKey = mates();
+  found.said = said();
+  found.lit = paths();
+  key("Escape");
+  found.afterEscape = mates();
+  document.activeElement.blur();
+  own[3].click();
+  found.byClick = mates();
+  own[3].click();
+  found.afterSecondClick = mates();
+  others[2].dispatchEvent(new PointerEvent("pointerover", { pointerType: "mouse", bubbles: true }));
+  found.byPointer = mates();
+  pair.querySelector(".weave").dispatchEvent(new PointerEvent("pointerleave", { pointerType: "mouse" }));
+  found.afterPointer = mates();
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  await new Promise((done) => setTimeout(done, 100));
+  found.cells = pair.querySelectorAll("[data-map] rect").length;
+  const button = document.querySelector("[data-order]");
+  if (button) {
+    button.click();
+    found.order = [...document.querySelectorAll(".lines li")].map((one) => Number(one.dataset.value));
+    found.articles = [...document.querySelectorAll("article")].map((one) => one.id);
+    found.links = [...document.querySelectorAll(".lines a")].map((one) => one.hash.slice(1));
+  }
+  found.rtl = [...document.querySelectorAll(".words")].map((one) => getComputedStyle(one).direction);
+"""
+
+
+@wide_and_narrow
+def test_words_light_up_by_every_means(probe, explained, framed):
+    page = explained("a small cat sat", "the cat sat there, " + "x" * 300).to_html()
+    found = probe(page, EXPLANATION, framed=framed)
+    assert found["stops"] == 1
+    assert found["focused"] == "cat"
+    assert "cat" in found["byKey"]
+    assert "cat\u2069 adds +0." in found["said"]
+    assert found["lit"] == len(found["byKey"]) > 0
+    assert found["byClick"] == found["byKey"]
+    assert found["byPointer"][0] == "cat"
+    assert found["afterEscape"] == found["afterSecondClick"] == found["afterPointer"] == []
+    assert found["cells"] == 5 * 6  # all but those of the ends, which are compared with nothing
+
+
+def test_threads_at_rest_only_where_they_can_be_told_apart(probe, explained):
+    """Of texts of at most two rows each."""
+    for length, drawn in ((1, True), (60, False)):
+        page = explained("a small cat sat", "the cat sat there, " + "xxxxxxxxx " * length).to_html()
+        assert (probe(page, EXPLANATION)["atRest"] > 0) == drawn
+
+
+@wide_and_narrow
+def test_several_lines_can_be_ordered_and_run_their_way(probe, explained, framed):
+    texts = ["a small cat sat", "مرحبا بالعالم cat", '<script>document.title="x"</script> a b', "a cat sat there " * 60]
+    lines = [
+        ExplainedLine(explained(text, "the cat sat there", seed=place), place + 1) for place, text in enumerate(texts)
+    ]
+    found = probe(render_explanations(lines), EXPLANATION, framed=framed)
+    assert found["list"] == 4
+    assert found["order"] == sorted(one.found.score for one in lines)
+    assert found["articles"] == found["links"]
+    assert found["rtl"].count("rtl") == 1

@@ -206,7 +206,8 @@ def test_units_that_a_metric_has_no_value_in_are_counted_everywhere(section):
         scores[1].scores[:8] = 0.5
         return judgements, scores
 
-    evaluation = section(1, 40, 2, change=flat, protocol=Protocol("pearson", "per-item"), baseline="twmd").evaluation
+    by_item = {"protocol": Protocol("pearson", "per-item"), "baseline": "twmd"}
+    evaluation = section(1, 40, 2, change=flat, **by_item).evaluation
     said = remarks(evaluation)
     alone = (
         "Left out for twmd-b alone: group-0 / item 0, group-0 / item 1 (its scores are all equal there, 8 segments)."
@@ -224,9 +225,7 @@ def test_units_that_a_metric_has_no_value_in_are_counted_everywhere(section):
         "twmd": ("10", "0"),
         "twmd-b": ("8", "8"),
     }
-    whole = section(
-        1, 40, 2, change=items_of_four, protocol=Protocol("pearson", "per-item"), baseline="twmd"
-    ).evaluation
+    whole = section(1, 40, 2, change=items_of_four, **by_item).evaluation
     assert not any(one.startswith("Differences") for one in remarks(whole))
 
 

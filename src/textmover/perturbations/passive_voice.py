@@ -70,16 +70,16 @@ def _doubled(verb: str) -> str:
     return verb + verb[-1] if one_syllable or verb in DOUBLING else verb
 
 
-def be(form: str, *, person: int, plural: bool) -> str:
+def be(form: str, subject: Agreement) -> str:
     """*To be* in the ``"past"`` or ``"present"``."""
     if form == "past":
-        return "were" if plural or person == 2 else "was"
-    return "are" if plural or person == 2 else {1: "am", 3: "is"}[person]
+        return "were" if subject.plural or subject.person == 2 else "was"
+    return "are" if subject.plural or subject.person == 2 else {1: "am", 3: "is"}[subject.person]
 
 
-def have(form: str, *, person: int, plural: bool) -> str:
+def have(form: str, subject: Agreement) -> str:
     """*To have* in the ``"past"`` or ``"present"``."""
-    return "had" if form == "past" else "has" if person == 3 and not plural else "have"
+    return "had" if form == "past" else "has" if subject == (3, False) else "have"
 
 
 NO_PASSIVE = word_set("no_passive")
@@ -291,26 +291,24 @@ def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
 def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
     if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is nobody's English
         return None
-    person, plural = agreement
     if chain.modal:
         words = [chain.modal, *(["have", "been"] if chain.perfect else ["be"]), done]
     elif chain.perfect:
-        words = [have(chain.tense, person=person, plural=plural), "been", done]
+        words = [have(chain.tense, agreement), "been", done]
     else:
-        words = [be(chain.tense, person=person, plural=plural), *(["being"] if chain.progressive else []), done]
+        words = [be(chain.tense, agreement), *(["being"] if chain.progressive else []), done]
     return _joined(words, chain)
 
 
 def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
-    person, plural = agreement
-    third = person == 3 and not plural
+    third = agreement == (3, False)
     last = present(verb) if chain.progressive else participle(verb) if chain.perfect else verb
     helpers = ["have"] * chain.perfect + ["been" if chain.perfect else "be"] * chain.progressive
     if chain.modal:
         words = [chain.modal, *helpers, last]
     elif helpers:
         finite = have if chain.perfect else be
-        words = [finite(chain.tense, person=person, plural=plural), *helpers[1:], last]
+        words = [finite(chain.tense, agreement), *helpers[1:], last]
     elif chain.negated:
         words = ["did" if chain.tense == "past" else "does" if third else "do", verb]
     else:

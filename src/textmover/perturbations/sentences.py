@@ -170,12 +170,7 @@ def one_by_chance(items: Sequence[T], rng: Random) -> T:
 
 
 def with_words(phrase: Phrase, new: dict[int, str]) -> Edit:
-    """The phrase with other words at some places, and *a* or *an* before them as they want it.
-
-    Example:
-        >>> with_words(Phrase.parse("It was a big house.", WordPool()), {3: "enormous"}).text
-        'It was an enormous house.'
-    """
+    """The phrase with other words at some places, and *a* or *an* before them as they want it."""
     words = list(phrase.words)
     for place, core in new.items():
         words[place] = words[place]._replace(core=core)

@@ -15,18 +15,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Grade:
-    """One row of the severity table: ``base + slope * share``."""
-
-    base: float
-    slope: float
-
-
-@dataclass(frozen=True)
 class SeverityTable:
     """Severity of perturbations by type, degree and share of the text."""
 
-    grades: Mapping[str, Mapping[int, Grade]]  # type to degree to grade
+    grades: Mapping[str, Mapping[int, tuple[float, float]]]  # type to degree to base and slope (by the share)
     ceilings: Mapping[str, float]  # type to the highest severity that it can reach
     function_word_weight: float  # weight of a function word in the share, where a content word weighs 1
 
@@ -39,8 +31,7 @@ class SeverityTable:
             entries = {**raw["types"], **(raw["further_types"] if further else {})}
             grades = {
                 name: {
-                    int(degree): Grade(float(row["base"]), float(row["slope"]))
-                    for degree, row in entry["degrees"].items()
+                    int(degree): (float(row["base"]), float(row["slope"])) for degree, row in entry["degrees"].items()
                 }
                 for name, entry in entries.items()
             }
@@ -51,7 +42,7 @@ class SeverityTable:
                 f"Expected `{path}` to hold function_word_weight and types with ceiling and degrees of base and slope, "
                 f"but got {type(error).__name__}: {error}"
             ) from error
-        numbers = [weight, *ceilings.values(), *(grade.base for rows in grades.values() for grade in rows.values())]
+        numbers = [weight, *ceilings.values(), *(base for rows in grades.values() for base, _ in rows.values())]
         if not all(0 <= number <= 1 for number in numbers):
             raise ValueError(f"Expected weights, ceilings and bases in `{path}` to be in [0, 1], but got {numbers}")
         return cls(grades, ceilings, weight)
@@ -62,8 +53,8 @@ class SeverityTable:
 
     def severity(self, type: str, degree: int, share: float = 0.0) -> float:
         """Severity in [0, 1] by the share of the touched words, rounded to be the same on every machine."""
-        grade = self.grades[type][one_of("degree", degree, self.degrees(type))]
-        return round(min(self.ceilings[type], grade.base + grade.slope * share), 3)
+        base, slope = self.grades[type][one_of("degree", degree, self.degrees(type))]
+        return round(min(self.ceilings[type], base + slope * share), 3)
 
     def weight(self, words: Sequence[Word]) -> float:
         """Weight of some words together."""

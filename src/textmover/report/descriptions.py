@@ -157,24 +157,14 @@ def latex_paragraph(paragraph: str) -> str:
 
 
 def rank_tests(options: argparse.Namespace) -> str:
-    """Settings of the clusters and intervals of ``textmover rank``.
-
-    Example:
-        >>> rank_tests(argparse.Namespace(test="randomisation", samples=1000, trials=10000, seed=1, fewest=5))
-        'test:paired-randomisation|samples:10000|seed:1|fewest:5|bootstrap:1000'
-    """
+    """Settings of the clusters and intervals of ``textmover rank``."""
     draws = options.trials if options.test == "randomisation" else options.samples
     test = comparison_signature(f"paired-{options.test}", draws, options.seed)
     return f"{test}|fewest:{options.fewest}|bootstrap:{options.samples}"
 
 
 def describe_tests(command: str, options: argparse.Namespace) -> str | None:
-    """A paragraph on the tests of a command with these options; ``None`` where it makes none.
-
-    Example:
-        >>> describe_tests("compare", argparse.Namespace(samples=500, trials=10000, seed=3))[:72]
-        'We compare systems by paired bootstrap resampling of the segments (500 s'
-    """
+    """A paragraph on the tests of a command with these options; ``None`` where it makes none."""
     if command not in ("compare", "rank"):
         return None
     bootstrap = f"paired bootstrap resampling of the segments ({options.samples:,} samples)"

@@ -232,12 +232,7 @@ def _print_in_parts(stream: Console, table: Table) -> None:
 
 
 def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Columns of each part of a table: the first one, and as many others as fit, at least one.
-
-    Example:
-        >>> column_parts([10, 5, 5, 5], 28), column_parts([10, 5, 5], 12)
-        ([[0, 1, 2], [0, 3]], [[0, 1], [0, 2]])
-    """
+    """Columns of each part of a table: the first one, and as many others as fit, at least one."""
     found, used = [[0]], EDGES + widths[0]
     for column in range(1, len(widths)):
         if len(found[-1]) > 1 and used + BETWEEN + widths[column] > width:

@@ -127,11 +127,3 @@ def test_folds_keep_to_the_budget_and_use_it(budget):
     assert sum(min(size, limit) for size in sizes) <= budget
     if limit < max(sizes):
         assert sum(min(size, limit + 1) for size in sizes) > budget
-
-
-def test_an_alignment_can_be_filled_in():
-    found = largest_disagreements(
-        judgements(np.arange(3.0), "aaa"), [MetricScores("m", np.array([2.0, 1, 0]))], dimension="s", count=1
-    )
-    alignment = Alignment(("h0",), ("r0",), (Link(0, 0, 1.0, 0.9),))
-    assert replace(found[0], alignment=alignment).alignment is alignment

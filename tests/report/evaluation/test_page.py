@@ -16,17 +16,8 @@ HEAD = ReportHead("1 May 2030", "textmover evaluate --data a.csv", {"textmover":
 NASTY = '</script><script>alert("x")</script><b>&amp; \'"</b> https://example.org/x.js'
 
 
-def aligned(section, align):
-    return replace(
-        section,
-        disagreements=[
-            replace(one, alignment=align(one.hypothesis, one.references[0])) for one in section.disagreements
-        ],
-    )
-
-
-def test_a_page_has_all_parts(section, align, check):
-    made = aligned(section(3, 30, 4, baseline="twmd-b"), align)
+def test_a_page_has_all_parts(section, aligned, check):
+    made = aligned(section(3, 30, 4, baseline="twmd-b"))
     page = check(render_report(HEAD, [made]))
     for part in (
         "1 May 2030", "textmover evaluate --data a.csv", "torch", "Which differences are significant",
@@ -46,8 +37,8 @@ def test_a_page_has_all_parts(section, align, check):
     assert f"{best.low:.3f} to {best.high:.3f}" in page.text
 
 
-def test_links_between_words_can_be_read_without_a_script(section, align):
-    made = aligned(section(1, 20, 1), align)
+def test_links_between_words_can_be_read_without_a_script(section, aligned):
+    made = aligned(section(1, 20, 1))
     text = render_report(HEAD, [made])
     one = made.disagreements[0].alignment
     link = next(link for link in one.links if link.similarity == 0.4)
@@ -55,7 +46,7 @@ def test_links_between_words_can_be_read_without_a_script(section, align):
     assert re.search(rf">{word}<small>{partner} <b>.40</b></small>", text)
 
 
-def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, align, check):
+def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, aligned, check):
     def nasty(judgements, scores):
         texts = (NASTY, *judgements.hypotheses[1:])
         groups = tuple(group.replace("group-0", NASTY) for group in judgements.groups)
@@ -66,7 +57,7 @@ def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, align, chec
 
     plain = section(2, change=nasty, baseline=NASTY)
     head = ReportHead(NASTY, NASTY, {NASTY: NASTY}, NASTY)
-    for made in (plain, aligned(plain, align)):
+    for made in (plain, aligned(plain)):
         text = render_report(head, [replace(made, remarks=[NASTY])])
         page = check(text)
         assert "<script>alert" not in text
@@ -75,7 +66,7 @@ def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, align, chec
         assert "&amp;amp;" in text
 
 
-def test_texts_of_any_size_and_script_are_cut_and_the_rest_is_there(section, align, check):
+def test_texts_of_any_size_and_script_are_cut_and_the_rest_is_there(section, aligned, check):
     long, arabic = "word " * 10_000, "مرحبا بالعالم هذه جملة"
 
     def change(judgements, scores):
@@ -89,24 +80,14 @@ def test_texts_of_any_size_and_script_are_cut_and_the_rest_is_there(section, ali
 
     plain = section(1, 30, 1, change=change)
     assert {0, 1} <= {one.row for one in plain.disagreements}
-    for made in (
-        plain,
-        replace(plain, disagreements=[
-            replace(one, alignment=align(one.hypothesis, one.references[0])) if one.hypothesis else one
-            for one in plain.disagreements
-        ]),
-    ):  # fmt: skip
+    for made in (plain, aligned(plain)):
         page = check(render_report(HEAD, [made]))
         assert re.search(r"9,9\d\d more words", page.text)
         assert page.text.count("word") > 20_000
         assert "1 other reference" in page.text
         assert any(attributes.get("dir") == "auto" for attributes in page.all("p"))
-    assert (
-        "(empty text)"
-        in check(
-            render_report(HEAD, [replace(plain, disagreements=[replace(plain.disagreements[0], hypothesis=" ")])])
-        ).text
-    )
+    blank = replace(plain.disagreements[0], hypothesis=" ")
+    assert "(empty text)" in check(render_report(HEAD, [replace(plain, disagreements=[blank])])).text
 
 
 def test_many_long_texts_are_cut_so_that_the_page_stays_small(section, check):
@@ -119,8 +100,8 @@ def test_many_long_texts_are_cut_so_that_the_page_stays_small(section, check):
     check(text)
 
 
-def test_a_large_set_makes_a_page_of_less_than_two_megabytes(section, align, check):
-    text = render_report(HEAD, [aligned(section(7, 560, 15), align)])
+def test_a_large_set_makes_a_page_of_less_than_two_megabytes(section, aligned, check):
+    text = render_report(HEAD, [aligned(section(7, 560, 15))])
     assert len(text.encode()) < 2_000_000
     page = check(text)
     assert "3,920 segments" in page.text

@@ -43,12 +43,7 @@ def test_what_is_known_stands_on_the_page(check):
     check(text)
     assert f"{found.means[1]:.4f}" in text
     (pair,) = found.pairs
-    for said in (
-        f"+{pair.bootstrap.difference:.4f}",
-        pair.bootstrap.signature,
-        "Only 20 segments",
-        "two is better.",
-    ):
+    for said in (f"+{pair.bootstrap.difference:.4f}", pair.bootstrap.signature, "Only 20 segments", "two is better."):
         assert said in text
     shown = re.sub(r"\s+", " ", visible(text))
     assert f"{pair.wins} better {pair.ties} equal {pair.losses} worse" in shown

@@ -19,12 +19,12 @@ from textmover.types import SEVERITIES, InputError
 MOST_TEXTS = 2_000  # texts that a page shows at most; all are counted
 BEGINNING = 60  # characters of an error that the list below its text repeats
 
-OTHER_FLAGS = {
+NOTES = {flag: note.replace("the score means", "the marks mean") for flag, note in FLAGS.items()} | {
     "empty": "one side has no words, so that any words of the other are errors",
     "unreferenced": "there is no reference: marks from a source alone are unreliable",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }
-"""Descriptions of flags that differ from those of scores."""
+"""Descriptions of flags, of which few differ from those of scores."""
 
 
 def render_marked(lines: Iterable[MarkedLine], count: ErrorCount) -> str:
@@ -55,13 +55,8 @@ def _view(one: MarkedLine) -> Mapping[str, Any]:
         "line": one.line,
         "pieces": shown_pieces(found),
         "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
-        "flags": [_note(flag) for flag in found.flags if flag != "empty" or found.text.strip()],
+        "flags": [NOTES.get(flag, flag) for flag in found.flags if flag != "empty" or found.text.strip()],
     }
-
-
-def _note(flag: str) -> str:
-    """Return the sentence about a flag, where marks mean as little as a score would."""
-    return OTHER_FLAGS.get(flag, FLAGS.get(flag, flag)).replace("the score means", "the marks mean")
 
 
 FORMATS = ("text", "jsonl", "tsv", "html")

@@ -198,12 +198,7 @@ class ShownText(NamedTuple):
 
 
 def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
-    """Longest folded text in characters for which all of them together stay within a budget.
-
-    Example:
-        >>> fold_limit([10, 20, 30], 100), fold_limit([10, 20, 30], 45), fold_limit([], 5)
-        (30, 17, 0)
-    """
+    """Longest folded text in characters for which all of them together stay within a budget."""
     ordered = sorted(sizes)
     for index, size in enumerate(ordered):
         left = len(ordered) - index

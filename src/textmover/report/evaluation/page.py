@@ -25,29 +25,11 @@ from textmover.meta_evaluation import (
 from textmover.meta_evaluation.evaluation import Selection, draw_labels, select_rows
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.report.document import best_rows
+from textmover.report.evaluation import wording
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix, p_value_text
-from textmover.report.evaluation.wording import (
-    STATISTIC_NAMES,
-    headline,
-    mark,
-    overview_rows,
-    remarks,
-    shown_groups,
-    title_of,
-)
+from textmover.report.figures import svg
 from textmover.report.figures.scales import Scale, padded, signed
-from textmover.report.figures.svg import (
-    BinLine,
-    density_steps,
-    distribution_plot,
-    line_plot,
-    most_in_a_hexagon,
-    outside_words,
-    scatter_plot,
-    step_labels,
-    value_range,
-)
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements, plural
 
@@ -134,7 +116,7 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
     evaluations = [one.evaluation for one in sections]
     names = list(dict.fromkeys(metric.name for one in evaluations for metric in one.metrics))
     colours = {name: index for index, name in enumerate(names)}
-    overview = overview_rows(evaluations)
+    overview = wording.overview_rows(evaluations)
     shown = [one for section in sections for one in section.disagreements]
     fold = fold_limit(
         [len(text) for one in shown for text in (one.hypothesis, *getattr(one.references, "texts", one.references))]
@@ -145,15 +127,19 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
         script="script.js",
         title=head.title,
         head=head,
-        evaluations=[(title_of(one, evaluations), plural(one.n, "segment")) for one in evaluations],
+        evaluations=[(wording.title_of(one, evaluations), plural(one.n, "segment")) for one in evaluations],
         overview=overview,
         best_of_sets=[best_rows(column) for column in zip(*(values for _, values in overview), strict=True)],
         sections=[
-            {"key": f"set-{index}", "title": title_of(one.evaluation, evaluations), **_section(one, colours, fold)}
+            {
+                "key": f"set-{index}",
+                "title": wording.title_of(one.evaluation, evaluations),
+                **_section(one, colours, fold),
+            }
             for index, one in enumerate(sections, start=1)
         ],
         colour_of=colours,
-        mark=mark,
+        mark=wording.mark,
         p_value_text=p_value_text,
     )
 
@@ -166,10 +152,10 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
     statistic = evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
     groups = None if evaluation.protocol.level == "pooled" else selection.judgements.groups
     scores = {one.name: selection.scores[selection.metrics.index(one.name)] for one in ranked}
-    columns = shown_groups(evaluation)
+    columns = wording.shown_groups(evaluation)
     omitted = len(columns) if len(columns) > MOST_GROUP_COLUMNS else 0
     columns = () if omitted else columns
-    said = remarks(evaluation, section.remarks)
+    said = wording.remarks(evaluation, section.remarks)
     rated = not np.isnan(selection.human).any()
     names = [one.name for one in ranked]
     view: dict[str, Any] = {
@@ -184,7 +170,7 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
         "bounded": any(not math.isnan(one.low) for one in ranked),
         "ranks": any(one.rank is not None for one in ranked),
         "scale": Scale(*padded([end for one in ranked for end in (one.low, one.value, one.high)], 0.04), 3, 117),
-        "headline": headline(evaluation),
+        "headline": wording.headline(evaluation),
         "lead": said[0],
         "remarks": [one.replace(" ≤ ", "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}") for one in said[1:]],
         "p_values": p_value_matrix(evaluation) if len(ranked) > 1 else None,
@@ -193,8 +179,8 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
         **_pictures(section, names, selection, rated=rated),
         "correlations": None,
         "disagreements": segment_views(section.disagreements, names, fold, section.judgements),
-        "value_name": STATISTIC_NAMES[evaluation.protocol.statistic].partition(" (")[0],
-        "statistic": STATISTIC_NAMES[statistic],
+        "value_name": wording.STATISTIC_NAMES[evaluation.protocol.statistic].partition(" (")[0],
+        "statistic": wording.STATISTIC_NAMES[statistic],
         "averaged": evaluation.protocol.level != "pooled" and len(evaluation.groups) > 1,
     }
     if len(ranked) > 1:
@@ -211,17 +197,19 @@ def _pictures(section: ReportSection, names: Sequence[str], selection: Selection
     raw = {name: by_name[name].scores[selection.rows] for name in names}
     steps, scatter, distributions = [1], [], []
     if rated:
-        steps = density_steps(max((most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
-        picture = distribution_plot("the human ratings", human)
-        distributions.append({"name": None, "picture": picture, "outside": outside_words(human), "reversed": False})
+        steps = svg.density_steps(max((svg.most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
+        picture = svg.distribution_plot("the human ratings", human)
+        distributions.append({"name": None, "picture": picture, "outside": svg.outside_words(human), "reversed": False})
     for name, scores in raw.items():
         rising = by_name[name].higher_is_better
         panel: dict[str, Any] = {"name": name, "reversed": not rising}
         if rated:
-            picture = scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-            scatter.append({**panel, "picture": picture, "outside": outside_words(scores, human)})
-        distributions.append({**panel, "picture": distribution_plot(name, scores), "outside": outside_words(scores)})
-    labels = step_labels(steps) if len(steps) > 1 else []
+            picture = svg.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
+            scatter.append({**panel, "picture": picture, "outside": svg.outside_words(scores, human)})
+        distributions.append(
+            {**panel, "picture": svg.distribution_plot(name, scores), "outside": svg.outside_words(scores)}
+        )
+    labels = svg.step_labels(steps) if len(steps) > 1 else []
     return {"scatter": scatter, "steps": labels, "distributions": distributions}
 
 
@@ -273,8 +261,8 @@ def _bin_views(
     if len(scores) > MOST_LINES:
         front = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
     lines = [_lines(bins, colours, list(scores), front) for bins in (by_length, by_quality)]
-    span = value_range([line for several in lines for line in several])
-    axis = STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
+    span = svg.value_range([line for several in lines for line in several])
+    axis = wording.STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
     has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
     draws = plural(options.samples, "draw")
     return {
@@ -288,9 +276,9 @@ def _bin_views(
 
 def _lines(
     bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], front: Sequence[str]
-) -> list[BinLine]:
+) -> list[svg.BinLine]:
     return [
-        BinLine(
+        svg.BinLine(
             name,
             colours[name],
             [float(found.values[index]) for found in bins],
@@ -305,7 +293,7 @@ def _view(
     title: str,
     names: Sequence[str],
     bins: Sequence[BinAgreement],
-    lines: Sequence[BinLine],
+    lines: Sequence[svg.BinLine],
     axis: str,
     span: tuple[float, float],
 ) -> dict[str, Any]:
@@ -316,7 +304,7 @@ def _view(
         texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if some else (name, size))
         headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
     return {
-        "picture": line_plot(lines, texts, title=title, axis=axis, span=span),
+        "picture": svg.line_plot(lines, texts, title=title, axis=axis, span=span),
         "headers": headers,
         "lines": lines,
         "title": title,

@@ -285,10 +285,6 @@ def similarity_order(correlations: ArrayLike) -> list[int]:
     """An order in which metrics that correlate highly stand side by side: that of average linkage, best leaf order.
 
     Metrics without correlations come last. Of both directions it is the one that starts closer to the first metric.
-
-    Example:
-        >>> similarity_order([[1, 0.1, 0.9, 0.2], [0.1, 1, 0.3, 0.8], [0.9, 0.3, 1, 0.1], [0.2, 0.8, 0.1, 1]])
-        [0, 2, 1, 3]
     """
     table: NDArray[np.float64] = np.asarray(correlations, dtype=np.float64)
     known = np.flatnonzero(~np.isnan(table).all(axis=1))

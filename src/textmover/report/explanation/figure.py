@@ -73,7 +73,7 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     """
     path = None if path is None else figure_path(path)
     shown = [(one, grid_of(one, plan)) for one in (found, found.source) if one is not None]
-    fonts = fonts_for([one.label for _, grid in shown for one in (*grid.rows, *grid.columns)])
+    fonts = fonts_for(frozenset("".join(one.label for _, grid in shown for one in (*grid.rows, *grid.columns))))
     lacking = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
     with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # numbered, or the viewer's affair

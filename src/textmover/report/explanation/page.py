@@ -121,22 +121,18 @@ def _side(found: Explanation, side: SideName, most: int) -> dict[str, Any]:
                 "links": "" if plan is None or not taking else _links(plan[place, :most], similarity[place, :most]),
             }
         )
+    # A text is read in the direction of its first letter, whatever special tokens stand before it.
+    first = next((kind for kind in map(unicodedata.bidirectional, text.text) if kind in ("L", "R", "AL")), "L")
     end = max((span[1] for span in text.spans[:most] if span is not None), default=0)
     return {
         "key": side[0],
         "title": (found.compared_with if side == "reference" else side).capitalize(),
-        "direction": _direction(text.text),
+        "direction": "ltr" if first == "L" else "rtl",
         "words": words,
         "rest": one_line(text.text[end:]) if len(text) > most else "",
         "more": plural(len(text) - most, "more word") if len(text) > most else "",
         "sum": adds.sum(),
     }
-
-
-def _direction(text: str) -> str:
-    """In which direction a text is read: that of its first letter, whatever special tokens stand before it."""
-    strong = next((kind for one in text if (kind := unicodedata.bidirectional(one)) in ("L", "R", "AL")), "L")
-    return "ltr" if strong == "L" else "rtl"
 
 
 def _links(plan: np.ndarray, similarity: np.ndarray) -> str:

@@ -13,7 +13,7 @@ from textmover.report.figures.svg import shortened
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.explanation import ExplainedMatch, ExplainedTrees, Explanation, SideName
+    from textmover.report.explanation.explanation import ExplainedTrees, Explanation, SideName
 
 MOST_WORDS = 60  # rows or columns of a picture; words of longer texts are drawn in stretches
 LONGEST_LABEL = 18  # characters of a label
@@ -46,7 +46,10 @@ def grid_of(found: Explanation, plan: str | None = None) -> Grid:
     places = [stretches(len(text), MOST_WORDS) for text in (found.reference, found.hypothesis)]
     lines = [_lines(found, "reference", places[0]), _lines(found, "hypothesis", places[1])]
     alike = found.similarity
-    plans = {one.name: one.plan for one in _chosen_plans(found, plan)}
+    plans = {one.name: one.plan for one in found.matches if plan in (None, one.name)}
+    if found.matches and not plans:
+        names = " or ".join(repr(one.name) for one in found.matches)
+        raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one that there is.")
     steps = [max(map(len, one), default=1) for one in places]
     if all(places):
         starts = [[one.start for one in side] for side in places]
@@ -59,23 +62,8 @@ def grid_of(found: Explanation, plan: str | None = None) -> Grid:
     return Grid(lines[0], lines[1], alike, plans, steps[0], steps[1])
 
 
-def _chosen_plans(found: Explanation, plan: str | None) -> tuple[ExplainedMatch, ...]:
-    if plan is None or not found.matches:
-        return found.matches
-    chosen = tuple(one for one in found.matches if one.name == plan)
-    if not chosen:
-        names = " or ".join(repr(one.name) for one in found.matches)
-        raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one that there is.")
-    return chosen
-
-
 def stretches(count: int, most: int) -> list[range]:
-    """Stretches of as many words each, at most so many.
-
-    Example:
-        >>> stretches(7, 3)
-        [range(0, 3), range(3, 6), range(6, 7)]
-    """
+    """Stretches of as many words each, at most so many."""
     step = max(1, -(-count // most))
     return [range(first, min(count, first + step)) for first in range(0, count, step)]
 

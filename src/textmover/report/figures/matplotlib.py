@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -287,8 +287,7 @@ def _heat_figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str
             for column, value in enumerate(values):
                 _cell(axes, column, place, value, "–" if math.isnan(value) else signed(value, 2))
             place += 1
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(place, 0)
+    axes.set(xlim=(0, len(columns)), ylim=(place, 0))
     axes.set_yticks([at for at, _ in ticks], labels=[figure_label(name) for _, name in ticks])
     axes.set_xticks([column + 0.5 for column in range(len(columns))])
     axes.set_xticklabels(list(map(figure_label, columns)), rotation=TURN, ha="left", rotation_mode="anchor")
@@ -314,10 +313,7 @@ def _legend(axes: Axes, low: str, high: str) -> None:
     labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
     for column, (value, text) in enumerate(zip(values, labels, strict=True)):
         _cell(axes, column, 0, value, text)
-    axes.set_xlim(0, len(values))
-    axes.set_ylim(1, 0)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xlim=(0, len(values)), ylim=(1, 0), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     axes.set_xlabel(f"below 0: higher than the text    0: {low}    1: {high}", fontsize=9)
 
@@ -336,14 +332,10 @@ class Fonts(NamedTuple):
     lacking: frozenset[str]
 
 
-def fonts_for(texts: Iterable[str]) -> Fonts:
-    """The fonts that have most of the characters, matplotlib's own first."""
-    return _chosen(frozenset(character for text in texts for character in text if not character.isspace()))
-
-
 @functools.lru_cache(maxsize=64)
-def _chosen(characters: frozenset[str]) -> Fonts:
-    missing = {one for one in characters if ord(one) not in _characters(_installed()[FIRST])}
+def fonts_for(characters: frozenset[str]) -> Fonts:
+    """The fonts that have most of the characters, matplotlib's own first."""
+    missing = {one for one in characters if not (one.isspace() or ord(one) in _characters(_installed()[FIRST]))}
     families = [FIRST]
     if missing:
         has = {name: {one for one in missing if ord(one) in _characters(path)} for name, path in _installed().items()}

@@ -132,11 +132,6 @@ def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray
     """Centres ``[m, 2]`` and counts ``[m]`` of the hexagons that hold points ``[n]``, ordered by place.
 
     Hexagons stand on a corner; a point belongs to the one whose centre is closest.
-
-    Example:
-        >>> centres, counts = hexagon_counts(np.array([0.0, 0.1, 9.0]), np.array([0.0, 0.1, 0.0]), 1.0)
-        >>> len(centres), counts
-        (2, array([2, 1]))
     """
     across, down = math.sqrt(3) * radius, 3 * radius
     # The centres are those of two rectangular lattices, one shifted by half a step in both directions.
@@ -245,22 +240,24 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
 
 def distribution_plot(name: str, scores: Vector) -> str:
     """Histogram of scores as SVG, with the median marked."""
-    low, high = padded(shown_range(scores) if len(scores) else scores)
-    across = Scale(low, high, FLAT_LEFT, RIGHT)
+    across = _axis(scores, 0.0, FLAT_LEFT, RIGHT)
     bars, median = [], math.nan
     if len(scores):
-        counts, edges = np.histogram(scores, bins=BINS, range=(low, high))
+        counts, edges = np.histogram(scores, bins=BINS, range=across[:2])
         heights = FLAT_BOTTOM - counts / counts.max() * (FLAT_BOTTOM - 6)
         bars = list(zip(across.places(edges), across.places(edges)[1:], heights, strict=False))
         median = float(np.median(scores))
     return picture("distribution.svg.j2", name=name, scores=scores, across=across, bars=bars, median=median)
 
 
+def _axis(values: Vector, share: float, start: float, end: float) -> Scale:
+    return Scale(*padded(shown_range(values) if len(values) else values, share), start, end)
+
+
 def _placed(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, Vector, Scale, Scale]:
     inside = _inside(ratings, scores)
-    across = Scale(*padded(shown_range(ratings) if len(ratings) else ratings, 0.03), LEFT, RIGHT)
-    ends = (TOP, BOTTOM) if flipped else (BOTTOM, TOP)
-    up = Scale(*padded(shown_range(scores) if len(scores) else scores, 0.04), *ends)
+    across = _axis(ratings, 0.03, LEFT, RIGHT)
+    up = _axis(scores, 0.04, *((TOP, BOTTOM) if flipped else (BOTTOM, TOP)))
     return across.places(ratings[inside]), up.places(scores[inside]), across, up
 
 

@@ -279,12 +279,7 @@ def _headlines(found: ComparedSystems) -> list[str]:
 
 
 def bars_of(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The differences from the largest to the smallest; of many, neighbours are averaged.
-
-    Example:
-        >>> bars_of(np.array([0.1, -0.2, 0.3])).tolist(), len(bars_of(np.zeros(1000)))
-        ([0.3, 0.1, -0.2], 140)
-    """
+    """The differences from the largest to the smallest; of many, neighbours are averaged."""
     ordered = np.sort(gaps)[::-1]
     return np.array([part.mean() for part in np.array_split(ordered, min(len(ordered), MOST_BARS))])
 
