@@ -75,10 +75,10 @@ def test_ranks_share_each_batch(world):
     buckets = [LengthBuckets(list(range(50)), 8)]
     whole = MixedBatches(buckets, [7]).batches(0)
     parts = [list(MixedBatches(buckets, [7], rank=rank, world=world)) for rank in range(world)]
-    for number, batch in enumerate(batch for batch in whole if len(batch) >= world):
+    for number, (_, batch) in enumerate(one for one in whole if len(one[1]) >= world):
         shares = [part[number] for part in parts]
-        assert sorted(place for share in shares for place, _ in share) == sorted(batch)
-        assert {joint for share in shares for _, joint in share} == {len(batch)}
+        assert sorted(place for share in shares for _, place, _ in share) == sorted(batch)
+        assert {(one, joint) for share in shares for one, _, joint in share} == {(0, len(batch))}
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
@@ -92,17 +92,16 @@ def test_a_mixture_goes_on_in_a_large_source_and_repeats_a_small_one():
     large, small = LengthBuckets([1] * 40, 4, seed=1), LengthBuckets([1] * 8, 4, seed=1)
     mixed = MixedBatches([large, small], [5, 5], seed=1)
     epochs = [mixed.batches(epoch) for epoch in range(4)]
-    of_large = [[place for batch in epoch for place in batch if place < 40] for epoch in epochs]
+    of_large = [[place for source, batch in epoch if source == 0 for place in batch] for epoch in epochs]
     assert [len(places) for places in of_large] == [20] * 4
     assert sorted(of_large[0] + of_large[1]) == sorted(of_large[2] + of_large[3]) == list(range(40))
-    of_small = Counter(place - 40 for epoch in epochs for batch in epoch for place in batch if place >= 40)
+    of_small = Counter(place for epoch in epochs for source, batch in epoch if source == 1 for place in batch)
     assert of_small == Counter(dict.fromkeys(range(8), 10))
-    assert all(len({place < 40 for place in batch}) == 1 for epoch in epochs for batch in epoch)
 
 
 def test_the_sources_of_a_mixture_are_spread_over_the_epoch():
     mixed = MixedBatches([LengthBuckets([1] * 100, 2), LengthBuckets([1] * 100, 2)], [50, 50])
-    turns = [batch[0] < 100 for batch in mixed.batches(0)]
+    turns = [source for source, _ in mixed.batches(0)]
     assert 10 < sum(turns[:50]) < 40
 
 
