@@ -46,7 +46,6 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         self,
         seed: int | None = None,
         workers: int = 0,
-        *,
         batch_sizes: tuple[int, int] = (16, 64),
         files: dict[str, list[str]] | None = None,
         notice: str | None = None,
@@ -240,10 +239,9 @@ class RatingsDataModule(SourcesDataModule):
         unusable: Unusable = "refuse",
         rating_range: list[float] | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": list(tables)}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (

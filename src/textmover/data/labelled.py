@@ -243,8 +243,7 @@ class LabelsDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         self.names = label_names(task, labels)
         self.columns = filled_columns(task, columns, where, validation_where)
         if self.columns.label is None:

@@ -139,8 +139,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         self.columns = filled_columns(task, columns, where)
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")

@@ -187,10 +187,9 @@ class MarkedDataModule(SourcesDataModule):
         lost: float = 0.0,
         most: int | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": list(tables)}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
         if not columns.compared:
             raise InputError("Expected `columns` to name a reference or a source to compare with, but got none.")
         unknown = set(held_back_by) - {"reference", *columns.groups, *(() if columns.source is None else ("source",))}

@@ -94,12 +94,11 @@ class MadeErrorsDataModule(SentencesDataModule):
         without: list[PairFile] | None = None,
         joined: float = 0.0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         if bool(texts) == bool(pairs):
             raise InputError("Expected `texts` or `pairs` to name files, but got both or neither: give one of them.")
         self.pairs, self.without = list(pairs or []), list(without or [])
         texts = texts or [file.path for file in self.pairs]
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.paraphrased, self.joined = check_share("paraphrased", paraphrased), check_share("joined", joined)

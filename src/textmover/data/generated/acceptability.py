@@ -227,8 +227,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences = column, split, sentences
         self.words, self.held_back = check_words(words, (3, 30)), held_back
         self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)

@@ -92,10 +92,9 @@ class ContrastsDataModule(GeneratedDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         files = {"pairs": [file.path for file in pairs]}
         notice = synthetic_notice("rewordings and wrong facts")
-        super().__init__(seed, workers, batch_sizes=sizes, files=files, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), files, notice)
         self.pairs, self.without = list(pairs), list(without or [])
         self.words, self.held_back = check_words(words, (5, 40)), held_back
         self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events

@@ -161,9 +161,8 @@ class PerturbedDataModule(SentencesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         notice = synthetic_notice("damaged sentences")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, notice)
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.types = check_damage("types", types, PERTURBATIONS, all_perturbations())

@@ -143,7 +143,7 @@ class RecordsDataModule(GeneratedDataModule):
         workers: int = 0,
     ) -> None:
         notice = synthetic_notice("generated records", "change of the facts")
-        super().__init__(seed, workers, batch_sizes=(batch_size, validation_batch_size), notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), notice=notice)
         self.records, self.versions, self.book, self.held_back = records, versions, book, held_back
 
     def read(self) -> list[Source[Any]]:
