@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from data_files import source_of, texts_of, write_table
 
 from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
-from textmover.data.split import normalise_reference
 from textmover.types import InputError, plural
 
 COLUMNS = LabelColumns(groups=("genre",))
@@ -21,27 +21,18 @@ def pairs(tmp_path):
         for n in range(300)
     ]
     rows[1] = "Premise 0.\tpremise  50.\t1\tg1"
-    path = tmp_path / "pairs.tsv"
-    path.write_text("premise\thypothesis\tlabel\tgenre\n" + "\n".join(rows) + "\n")
-    return str(path)
+    return write_table(tmp_path / "pairs.tsv", "premise\thypothesis\tlabel\tgenre", rows)
 
 
 def read(*arguments, **options):
-    data = LabelsDataModule(*arguments, **options)
-    data.setup()
-    (source,) = data.sources.values()
-    return source
-
-
-def texts(items):
-    return {normalise_reference(text) for item in items for text in item.texts}
+    return source_of(LabelsDataModule(*arguments, **options))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, share):
     source = read([pairs], "mnli", held_back=share)
     held_back = source.parts["held-back"]
-    assert not texts(source.items) & texts(held_back)
+    assert not texts_of(source.items) & texts_of(held_back)
     assert abs(len(held_back) - 300 * share) < 30
     left_out = 300 - len(source.items) - len(held_back)
     assert left_out > 0, "some hypotheses are shared"
@@ -50,10 +41,9 @@ def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, sha
 
 def test_the_held_back_part_does_not_hang_on_the_order_of_the_file(pairs, tmp_path):
     header, *rows = Path(pairs).read_text().splitlines()
-    other = tmp_path / "turned.tsv"
-    other.write_text("\n".join([header, *rows[::-1]]) + "\n")
-    first, second = (read([str(path)], "mnli") for path in (pairs, other))
-    assert texts(first.parts["held-back"]) == texts(second.parts["held-back"])
+    other = write_table(tmp_path / "turned.tsv", header, rows[::-1])
+    first, second = (read([path], "mnli") for path in (pairs, other))
+    assert texts_of(first.parts["held-back"]) == texts_of(second.parts["held-back"])
 
 
 def test_validation_files_take_the_place_of_a_held_back_part(pairs):
@@ -66,9 +56,8 @@ def test_validation_files_take_the_place_of_a_held_back_part(pairs):
 
 
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
-    path = tmp_path / "test.tsv"
-    path.write_text("a\tb\nHYPOTHESIS 4.\tpremise 1.\nPremise 2.\tnothing\n")
-    source = read([pairs], "mnli", validation=[pairs], without=[PairFile(str(path), ("a", "b"))])
+    path = write_table(tmp_path / "test.tsv", "a\tb", ["HYPOTHESIS 4.\tpremise 1.", "Premise 2.\tnothing"])
+    source = read([pairs], "mnli", validation=[pairs], without=[PairFile(path, ("a", "b"))])
     assert len(source.items) == 299
     assert ("Premise 1.", "Hypothesis 4.") not in [item.texts for item in source.items]
     assert "(1 item left out)" in source.describe()["without the pairs of"]
@@ -90,17 +79,8 @@ def test_a_part_of_the_items_has_all_classes_and_all_places_of_the_file(pairs, m
 
 def test_a_batch_holds_both_texts_and_the_labels(pairs):
     source = read([pairs], "mnli")
-    seen: list[list[str]] = []
-
-    class Tokens(list):
-        pass
-
-    def tokenize(chunk):
-        seen.append(list(chunk))
-        return Tokens(chunk)
-
-    batch = source.collate(source.items[:4], [0, 1, 2, 3], 8, tokenize)
-    assert seen == [[item.texts[side] for item in source.items[:4]] for side in (0, 1)]
+    batch = source.collate(source.items[:4], [0, 1, 2, 3], 8, list)
+    assert batch.texts == tuple([item.texts[side] for item in source.items[:4]] for side in (0, 1))
     assert batch.labels.tolist() == [item.label for item in source.items[:4]]
     assert (batch.source, batch.joint, len(batch)) == ("labels", 8, 4)
     assert batch.positions.dtype == torch.int64
@@ -108,9 +88,8 @@ def test_a_batch_holds_both_texts_and_the_labels(pairs):
 
 
 def test_single_texts(tmp_path):
-    path = tmp_path / "cola.tsv"
-    path.write_text("source\tlabel\tmark\tsentence\n" + "".join(f"x\t{n % 2}\t\tWord {n} runs.\n" for n in range(60)))
-    source = read([str(path)], "cola")
+    rows = (f"x\t{n % 2}\t\tWord {n} runs." for n in range(60))
+    source = read([write_table(tmp_path / "cola.tsv", "source\tlabel\tmark\tsentence", rows)], "cola")
     assert not source.pairs
     assert source.classes == ("unacceptable", "acceptable")
     assert all(len(item.texts) == 1 for item in source.items)
@@ -143,10 +122,10 @@ def test_what_cannot_be_read_is_refused(pairs, options, message):
 
 
 def test_one_class_alone_is_refused(tmp_path):
-    path = tmp_path / "positives.tsv"
-    path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t1\n" for n in range(50)))
+    rows = (f"a{n}\tb{n}\t1" for n in range(50))
+    path = write_table(tmp_path / "positives.tsv", "question1\tquestion2\tlabel", rows)
     with pytest.raises(InputError, match=r"two classes to learn, but all items .* are 'duplicate'"):
-        read([str(path)], "qqp")
+        read([path], "qqp")
 
 
 def test_recipes_that_train_on_development_parts_say_so():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from data_files import write_table
 
 from textmover.data import PairFile
 from textmover.data.leakage import compared_text, segment_pairs, without_files
@@ -38,6 +39,5 @@ def test_a_pair_is_left_out_in_either_order_and_with_other_punctuation(tmp_path)
     for place, pair in enumerate(
         ("A dog is running through the grass\tThe dog is walking", "A dog is running.\tThe dog is walking.")
     ):
-        path = tmp_path / f"{place}.tsv"
-        path.write_text(f"hypothesis\treference\n{pair}\n")
-        assert without_files([rows], [PairFile(str(path))], segment_pairs) == ([[rows[1 - place]]], 1)
+        file = PairFile(write_table(tmp_path / f"{place}.tsv", "hypothesis\treference", [pair]))
+        assert without_files([rows], [file], segment_pairs) == ([[rows[1 - place]]], 1)

@@ -3,6 +3,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from data_files import all_items, source_of, write_table
 
 from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.generated.acceptability import (
@@ -20,22 +21,17 @@ ALL = dict.fromkeys(UNGRAMMATICAL, 1.0)
 
 @pytest.fixture
 def people(tmp_path: Path) -> str:
-    path = tmp_path / "cola.tsv"
-    rows = [f"{number % 3 and 1}\tSentence {number} of people." for number in range(90)]
-    path.write_text("label\tsentence\n" + "\n".join(rows) + "\n")
-    return str(path)
+    rows = (f"{number % 3 and 1}\tSentence {number} of people." for number in range(90))
+    return write_table(tmp_path / "cola.tsv", "label\tsentence", rows)
 
 
 def read(files, **options):
-    data = AcceptabilityDataModule(files, **{"held_back": 0.2, **options})
-    data.setup()
-    (source,) = data.sources.values()
-    return source
+    return source_of(AcceptabilityDataModule(files, **{"held_back": 0.2, **options}))
 
 
 def test_each_sentence_is_acceptable_and_its_version_is_not(files):
     source = read(files)
-    items = [*source.items, *source.parts["held-back"]]
+    items = all_items(source)
     assert source.classes == ACCEPTABILITY == ("unacceptable", "acceptable")
     plain = {one.texts[0] for one in items if one.label == 1}
     damaged = {one.texts[0] for one in items if one.label == 0}
@@ -85,8 +81,7 @@ def test_labels_of_people_are_trained_on_beside_them_and_judged_apart(files, peo
 
 
 def test_other_labels_are_refused(files, tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\tlabel\n" + "".join(f"One {n}.\tTwo {n}.\t{n % 2}\n" for n in range(60)))
-    labels = LabelsDataModule([str(path)], columns=LabelColumns(("a", "b"), "label"), labels=["no", "yes"])
+    path = write_table(tmp_path / "pairs.tsv", "a\tb\tlabel", (f"One {n}.\tTwo {n}.\t{n % 2}" for n in range(60)))
+    labels = LabelsDataModule([path], columns=LabelColumns(("a", "b"), "label"), labels=["no", "yes"])
     with pytest.raises(InputError, match="single sentences and the classes unacceptable, acceptable"):
         read(files, labels=labels)

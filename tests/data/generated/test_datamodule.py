@@ -1,6 +1,7 @@
 """Laws of all data modules that generate their texts, and the choice of plain sentences."""
 
 import pytest
+from data_files import all_items, source_of
 
 from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
 from textmover.data.generated.acceptability import AcceptabilityDataModule
@@ -16,15 +17,9 @@ MODULES = {
 }
 
 
-def source(data):
-    data.setup()
-    (found,) = data.sources.values()
-    return found
-
-
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_same_seed_gives_the_same_items_and_another_one_others(kind, files):
-    first, again, other = (source(MODULES[kind](files, seed=seed, held_back=0.3)) for seed in (1, 1, 2))
+    first, again, other = (source_of(MODULES[kind](files, seed=seed, held_back=0.3)) for seed in (1, 1, 2))
     assert (first.items, first.parts) == (again.items, again.parts)
     assert first.items != other.items
 
@@ -32,9 +27,9 @@ def test_the_same_seed_gives_the_same_items_and_another_one_others(kind, files):
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
     def items(of_mixture, **own):
-        return source(MixtureDataModule({"mine": MODULES[kind](files, held_back=0.3, **own)}, seed=of_mixture)).items
+        return source_of(MixtureDataModule({"mine": MODULES[kind](files, held_back=0.3, **own)}, seed=of_mixture)).items
 
-    assert items(0) == source(MODULES[kind](files, held_back=0.3)).items
+    assert items(0) == source_of(MODULES[kind](files, held_back=0.3)).items
     assert items(1) != items(2)
     assert items(1, seed=5) == items(2, seed=5)
 
@@ -42,7 +37,7 @@ def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
     data = MODULES[kind](files, held_back=0.3)
-    source(data)
+    source_of(data)
     assert "not agreeing with people" in data.notices[0]
     assert any("30% " in one and "by a hash of their text" in one for one in data.describe().values())
 
@@ -50,19 +45,17 @@ def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
 @pytest.mark.parametrize("module", [PerturbedDataModule, AcceptabilityDataModule])
 def test_as_many_sentences_as_asked_for_chosen_by_the_text_alone(module, files, sentences, tmp_path):
     def plain(found):
-        items = [*found.items, *found.parts["held-back"]]
-        return {one.references[0] if module is PerturbedDataModule else one.texts[0] for one in items if plainly(one)}
-
-    def plainly(one):
-        return module is PerturbedDataModule or one.label == 1
+        if module is PerturbedDataModule:
+            return {one.references[0] for one in all_items(found)}
+        return {one.texts[0] for one in all_items(found) if one.label == 1}
 
     options = {} if module is PerturbedDataModule else {"bare": 0.0}
-    few = plain(source(module(files, sentences=50, **options)))
+    few = plain(source_of(module(files, sentences=50, **options)))
     assert len(few) == 50
     turned = tmp_path / "turned.txt"
     turned.write_text("\n".join(reversed(sentences)) + "\n")
-    assert plain(source(module([str(turned)], sentences=50, **options))) == few
-    assert {len(text.split()) for text in plain(source(module(files, words=(10, 10), **options)))} == {10}
+    assert plain(source_of(module([str(turned)], sentences=50, **options))) == few
+    assert {len(text.split()) for text in plain(source_of(module(files, words=(10, 10), **options)))} == {10}
 
 
 SENTENCES = [
@@ -111,7 +104,7 @@ REFUSED = {
 def test_options_that_make_no_sense_are_refused(files, module, options, message):
     given = {} if module is RecordsDataModule else {"texts": files}
     with pytest.raises(InputError, match=message):
-        source(module(**{**given, **options}))
+        source_of(module(**{**given, **options}))
 
 
 # --- plain sentences --------------------------------------------------------------------------------------------------
