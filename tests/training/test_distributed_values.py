@@ -1,13 +1,8 @@
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-from textmover.training.sharding import joint_values
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from gloo_jobs import joint_loss, joint_problem
+from textmover.training.sharding import joint_values
 
 
 def test_one_process_has_all_values():
