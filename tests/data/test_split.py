@@ -24,10 +24,6 @@ class TestHash:
             digest = hashlib.sha256(f"sentence {number}.".encode()).hexdigest()
             assert is_held_back(reference) == (int(digest[:16], 16) / 2**64 < 0.15)
 
-    def test_fixed_values(self):
-        held_back = [number for number in range(40) if is_held_back(f"Sentence {number}.")]
-        assert held_back == [12, 14, 19, 26]
-
     @pytest.mark.parametrize(
         ("one", "other"),
         [("The cat.", " the  CAT.\n"), ("caf\u00e9", "cafe\u0301"), ("a\u00a0b", "a b"), ("Straße", "STRASSE")],
