@@ -161,8 +161,7 @@ class TrainingLoader(DataLoader[Any]):
 class PartLoader(DataLoader[Any]):
     """Loader of a part that was kept from training, sorted by length, the longest first.
 
-    Each process takes every ``world``-th batch; one for which none is left repeats another's, whose items are
-    recognised by their positions.
+    Each process takes every ``world``-th batch; one for which none is left repeats another's, as its positions tell.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:

@@ -34,8 +34,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     The tokeniser is that of the module that is trained.
 
     Args:
-        seed: Seed of the order of batches, and of what else is drawn; if None, that of the mixture that it is part of,
-            and 0 by itself.
+        seed: Seed of the order of batches, and of what else is drawn; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         batch_sizes: Items to a batch, those of all processes together, and items to a batch of validation.
         files: Files to read, by the name of the option that gives them.
@@ -202,7 +201,7 @@ class RatingsDataModule(SourcesDataModule):
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
         batch_group: Group key of which each batch holds one value only; None lets all segments meet.
-        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these ratings; printed with them and put on the card.
         held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys such as a prompt.

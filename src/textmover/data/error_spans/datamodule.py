@@ -151,8 +151,7 @@ class MarkedDataModule(SourcesDataModule):
         held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys.
         batch_size: Texts to a batch, those of all processes together.
         validation_batch_size: Texts to a batch of validation.
-        seed: Seed of references and of the order of batches; if None, that of the mixture that it is part of, and 0 by
-            itself.
+        seed: Seed of references and of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these errors; printed with them and put on the card.
         unusable: Whether rows that cannot be used are refused, or left out and counted.

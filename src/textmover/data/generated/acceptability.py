@@ -206,8 +206,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         held_back: Share of the plain sentences to hold back for validation.
         batch_size: Sentences to a batch, those of all processes together.
         validation_batch_size: Sentences to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
-            by itself.
+        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 

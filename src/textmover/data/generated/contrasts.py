@@ -71,7 +71,7 @@ class ContrastsDataModule(GeneratedDataModule):
         held_back: Share of the texts to hold back for validation.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of damage and the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 

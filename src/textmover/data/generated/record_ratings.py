@@ -126,8 +126,7 @@ class RecordsDataModule(GeneratedDataModule):
             tell the same facts in other words.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of records, words and the order of batches; if None, that of the mixture that it is part of, and 0 by
-            itself.
+        seed: Seed of records, words and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
