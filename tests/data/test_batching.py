@@ -5,7 +5,11 @@ import pytest
 import torch
 
 from textmover.data.batching import LengthBuckets, MixedBatches, PartLoader, TrainingLoader
-from textmover.data.training_sources import RatedSource
+from textmover.data.error_spans import MarkedBatch
+from textmover.data.labelled import LabelBatch
+from textmover.data.paraphrases import ParaphraseBatch
+from textmover.data.training_sources import RatedSource, RatingBatch
+from textmover.presets import build_metric, preset_config
 from textmover.types import InputError, Segment, TokenBatch
 
 
@@ -75,10 +79,10 @@ def test_ranks_share_each_batch(world):
     buckets = [LengthBuckets(list(range(50)), 8)]
     whole = MixedBatches(buckets, [7]).batches(0)
     parts = [list(MixedBatches(buckets, [7], rank=rank, world=world)) for rank in range(world)]
-    for number, batch in enumerate(batch for batch in whole if len(batch) >= world):
+    for number, (_, batch) in enumerate(one for one in whole if len(one[1]) >= world):
         shares = [part[number] for part in parts]
-        assert sorted(place for share in shares for place, _ in share) == sorted(batch)
-        assert {joint for share in shares for _, joint in share} == {len(batch)}
+        assert sorted(place for share in shares for _, place, _ in share) == sorted(batch)
+        assert {(one, joint) for share in shares for one, _, joint in share} == {(0, len(batch))}
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
@@ -92,17 +96,16 @@ def test_a_mixture_goes_on_in_a_large_source_and_repeats_a_small_one():
     large, small = LengthBuckets([1] * 40, 4, seed=1), LengthBuckets([1] * 8, 4, seed=1)
     mixed = MixedBatches([large, small], [5, 5], seed=1)
     epochs = [mixed.batches(epoch) for epoch in range(4)]
-    of_large = [[place for batch in epoch for place in batch if place < 40] for epoch in epochs]
+    of_large = [[place for source, batch in epoch if source == 0 for place in batch] for epoch in epochs]
     assert [len(places) for places in of_large] == [20] * 4
     assert sorted(of_large[0] + of_large[1]) == sorted(of_large[2] + of_large[3]) == list(range(40))
-    of_small = Counter(place - 40 for epoch in epochs for batch in epoch for place in batch if place >= 40)
+    of_small = Counter(place for epoch in epochs for source, batch in epoch if source == 1 for place in batch)
     assert of_small == Counter(dict.fromkeys(range(8), 10))
-    assert all(len({place < 40 for place in batch}) == 1 for epoch in epochs for batch in epoch)
 
 
 def test_the_sources_of_a_mixture_are_spread_over_the_epoch():
     mixed = MixedBatches([LengthBuckets([1] * 100, 2), LengthBuckets([1] * 100, 2)], [50, 50])
-    turns = [batch[0] < 100 for batch in mixed.batches(0)]
+    turns = [source for source, _ in mixed.batches(0)]
     assert 10 < sum(turns[:50]) < 40
 
 
@@ -179,3 +182,46 @@ def test_batches_of_several_sources_say_which_they_are_of():
 
 def test_workers_give_the_same_batches():
     assert positions(training(workers=1)) == positions(training())
+
+
+# --- batches of every kind move whole ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(tiny_encoder):
+    return build_metric(preset_config("twmd", encoder=str(tiny_encoder))).tokenize(["a cat", "the old dog"])
+
+
+def kinds(tokens):
+    common = {"positions": torch.tensor([4, 7]), "source": "a source", "joint": 5}
+    two = torch.tensor([0, 1])
+    yield RatingBatch(hypotheses=tokens, references=tokens, owners=two, ratings=two.double(), **common)
+    targets = {"of_source": two.bool(), "wrong": two.float(), "missing": two.float(), "severity": two}
+    yield MarkedBatch(hypotheses=tokens, references=tokens, **targets, **common)
+    yield LabelBatch(texts=(tokens, tokens), labels=two, **common)
+    yield ParaphraseBatch(hypotheses=tokens, references=tokens, negatives=tokens, clusters=two[:, None], **common)
+    yield ParaphraseBatch(hypotheses=tokens, references=tokens, negatives=None, clusters=two[:, None], **common)
+
+
+def parts(value):
+    if isinstance(value, tuple):
+        return [one for part in value for one in parts(part)]
+    return [value]
+
+
+def test_everything_moves_and_the_rest_stays(tokens):
+    for batch in kinds(tokens):
+        moved = batch.to("meta")
+        assert type(moved) is type(batch)
+        assert len(moved) == len(batch) == 2
+        assert (moved.source, moved.joint) == ("a source", 5)
+        for name, value in vars(batch).items():
+            for old, new in zip(parts(value), parts(getattr(moved, name)), strict=True):
+                if isinstance(old, torch.Tensor):
+                    assert new.is_meta
+                    assert (new.dtype, new.shape) == (old.dtype, old.shape)
+                elif hasattr(old, "input_ids"):
+                    assert new.input_ids.is_meta
+                    assert new.mask.is_meta
+                else:
+                    assert new == old

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from data_files import write_table
 
 from textmover.data import (
     Columns,
@@ -22,11 +23,9 @@ from textmover.types import InputError
 
 @pytest.fixture
 def ratings(tmp_path):
-    path = tmp_path / "ratings.tsv"
     kinds = ["drop", "swap", "same"]
-    rows = [f"{kinds[n % 3]}\tr{n // 3}\th{n}\t{n}" for n in range(180)]
-    path.write_text("kind\treference\thypothesis\tscore\n" + "\n".join(rows) + "\n")
-    return str(path)
+    rows = (f"{kinds[n % 3]}\tr{n // 3}\th{n}\t{n}" for n in range(180))
+    return write_table(tmp_path / "ratings.tsv", "kind\treference\thypothesis\tscore", rows)
 
 
 COLUMNS = Columns(groups=("kind",))
@@ -37,8 +36,12 @@ def ready(data):
     return data
 
 
+def read(train, *validation, columns=COLUMNS, **options):
+    return ready(RatingsDataModule(train, *validation, columns=columns, **options))
+
+
 def test_no_reference_stands_on_both_sides(ratings):
-    data = ready(RatingsDataModule([ratings], columns=COLUMNS))
+    data = read([ratings])
     train = {one.references for one in data.segments}
     held = {one.references for one in data.parts[HELD_BACK]}
     assert train
@@ -48,15 +51,11 @@ def test_no_reference_stands_on_both_sides(ratings):
 
 
 def test_references_that_files_share_stand_on_one_side(tmp_path):
-    for number, name in enumerate(("one.tsv", "two.tsv")):
-        rows = "".join(f"h{n}\tr{n + number}\tr{n + number + 1}\t{n}\n" for n in range(0, 300, 3))
-        (tmp_path / name).write_text(f"hypothesis\treference\tother\tscore\n{rows}")
-    data = ready(
-        RatingsDataModule(
-            [str(tmp_path / name) for name in ("one.tsv", "two.tsv")],
-            columns=Columns(references=("reference", "other")),
-        )
-    )
+    files = []
+    for number in (0, 1):
+        rows = (f"h{n}\tr{n + number}\tr{n + number + 1}\t{n}" for n in range(0, 300, 3))
+        files.append(write_table(tmp_path / f"{number}.tsv", "hypothesis\treference\tother\tscore", rows))
+    data = read(files, columns=Columns(references=("reference", "other")))
     trained = {text for one in data.segments for text in one.references}
     held_back = {text for one in data.parts[HELD_BACK] for text in one.references}
     assert len(held_back) > 10
@@ -64,11 +63,7 @@ def test_references_that_files_share_stand_on_one_side(tmp_path):
 
 
 def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
-    data = ready(
-        RatingsDataModule(
-            [ratings], columns=COLUMNS, held_out={"kind": ["swap"]}, beside={"kind": ["same"]}, held_back=0.3
-        )
-    )
+    data = read([ratings], held_out={"kind": ["swap"]}, beside={"kind": ["same"]}, held_back=0.3)
     kinds = lambda part: {one.groups["kind"] for one in part}  # noqa: E731
     assert kinds(data.segments) == kinds(data.parts[HELD_BACK]) == {"drop", "same"}
     assert kinds(data.parts[HELD_OUT]) == {"swap", "same"}
@@ -76,7 +71,7 @@ def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
 
 
 def test_validation_files_replace_the_held_back_part(ratings):
-    data = ready(RatingsDataModule([ratings], validation=[ratings], columns=COLUMNS))
+    data = read([ratings], validation=[ratings])
     assert len(data.segments) == len(data.parts[HELD_BACK]) == 180
 
 
@@ -95,14 +90,13 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_tables_in_memory_give_the_batches_of_their_file(ratings, form):
     frame = pd.read_csv(ratings, sep="\t")
-    from_file = ready(RatingsDataModule(ratings, columns=COLUMNS))
-    data = ready(RatingsDataModule(FORMS[form](frame), FORMS[form](frame[:90]), columns=COLUMNS))
+    data = read(FORMS[form](frame), FORMS[form](frame[:90]))
     assert (len(data.segments), len(data.parts[HELD_BACK])) == (180, 90)
-    assert ready(RatingsDataModule(FORMS[form](frame), columns=COLUMNS)).fingerprint == from_file.fingerprint
+    assert read(FORMS[form](frame)).fingerprint == read(ratings).fingerprint
 
 
 def test_files_and_tables_stand_beside_one_another(ratings):
-    data = ready(RatingsDataModule([ratings, pd.read_csv(ratings, sep="\t")], columns=COLUMNS))
+    data = read([ratings, pd.read_csv(ratings, sep="\t")])
     assert len(data.segments) + len(data.parts[HELD_BACK]) == 360
     assert data.describe()["training files"] == f"{ratings}, the data frame `train[1]`"
 
@@ -110,7 +104,7 @@ def test_files_and_tables_stand_beside_one_another(ratings):
 def test_missing_cells_of_frames_are_missing():
     rows = {"hypothesis": ["a"] * 9, "reference": [f"r{n}" for n in range(9)], "other": [None, pd.NA, math.nan] * 3}
     frame = pd.DataFrame({**rows, "score": range(9)})
-    data = ready(RatingsDataModule(frame, frame, columns=Columns(references=("reference", "other"))))
+    data = read(frame, frame, columns=Columns(references=("reference", "other")))
     assert [one.references for one in data.segments] == [(f"r{n}",) for n in range(9)]
 
 
@@ -158,7 +152,7 @@ BY = Columns(groups=("by", "prompt"))
 )
 def test_ratings_of_annotators_are_averaged(how, expected):
     rows = rated_by(["a", "b"], [lambda n: n, lambda n: 100 + 2 * n])
-    data = ready(RatingsDataModule(rows, rows, columns=BY, annotator="by", annotators=how))
+    data = read(rows, rows, columns=BY, annotator="by", annotators=how)
     assert len(data.segments) == 30
     found = [one.score for one in data.segments]
     if how == "mean":
@@ -171,13 +165,13 @@ def test_ratings_of_annotators_are_averaged(how, expected):
 
 def test_an_annotator_who_never_differs_counts_as_the_mean():
     rows = rated_by(["a", "b"], [lambda n: n, lambda n: 29])
-    data = ready(RatingsDataModule(rows, rows, columns=BY, annotator="by", annotators="standardised"))
+    data = read(rows, rows, columns=BY, annotator="by", annotators="standardised")
     assert np.corrcoef([one.score for one in data.segments], range(30))[0, 1] == pytest.approx(1)
 
 
 def test_parts_are_held_back_by_a_column():
     rows = rated_by(["a", "b", "c"], [lambda n: n] * 3, texts=60)
-    data = ready(RatingsDataModule(rows, columns=BY, held_back=0.3, held_back_by=["reference", "prompt"]))
+    data = read(rows, columns=BY, held_back=0.3, held_back_by=["reference", "prompt"])
     trained, held_back = ({one.groups["prompt"] for one in part} for part in (data.segments, data.parts[HELD_BACK]))
     assert trained
     assert held_back
@@ -185,16 +179,28 @@ def test_parts_are_held_back_by_a_column():
     assert data.describe()["held back"].startswith("30% of the 'reference' and 'prompt' by a hash")
 
 
-@pytest.mark.parametrize("by", [[], ["by"], ["source"]])
-def test_columns_to_hold_back_by_that_are_none_are_refused(by):
-    with pytest.raises(InputError, match="`held_back_by` to name `reference`, a column of"):
-        RatingsDataModule(rated_by(["a"], [int]), columns=BY, held_back_by=by, annotator="by")
-
-
-@pytest.mark.parametrize("field", ["annotator", "held_back_by"])
-def test_columns_that_are_not_read_are_refused(field):
-    with pytest.raises(InputError, match=f"`{field}` to be among `columns.groups`, but got 'who': add it there"):
-        RatingsDataModule(["x.csv"], columns=BY, **{field: "who" if field == "annotator" else ["who"]})
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(
+            ({"held_back_by": by, "annotator": "by"}, "`held_back_by` to name `reference`, a column of")
+            for by in ([], ["by"], ["source"])
+        ),
+        *(
+            ({field: value}, f"`{field}` to be among `columns.groups`, but got 'who': add it there")
+            for field, value in (
+                ("annotator", "who"),
+                ("held_back_by", ["who"]),
+                ("group", "who"),
+                ("where", {"who": ["drop"]}),
+            )
+        ),
+        ({"columns": Columns(score=None)}, r"columns\.score"),
+    ],
+)
+def test_columns_that_are_not_read_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        RatingsDataModule(["x.csv"], **{"columns": BY, **options})
 
 
 def test_rows_that_cannot_be_used_are_left_out_where_asked(caplog):
@@ -202,17 +208,16 @@ def test_rows_that_cannot_be_used_are_left_out_where_asked(caplog):
     for row, field, value in ((3, "score", "n/a"), (5, "reference", None), (7, "hypothesis", None), (9, "score", "")):
         rows[row][field] = value
     with pytest.raises(InputError, match="row 4, but got 'n/a'"):
-        ready(RatingsDataModule(rows, rows, columns=BY))
-    data = ready(RatingsDataModule(rows, rows, columns=BY, unusable="leave-out"))
+        read(rows, rows, columns=BY)
+    data = read(rows, rows, columns=BY, unusable="leave-out")
     assert len(data.segments) == 36
     assert "Rows left out: 4 of the rows of `train`. The first: Expected a finite number" in caplog.text
 
 
 def test_too_few_ratings_are_refused_with_the_file(tmp_path):
-    path = tmp_path / "few.tsv"
-    path.write_text("reference\thypothesis\tscore\na\tb\t1\n")
-    with pytest.raises(InputError, match=re.escape(str(path))):
-        ready(RatingsDataModule([str(path)]))
+    path = write_table(tmp_path / "few.tsv", "reference\thypothesis\tscore", ["a\tb\t1"])
+    with pytest.raises(InputError, match=re.escape(path)):
+        ready(RatingsDataModule([path]))
 
 
 # --- parts that nothing can be judged by ------------------------------------------------------------------------------
@@ -220,27 +225,25 @@ def test_too_few_ratings_are_refused_with_the_file(tmp_path):
 
 def rated(path, rows):
     """A file of ratings in groups, a reference to a row."""
-    lines = [f"{kind}\tr{n}\th{n}\t{score}\n" for n, (kind, score) in enumerate(rows)]
-    path.write_text("kind\treference\thypothesis\tscore\n" + "".join(lines))
-    return str(path)
+    lines = (f"{kind}\tr{n}\th{n}\t{score}" for n, (kind, score) in enumerate(rows))
+    return write_table(path, "kind\treference\thypothesis\tscore", lines)
 
 
 def test_validation_ratings_that_are_all_equal_are_refused(ratings, tmp_path):
     flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
     for group in (None, "kind"):
-        data = RatingsDataModule([ratings], [flat], columns=COLUMNS, group=group)
         with pytest.raises(InputError, match=r"differ in the held-back part of .*flat\.tsv, .*all 20 are equal there"):
-            data.setup()
+            read([ratings], [flat], group=group)
         with pytest.raises(InputError, match="all 20 are equal there"):
             ready(MixtureDataModule({"mine": RatingsDataModule([ratings], [flat], columns=COLUMNS)}))
 
 
 def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
     path = rated(tmp_path / "mine.tsv", [("swap", 5) if n % 3 else ("drop", n) for n in range(180)])
-    wanted = {"columns": COLUMNS, "held_out": {"kind": ["swap"]}, "held_back": 0.3}
+    wanted = {"held_out": {"kind": ["swap"]}, "held_back": 0.3}
     with pytest.raises(InputError, match=r"differ in the held-out part of .*mine\.tsv"):
-        ready(RatingsDataModule([path], **wanted))
-    ready(RatingsDataModule([path], **wanted, beside={"kind": ["drop"]}))
+        read([path], **wanted)
+    read([path], **wanted, beside={"kind": ["drop"]})
 
 
 @pytest.mark.parametrize("rows", [[(f"k{n // 4}", n // 4) for n in range(20)], [(f"k{n // 2}", n) for n in range(20)]])
@@ -250,57 +253,42 @@ def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, r
     with pytest.raises(
         InputError, match=r"in some group by 'kind' of the held-back part .* no group has them \(of \d+\)"
     ):
-        ready(RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is"))
-    ready(RatingsDataModule([ratings], [path], columns=COLUMNS, scales="as-is"))
+        read([ratings], [path], group="kind", scales="as-is")
+    read([ratings], [path], scales="as-is")
 
 
 def test_one_group_with_a_correlation_is_enough(ratings, tmp_path):
     path = rated(tmp_path / "groups.tsv", [("flat", 5)] * 9 + [("single", 1)] + [("drop", n) for n in (1, 1, 2)])
-    data = ready(RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is"))
-    assert len(data.parts[HELD_BACK]) == 13
+    assert len(read([ratings], [path], group="kind", scales="as-is").parts[HELD_BACK]) == 13
 
 
 def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path):
     """Where nothing is learned from them either, as where a ladder reads a set: training itself refuses them."""
     flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
-    ready(RatingsDataModule([flat], [ratings], columns=COLUMNS, scales="as-is"))
-
-
-def test_a_group_that_is_not_read_is_refused(ratings):
-    with pytest.raises(InputError, match=r"columns\.groups"):
-        RatingsDataModule([ratings], group="kind")
-
-
-def test_ratings_need_a_column():
-    with pytest.raises(InputError, match=r"columns\.score"):
-        RatingsDataModule(["x.tsv"], columns=Columns(score=None))
+    read([flat], [ratings], scales="as-is")
 
 
 def test_training_texts_are_distinct_and_at_most_as_many(ratings):
-    data = ready(RatingsDataModule([ratings], columns=COLUMNS))
-    texts = data.training_texts(10)
+    texts = read([ratings]).training_texts(10)
     assert len(texts) == len(set(texts)) == 10
 
 
 def test_groups_of_segments(ratings):
     for group, expected in (("kind", {"drop", "swap", "same"}), (None, {"all"})):
-        data = ready(RatingsDataModule([ratings], columns=COLUMNS, group=group))
+        data = read([ratings], group=group)
         assert set(data.sources["ratings"].groups_of(data.segments)) == expected
 
 
 def test_rows_are_chosen_by_group(ratings):
-    data = ready(RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drop", "same"]}))
+    data = read([ratings], where={"kind": ["drop", "same"]})
     assert {one.groups["kind"] for one in [*data.segments, *data.parts[HELD_BACK]]} == {"drop", "same"}
     with pytest.raises(InputError, match="'drip', but got none: it holds drop, same, swap"):
-        ready(RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drip"]}))
-    with pytest.raises(InputError, match=r"`where` to be among `columns\.groups`"):
-        RatingsDataModule([ratings], where={"kind": ["drop"]})
+        read([ratings], where={"kind": ["drip"]})
 
 
 def test_the_pairs_of_a_test_set_are_not_trained_on(ratings, tmp_path):
-    path = tmp_path / "test.tsv"
-    path.write_text("split\ta\tb\ntest\tH4\tr1\ntest\tr2\th7 \ntrain\th9\tr3\n")
-    file = PairFile(str(path), ("a", "b"), {"split": ["test"]})
+    path = write_table(tmp_path / "test.tsv", "split\ta\tb", ["test\tH4\tr1", "test\tr2\th7 ", "train\th9\tr3"])
+    file = PairFile(path, ("a", "b"), {"split": ["test"]})
     data = RatingsDataModule([ratings], columns=COLUMNS, without=[file], held_back=0)
     data.validation_files = [ratings]
     data.setup()
@@ -309,13 +297,10 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(ratings, tmp_path):
 
 
 def test_nor_do_they_choose_what_is_kept_of_a_training(ratings, tmp_path):
-    whole = ready(RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3))
+    whole = read([ratings], held_back=0.3)
     pairs = [whole.segments[0], whole.parts[HELD_BACK][0]]
-    path = tmp_path / "test.tsv"
-    path.write_text("a\tb\n" + "".join(f"{one.hypothesis}\t{one.references[0]}\n" for one in pairs))
-    data = ready(
-        RatingsDataModule([ratings], columns=COLUMNS, without=[PairFile(str(path), ("a", "b"))], held_back=0.3)
-    )
+    path = write_table(tmp_path / "test.tsv", "a\tb", (f"{one.hypothesis}\t{one.references[0]}" for one in pairs))
+    data = read([ratings], without=[PairFile(path, ("a", "b"))], held_back=0.3)
     assert len(data.segments) == len(whole.segments) - 1
     assert len(data.parts[HELD_BACK]) == len(whole.parts[HELD_BACK]) - 1
     assert "2 segments left out" in data.describe()["without the pairs of"]
@@ -323,10 +308,11 @@ def test_nor_do_they_choose_what_is_kept_of_a_training(ratings, tmp_path):
 
 @pytest.fixture
 def two_scales(tmp_path):
+    files = []
     for name, scale in (("z.tsv", 0.1), ("percent.tsv", 1.0)):
-        rows = "".join(f"{name}{n}\th{n}\t{scale * (n - 50 * (scale < 1))}\n" for n in range(100))
-        (tmp_path / name).write_text(f"reference\thypothesis\tscore\n{rows}")
-    return [str(tmp_path / name) for name in ("z.tsv", "percent.tsv")]
+        rows = (f"{name}{n}\th{n}\t{scale * (n - 50 * (scale < 1))}" for n in range(100))
+        files.append(write_table(tmp_path / name, "reference\thypothesis\tscore", rows))
+    return files
 
 
 def test_files_on_different_scales_are_refused_or_standardised(two_scales):
@@ -362,11 +348,8 @@ def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
     ],
 )
 def test_shares_of_a_mixture(ratings, options, expected):
-    mixture = ready(
-        MixtureDataModule(
-            {name: RatingsDataModule([ratings], columns=COLUMNS) for name in ("small", "large")}, **options
-        )
-    )
+    sources = {name: RatingsDataModule([ratings]) for name in ("small", "large")}
+    mixture = ready(MixtureDataModule(sources, **options))
     assert list(mixture.sources) == ["small", "large"]
     assert mixture.batch_counts([10, 40]) == expected
     assert [mixture.label(*one) for one in mixture.judged] == ["small/held-back", "large/held-back"]
@@ -440,11 +423,11 @@ def test_the_pairs_to_leave_out_are_those_of_the_test_split_unless_said_otherwis
 
 
 def test_the_card_says_what_was_held_back(ratings):
-    data = ready(RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3))
+    data = read([ratings], held_back=0.3)
     count = len(data.parts[HELD_BACK])
     assert 20 < count < 90
     assert data.describe()["held back"] == f"30% of the references by a hash of their text ({count} of 180 segments)"
-    judged = ready(RatingsDataModule([ratings], columns=COLUMNS, validation=[ratings]))
+    judged = read([ratings], validation=[ratings])
     assert judged.describe()["validation files"] == ratings
     assert "held back" not in judged.describe()
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 import yaml
 
+from data_files import source_of, texts_of, write_table
 from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
-from textmover.data.split import normalise_reference
+from textmover.data.labelled import TASKS, label_names, read_labelled
 from textmover.types import InputError, plural
 
 COLUMNS = LabelColumns(groups=("genre",))
@@ -21,27 +22,18 @@ def pairs(tmp_path):
         for n in range(300)
     ]
     rows[1] = "Premise 0.\tpremise  50.\t1\tg1"
-    path = tmp_path / "pairs.tsv"
-    path.write_text("premise\thypothesis\tlabel\tgenre\n" + "\n".join(rows) + "\n")
-    return str(path)
+    return write_table(tmp_path / "pairs.tsv", "premise\thypothesis\tlabel\tgenre", rows)
 
 
 def read(*arguments, **options):
-    data = LabelsDataModule(*arguments, **options)
-    data.setup()
-    (source,) = data.sources.values()
-    return source
-
-
-def texts(items):
-    return {normalise_reference(text) for item in items for text in item.texts}
+    return source_of(LabelsDataModule(*arguments, **options))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, share):
     source = read([pairs], "mnli", held_back=share)
     held_back = source.parts["held-back"]
-    assert not texts(source.items) & texts(held_back)
+    assert not texts_of(source.items) & texts_of(held_back)
     assert abs(len(held_back) - 300 * share) < 30
     left_out = 300 - len(source.items) - len(held_back)
     assert left_out > 0, "some hypotheses are shared"
@@ -50,10 +42,9 @@ def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, sha
 
 def test_the_held_back_part_does_not_hang_on_the_order_of_the_file(pairs, tmp_path):
     header, *rows = Path(pairs).read_text().splitlines()
-    other = tmp_path / "turned.tsv"
-    other.write_text("\n".join([header, *rows[::-1]]) + "\n")
-    first, second = (read([str(path)], "mnli") for path in (pairs, other))
-    assert texts(first.parts["held-back"]) == texts(second.parts["held-back"])
+    other = write_table(tmp_path / "turned.tsv", header, rows[::-1])
+    first, second = (read([path], "mnli") for path in (pairs, other))
+    assert texts_of(first.parts["held-back"]) == texts_of(second.parts["held-back"])
 
 
 def test_validation_files_take_the_place_of_a_held_back_part(pairs):
@@ -66,9 +57,8 @@ def test_validation_files_take_the_place_of_a_held_back_part(pairs):
 
 
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
-    path = tmp_path / "test.tsv"
-    path.write_text("a\tb\nHYPOTHESIS 4.\tpremise 1.\nPremise 2.\tnothing\n")
-    source = read([pairs], "mnli", validation=[pairs], without=[PairFile(str(path), ("a", "b"))])
+    path = write_table(tmp_path / "test.tsv", "a\tb", ["HYPOTHESIS 4.\tpremise 1.", "Premise 2.\tnothing"])
+    source = read([pairs], "mnli", validation=[pairs], without=[PairFile(path, ("a", "b"))])
     assert len(source.items) == 299
     assert ("Premise 1.", "Hypothesis 4.") not in [item.texts for item in source.items]
     assert "(1 item left out)" in source.describe()["without the pairs of"]
@@ -90,17 +80,8 @@ def test_a_part_of_the_items_has_all_classes_and_all_places_of_the_file(pairs, m
 
 def test_a_batch_holds_both_texts_and_the_labels(pairs):
     source = read([pairs], "mnli")
-    seen: list[list[str]] = []
-
-    class Tokens(list):
-        pass
-
-    def tokenize(chunk):
-        seen.append(list(chunk))
-        return Tokens(chunk)
-
-    batch = source.collate(source.items[:4], [0, 1, 2, 3], 8, tokenize)
-    assert seen == [[item.texts[side] for item in source.items[:4]] for side in (0, 1)]
+    batch = source.collate(source.items[:4], [0, 1, 2, 3], 8, list)
+    assert batch.texts == tuple([item.texts[side] for item in source.items[:4]] for side in (0, 1))
     assert batch.labels.tolist() == [item.label for item in source.items[:4]]
     assert (batch.source, batch.joint, len(batch)) == ("labels", 8, 4)
     assert batch.positions.dtype == torch.int64
@@ -108,9 +89,8 @@ def test_a_batch_holds_both_texts_and_the_labels(pairs):
 
 
 def test_single_texts(tmp_path):
-    path = tmp_path / "cola.tsv"
-    path.write_text("source\tlabel\tmark\tsentence\n" + "".join(f"x\t{n % 2}\t\tWord {n} runs.\n" for n in range(60)))
-    source = read([str(path)], "cola")
+    rows = (f"x\t{n % 2}\t\tWord {n} runs." for n in range(60))
+    source = read([write_table(tmp_path / "cola.tsv", "source\tlabel\tmark\tsentence", rows)], "cola")
     assert not source.pairs
     assert source.classes == ("unacceptable", "acceptable")
     assert all(len(item.texts) == 1 for item in source.items)
@@ -143,10 +123,10 @@ def test_what_cannot_be_read_is_refused(pairs, options, message):
 
 
 def test_one_class_alone_is_refused(tmp_path):
-    path = tmp_path / "positives.tsv"
-    path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t1\n" for n in range(50)))
+    rows = (f"a{n}\tb{n}\t1" for n in range(50))
+    path = write_table(tmp_path / "positives.tsv", "question1\tquestion2\tlabel", rows)
     with pytest.raises(InputError, match=r"two classes to learn, but all items .* are 'duplicate'"):
-        read([str(path)], "qqp")
+        read([path], "qqp")
 
 
 def test_recipes_that_train_on_development_parts_say_so():
@@ -175,3 +155,94 @@ def test_the_files_at_hand_are_read(shared_folder):
         source = read([str(path)], **options, validation=[str(path)])
         assert len(source.items) == size, name
         assert len({item.label for item in source.items}) == classes
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
+SENTENCES = ("It rains.", "It is wet.")
+
+
+def hub_rows(task: str) -> dict[str, list]:
+    """Four items of each class as the task has them on the hub, and two without a label."""
+    known = TASKS[task]
+    numbers = [number for number in range(len(known.labels)) for _ in range(4)] + [-1, -1]
+    texts = {
+        column: [f"{SENTENCES[place]} {row}" for row in range(len(numbers))]
+        for place, column in enumerate(known.columns.texts)
+    }
+    return {**texts, known.columns.label: numbers, "idx": list(range(len(numbers)))}
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_each_task_is_read_as_it_is_on_the_hub(task, tmp_path):
+    """A data set with parts and integer labels, saved as the hub's library saves them."""
+    import datasets
+
+    known, rows = TASKS[task], hub_rows(task)
+    part = datasets.Dataset.from_dict(rows)
+    if task != "scitail":  # which has names there
+        part = part.cast_column(known.columns.label, datasets.ClassLabel(names=list(known.labels)))
+    parts = datasets.DatasetDict({"train": part, known.validation: part.select(range(6))})
+    parts.save_to_disk(str(tmp_path / task))
+    source = read([str(tmp_path / task)], task, validation=[f"hub:{tmp_path / task}"])
+    assert source.classes == known.labels
+    assert [item.label for item in source.items] == [number for number in rows[known.columns.label] if number >= 0]
+    assert all(len(item.texts) == len(known.columns.texts) for item in source.items)
+    assert len(source.parts["held-back"]) == 6
+    assert source.describe()["without a label"] == "2 left out"
+    assert source.describe()["classes"] == ", ".join(f"4 {name}" for name in known.labels)
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "written", "expected"),
+    [
+        ("mnli", None, ["entailment", "NEUTRAL", " contradiction ", 1, "2", "-"], [0, 1, 2, 1, 2, None]),
+        ("mnli", {"contradi": "contradiction"}, ["contradi", "neutral", 2], [2, 1, 2]),
+        ("wnli", None, [0, "entailment"], [0, 1]),
+        ("scitail", None, ["entails", "neutral", "not_entailment"], [0, 1, 1]),
+        ("sst2", None, ["positive", 0, "1"], [1, 0, 1]),
+        (None, ["bad", "good"], ["good", 0, "1", -1], [1, 0, 1, None]),
+        (None, {"yes": "good", "no": "bad", "1": "good"}, ["yes", "bad", 1, "-1"], [0, 1, 0, None]),
+        (None, {"-1": "bad", "1": "good"}, [-1, "1"], [0, 1]),
+        ("snli", ["contradiction", "entailment", "neutral"], [0, "neutral"], [0, 2]),
+    ],
+)
+def test_labels_are_known_by_name_number_and_mapping(task, labels, written, expected):
+    names = label_names(task, labels)
+    assert [names.place(one) for one in written] == expected
+
+
+@pytest.mark.parametrize("value", ["maybe", 3, "7", True, None, 1.0, "", ["entailment"]])
+def test_what_is_no_label_is_not_guessed(value):
+    with pytest.raises(KeyError):
+        label_names("mnli", None).place(value)
+
+
+def test_an_unknown_label_is_told_with_its_place_and_what_is_known(tmp_path):
+    path = tmp_path / "nli.tsv"
+    path.write_text("premise\thypothesis\tlabel\na\tb\tneutral\nc\td\tcontradi\n")
+    message = re.escape(f"{path}, line 3, among entailment, neutral, contradiction (or 0 to 2), but got 'contradi'")
+    with pytest.raises(InputError, match=message):
+        read_labelled(str(path), TASKS["mnli"].columns, label_names("mnli", None))
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        ("mnly", None, "`task` to be one of 'mnli'"),
+        (None, None, "a `task` or `labels`"),
+        (None, ["one"], "at least two classes"),
+        (None, ["one", "one"], "each named once"),
+        ("rte", {"entailment": "same", "not_entailment": "same"}, "at least two classes"),
+    ],
+)
+def test_classes_that_cannot_be_are_refused(task, labels, message):
+    with pytest.raises(InputError, match=message):
+        label_names(task, labels)
+
+
+@pytest.mark.parametrize("fields", [{"texts": ("a", "b", "c")}, {"texts": ("",)}, {"label": ""}, {"groups": ("",)}])
+def test_columns_that_cannot_be_are_refused(fields):
+    with pytest.raises(InputError, match="name"):
+        LabelColumns(**fields)

@@ -5,8 +5,9 @@ import random
 
 import pytest
 
-from textmover.data import Columns, RatingsDataModule
-from textmover.data.leakage import near_duplicates, shared_with_training
+from data_files import write_table
+from textmover.data import Columns, PairFile, RatingsDataModule
+from textmover.data.leakage import compared_text, near_duplicates, segment_pairs, shared_with_training, without_files
 from textmover.data.split import split_held_back
 from textmover.types import Segment
 
@@ -61,32 +62,29 @@ def test_a_reference_under_two_values_hides_nothing(name):
 
 @pytest.mark.parametrize("header", ["prompt", "system_prompt", "Question", "doc_id", "source"])
 def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, tmp_path, caplog):
-    path = tmp_path / "chat.tsv"
-    rows = [f"Tell {row % 10}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(600))]
-    path.write_text("\n".join([f"{header}\thypothesis\treference\tscore", *rows]) + "\n")
+    rows = (f"Tell {row % 10}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(600)))
+    path = write_table(tmp_path / "chat.tsv", f"{header}\thypothesis\treference\tscore", rows)
     with caplog.at_level(logging.WARNING):
-        RatingsDataModule([str(path)]).setup()
+        RatingsDataModule([path]).setup()
     (said,) = [one.getMessage() for one in caplog.records]
     assert f"share their `{header}` with items to train on" in said
 
 
 def test_a_document_of_sources_without_references_is_seen(tmp_path, caplog):
-    path = tmp_path / "rated.tsv"
-    rows = [f"{row % 10}\ta {row}\t{text}\t{row}" for row, text in enumerate(sentences(300))]
-    path.write_text("\n".join(["doc\thypothesis\tsource\tscore", *rows]) + "\n")
+    rows = (f"{row % 10}\ta {row}\t{text}\t{row}" for row, text in enumerate(sentences(300)))
+    path = write_table(tmp_path / "rated.tsv", "doc\thypothesis\tsource\tscore", rows)
     with caplog.at_level(logging.WARNING):
-        RatingsDataModule([str(path)], columns=Columns(references=(), source="source")).setup()
+        RatingsDataModule([path], columns=Columns(references=(), source="source")).setup()
     (said,) = [one.getMessage() for one in caplog.records]
     assert "share their `doc` with items to train on" in said
 
 
 @pytest.mark.parametrize("source", ["Satz {}", ""])
 def test_sources_of_their_own_are_no_fault(source, tmp_path, caplog):
-    path = tmp_path / "wmt.tsv"
-    rows = [f"{source.format(row)}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(300))]
-    path.write_text("\n".join(["source\thypothesis\treference\tscore", *rows]) + "\n")
+    rows = (f"{source.format(row)}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(300)))
+    path = write_table(tmp_path / "wmt.tsv", "source\thypothesis\treference\tscore", rows)
     with caplog.at_level(logging.WARNING):
-        RatingsDataModule([str(path)]).setup()
+        RatingsDataModule([path]).setup()
     assert not caplog.records
 
 
@@ -135,9 +133,8 @@ def test_training_warns_and_the_card_says_so(tmp_path, caplog):
     rows = [
         f"{one.source}\t{one.groups['prompt']}\t{one.hypothesis}\t{one.references[0]}\t{one.score}" for one in chat()
     ]
-    path = tmp_path / "chat.tsv"
-    path.write_text("\n".join(["question\tprompt\thypothesis\treference\tscore", *rows]) + "\n")
-    data = RatingsDataModule([str(path)], columns=Columns(source="question", groups=("prompt",)), held_back=0.25)
+    path = write_table(tmp_path / "chat.tsv", "question\tprompt\thypothesis\treference\tscore", rows)
+    data = RatingsDataModule([path], columns=Columns(source="question", groups=("prompt",)), held_back=0.25)
     with caplog.at_level(logging.WARNING):
         data.setup()
     (said,) = [one.getMessage() for one in caplog.records]
@@ -145,3 +142,39 @@ def test_training_warns_and_the_card_says_so(tmp_path, caplog):
     assert "share their source" in said
     assert "share their `prompt` with items to train on" in said
     assert "share their `prompt`" in data.describe()["held-back, not apart"]
+
+
+# --- pairs across files that write them differently -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("A man is singing.", "a man  is singing"),
+        ("They don't.", "they do n't ."),
+        ("“Yes,” he said", "'Yes', he said."),
+        ("ﬁne – 5 €", "fine 5"),
+    ],
+)
+def test_what_other_files_write_differently_is_the_same(one: str, other: str) -> None:
+    assert compared_text(one) == compared_text(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("The cat", "The cats"), ("It is 5", "It is 6"), ("?", "!"), ("...", ""), ("की", "का")],
+)
+def test_what_differs_in_letters_marks_or_numbers_does_not_meet(one: str, other: str) -> None:
+    assert compared_text(one) != compared_text(other)
+
+
+def test_a_pair_is_left_out_in_either_order_and_with_other_punctuation(tmp_path) -> None:
+    rows = [
+        Segment("The dog is walking.", ("A dog is running, through the grass.",)),
+        Segment("The dog is walking.", ("A dog is running.",)),
+    ]
+    for place, pair in enumerate(
+        ("A dog is running through the grass\tThe dog is walking", "A dog is running.\tThe dog is walking.")
+    ):
+        file = PairFile(write_table(tmp_path / f"{place}.tsv", "hypothesis\treference", [pair]))
+        assert without_files([rows], [file], segment_pairs) == ([[rows[1 - place]]], 1)

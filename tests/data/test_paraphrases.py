@@ -2,6 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from data_files import all_items, source_of, texts_of, write_table
 
 from textmover.data import LabelColumns, PairFile, ParaphrasesDataModule
 from textmover.data.paraphrases import Paraphrase, mine_by_overlap, nearest_others
@@ -17,27 +18,18 @@ def pairs(tmp_path):
     rows = []
     for n in range(30):
         rows += [f"red cat {n}\tred feline {n}\t1", f"RED  feline {n}\tcat in red {n}\t1", f"dog {n}\thound {n}\t1"]
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\tlabel\n" + "\n".join(rows) + "\n")
-    return str(path)
+    return write_table(tmp_path / "pairs.tsv", "a\tb\tlabel", rows)
 
 
 def read(*arguments, **options):
-    data = ParaphrasesDataModule(*arguments, **options)
-    data.setup()
-    (source,) = data.sources.values()
-    return source
-
-
-def texts(items):
-    return {normalise_reference(text) for item in items for text in item.texts}
+    return source_of(ParaphrasesDataModule(*arguments, **options))
 
 
 def test_connected_pairs_are_one_cluster_and_go_the_same_way(pairs):
     source = read([pairs], columns=BOTH, held_back=0.3)
     held_back = source.parts["held-back"]
     assert len(source.items) + len(held_back) == 90
-    assert not texts(source.items) & texts(held_back)
+    assert not texts_of(source.items) & texts_of(held_back)
     for part in (source.items, held_back):
         of_text = {}
         for item in part:
@@ -48,10 +40,8 @@ def test_connected_pairs_are_one_cluster_and_go_the_same_way(pairs):
 
 
 def test_only_pairs_of_the_paraphrase_class_are_taken(tmp_path):
-    path = tmp_path / "qqp.tsv"
-    path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t{n % 2}\n" for n in range(100)))
-    source = read([str(path)], "qqp")
-    taken = [*source.items, *source.parts["held-back"]]
+    rows = (f"a{n}\tb{n}\t{n % 2}" for n in range(100))
+    taken = all_items(read([write_table(tmp_path / "qqp.tsv", "question1\tquestion2\tlabel", rows)], "qqp"))
     assert len(taken) == 50
     assert all(int(item.texts[0][1:]) % 2 for item in taken)
 
@@ -97,13 +87,11 @@ def test_of_equal_ones_the_first_are_the_nearest():
 @pytest.mark.parametrize("options", [{"without": True}, {"most": 40}])
 def test_paraphrases_whose_link_is_not_trained_on_are_no_negatives_of_each_other(tmp_path, options):
     chain = [f"way {n} to cook rice" for n in range(12)]
-    rows = [f"{one}\t{two}\n" for one, two in pairwise(chain)]
-    rows += [f"alpha {n} beta\tgamma {n} delta\n" for n in range(60)]
-    for name, chosen in (("pairs.tsv", rows), ("test.tsv", rows[1:11:2])):
-        (tmp_path / name).write_text("a\tb\n" + "".join(chosen))
+    rows = [f"{one}\t{two}" for one, two in pairwise(chain)]
+    rows += [f"alpha {n} beta\tgamma {n} delta" for n in range(60)]
     if "without" in options:
-        options = {"without": [PairFile(str(tmp_path / "test.tsv"), ("a", "b"))]}
-    source = read([str(tmp_path / "pairs.tsv")], columns=BOTH, negatives=1, **options)
+        options = {"without": [PairFile(write_table(tmp_path / "test.tsv", "a\tb", rows[1:11:2]), ("a", "b"))]}
+    source = read([write_table(tmp_path / "pairs.tsv", "a\tb", rows)], columns=BOTH, negatives=1, **options)
     about_rice = [item for item in source.items if "rice" in item.texts[0]]
     assert 2 <= len(about_rice) < 11
     assert len({item.cluster for item in about_rice}) == 1
@@ -111,23 +99,19 @@ def test_paraphrases_whose_link_is_not_trained_on_are_no_negatives_of_each_other
 
 
 def test_a_part_of_paraphrases_of_one_another_is_refused_as_it_is_read(tmp_path):
-    path = tmp_path / "pairs.tsv"
     word = next(f"word{n}" for n in range(100) if is_held_back(f"word{n} 0"))
     rows = [f"{word} {k}\t{word} {k + 1}" for k in range(6)]
     rows += [f"a{n}\tb{n}" for n in range(30) if not is_held_back(f"a{n}")]
-    path.write_text("a\tb\n" + "\n".join(rows) + "\n")
     with pytest.raises(InputError, match=r"3 pairs in the held-back part, .* but got 6 in 1 cluster of .*pairs\.tsv"):
-        read([str(path)], columns=BOTH)
-    path.write_text(path.read_text() + next(f"a{n}\tb{n}\n" for n in range(100) if is_held_back(f"a{n}")))
-    assert len(read([str(path)], columns=BOTH).parts["held-back"]) == 7
+        read([write_table(tmp_path / "pairs.tsv", "a\tb", rows)], columns=BOTH)
+    rows.append(next(f"a{n}\tb{n}" for n in range(100) if is_held_back(f"a{n}")))
+    assert len(read([write_table(tmp_path / "pairs.tsv", "a\tb", rows)], columns=BOTH).parts["held-back"]) == 7
 
 
 def test_too_few_clusters_to_mine_from(tmp_path):
-    path = tmp_path / "one.tsv"
-    path.write_text("a\tb\n" + "".join(f"same\tb{n}\n" for n in range(20)))
-    data = ParaphrasesDataModule([str(path)], columns=BOTH, negatives=1, held_back=0.0)
+    path = write_table(tmp_path / "one.tsv", "a\tb", (f"same\tb{n}" for n in range(20)))
     with pytest.raises(InputError, match=r"the training part, .* but got 20 in 1 cluster of"):
-        data.setup()
+        read([path], columns=BOTH, negatives=1, held_back=0.0)
     items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
     with pytest.raises(InputError, match="at least 1 text of other paraphrases"):
         mine_by_overlap(items, 1)
@@ -135,9 +119,9 @@ def test_too_few_clusters_to_mine_from(tmp_path):
 
 def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     whole = read([pairs], columns=BOTH, held_back=0.3)
-    path = tmp_path / "test.tsv"
-    path.write_text("x\ty\n" + "".join(f"{one.texts[1].upper()}\t{one.texts[0]}\n" for one in whole.items[:5]))
-    source = read([pairs], columns=BOTH, held_back=0.3, without=[PairFile(str(path), ("x", "y"))])
+    turned = (f"{one.texts[1].upper()}\t{one.texts[0]}" for one in whole.items[:5])
+    path = write_table(tmp_path / "test.tsv", "x\ty", turned)
+    source = read([pairs], columns=BOTH, held_back=0.3, without=[PairFile(path, ("x", "y"))])
     assert [one.texts for one in source.items] == [one.texts for one in whole.items[5:]]
     assert "(5 pairs left out)" in source.describe()["without the pairs of"]
 
@@ -163,6 +147,6 @@ def test_the_files_at_hand_are_read(shared_folder):
     folder = shared_folder / "data" / "nli_paraphrase"
     source = read([str(folder / "qqp_positives.tsv")], "qqp", LabelColumns(label="is_duplicate"))
     assert len(source.items) + len(source.parts["held-back"]) == 15_026
-    assert not texts(source.items) & texts(source.parts["held-back"])
+    assert not texts_of(source.items) & texts_of(source.parts["held-back"])
     paws = read([str(folder / "paws_positive_pairs_from_xpaws.tsv")], "paws")
     assert len(paws.items) + len(paws.parts["held-back"]) == 724

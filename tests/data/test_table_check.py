@@ -65,12 +65,7 @@ PROBLEMS = {
     ),
     "empty text": (set_cell(10, "answer", " "), 1, "row 11", "kept: remove it, unless"),
     "no annotator": (set_cell(14, "rater", ""), 1, "row 15", "kept, as of one more annotator"),
-    "text is its reference": (
-        lambda rows: rows[11].update(answer=rows[11]["reference"]),
-        1,
-        "row 12",
-        "kept",
-    ),
+    "text is its reference": (lambda rows: rows[11].update(answer=rows[11]["reference"]), 1, "row 12", "kept"),
     "annotators who give one rating": (constant, 120, "a1", "their ratings count as the mean"),
     "over a tenth of the tokens are unknown": (
         set_cell(12, "answer", "🦭"),
@@ -103,10 +98,7 @@ def test_a_problem_is_found_with_its_place(problem):
 
 def test_what_is_said_of_a_clean_table():
     found = checked(clean_rows())
-    assert [one.problem for one in found.findings] == [
-        "several annotators",
-        "rows that share their `topic`",
-    ]
+    assert [one.problem for one in found.findings] == ["several annotators", "rows that share their `topic`"]
     assert found.findings[1].training == "kept together: rows are held back by reference and topic"
     said = r"the rows of `rows`: 240 rows, 120 usable; \d+ to train on, \d+ held back; ratings from 1.5 to 4.5, mean 3"
     assert re.match(said, repr(found))

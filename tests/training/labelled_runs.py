@@ -1,4 +1,4 @@
-"""Labelled texts and paraphrases for the tests: made up by rules that a tiny encoder can learn."""
+"""Texts for the tests that a tiny encoder can learn from, made up by rules; modules and trainers for them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+from numpy.typing import NDArray
 
-from textmover.training import RandomState
+from textmover import Scorer
+from textmover.data import LabelColumns, LabelsDataModule, MarkedDataModule, ParaphrasesDataModule, RatingsDataModule
+from textmover.training import OptimizerConfig, RandomState
 
 WORDS = ["cat", "dog", "boy", "girl", "man", "woman", "friend", "child", "red", "blue", "old", "young", "big", "small"]
 TWINS = {
@@ -60,6 +63,46 @@ def write_paraphrases(path: Path, n: int = 120, *, seed: int = 0) -> Path:
     return path
 
 
+def rated(path: Path, **options: Any) -> RatingsDataModule:
+    return RatingsDataModule([str(path)], **{"held_back": 0.25, "batch_size": 8, **options})
+
+
+def pairs(path: Path, **options: Any) -> LabelsDataModule:
+    return LabelsDataModule([str(path)], "mnli", **{"held_back": 0.3, "batch_size": 16, **options})
+
+
+def paraphrases(path: Path, **options: Any) -> ParaphrasesDataModule:
+    given = {"columns": LabelColumns(("first", "second")), "held_back": 0.3, "batch_size": 8, **options}
+    return ParaphrasesDataModule([str(path)], **given)
+
+
+def marked(path: Path, **options: Any) -> MarkedDataModule:
+    return MarkedDataModule([str(path)], **{"held_back": 0.3, "batch_size": 8, **options})
+
+
+def over(encoder: Path, kind: type[pl.LightningModule], **options: Any) -> Any:
+    """A module that trains an encoder; overrides are added to those that all have."""
+    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
+    optimizer = OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2)
+    return kind(overrides=overrides, **{"bfloat16": "no", "optimizer": optimizer, **options})
+
+
+def scores_of(metric: Any, segments: list[Any]) -> NDArray[Any]:
+    """Scores of segments against their references."""
+    return Scorer(metric).score([one.hypothesis for one in segments], [one.references for one in segments]).scores
+
+
+def missing_gradients(kind: type[pl.LightningModule]) -> tuple[type[Any], list[str]]:
+    """A kind of module, and the names of parameters that had no gradient in its steps."""
+    missing: list[str] = []
+
+    class Watched(kind):
+        def on_after_backward(self) -> None:
+            missing.extend(name for name, one in self.named_parameters() if one.requires_grad and one.grad is None)
+
+    return Watched, missing
+
+
 def quiet_trainer(**options: Any) -> pl.Trainer:
     """A trainer on the CPU that writes and prints nothing."""
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
@@ -86,7 +129,6 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
     import torch
     from torch import distributed
 
-    from textmover.data import LabelColumns, LabelsDataModule, ParaphrasesDataModule
     from textmover.modules import MetricConfig, MetricModel
     from textmover.training.tasks.classification import ClassificationTask, LabelOptions
     from textmover.training.tasks.paraphrases import ContrastiveTask
@@ -96,11 +138,9 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
         meeting = f"file://{folder / 'meeting'}"
         distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
     metric = MetricModel.from_config(MetricConfig(encoder=str(encoder), temperature=0.1)).eval()
-    labels = LabelsDataModule([str(folder / "pairs.tsv")], "mnli", held_back=0.3)
-    columns = LabelColumns(("first", "second"))
-    same = ParaphrasesDataModule([str(folder / "same.tsv")], columns=columns, negatives=2, held_back=0.3)
+    labels = pairs(folder / "pairs.tsv")
     found = []
-    for data in (labels, same):
+    for data in (labels, paraphrases(folder / "same.tsv", negatives=2)):
         data.setup()
         (source,) = data.sources.values()
         torch.manual_seed(0)

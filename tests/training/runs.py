@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import random
 import signal
@@ -89,6 +90,13 @@ def recipe(folder: Path, encoder: Path, ratings: Path, **changes: Any) -> dict[s
 def write_recipe(path: Path, config: dict[str, Any]) -> Path:
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path
+
+
+def logged(folder: Path, version: str = "*") -> list[dict[str, str]]:
+    """Rows of the log of a run, without the cells that are empty."""
+    (path,) = folder.glob(f"log/version_{version}/metrics.csv")
+    with path.open(newline="") as stream:
+        return [{name: cell for name, cell in row.items() if cell} for row in csv.DictReader(stream)]
 
 
 def main() -> int:

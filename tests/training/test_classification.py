@@ -1,28 +1,21 @@
 import logging
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from labelled_runs import fit, write_pairs, write_sentences
+from labelled_runs import fit, missing_gradients, over, pairs, rated, write_pairs, write_sentences
 
+from runs import write_ratings
 from textmover.checkpoints.classifier import load_classifier
-from textmover.data import LabelsDataModule, MixtureDataModule, RatingsDataModule
+from textmover.data import LabelsDataModule, MixtureDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
-from textmover.training import ClassificationModule, OptimizerConfig
+from textmover.training import ClassificationModule
 from textmover.training.reports.agreement import judge
 from textmover.training.tasks.classification import LabelOptions, class_weights
 from textmover.types import InputError
 
-
-def module(encoder: Path, **options) -> ClassificationModule:
-    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
-    options.setdefault("optimizer", OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2))
-    return ClassificationModule(overrides=overrides, bfloat16="no", **options)
-
-
-def pairs(path: Path, **options) -> LabelsDataModule:
-    return LabelsDataModule([str(path)], "mnli", **{"held_back": 0.3, "batch_size": 16, **options})
+module = partial(over, kind=ClassificationModule)
 
 
 @pytest.mark.parametrize("encoding", ["joint", pytest.param("separate", marks=pytest.mark.long)])
@@ -74,20 +67,15 @@ def test_the_corpus_mean_follows_the_trained_weights(tiny_encoder, tmp_path):
 
 def test_every_parameter_has_a_gradient_also_of_heads_that_are_not_used(tiny_encoder, tmp_path):
     """Distributed training waits for all of them at every step."""
-    missing: list[str] = []
-
-    class Watched(ClassificationModule):
-        def on_after_backward(self) -> None:
-            missing.extend(name for name, one in self.named_parameters() if one.requires_grad and one.grad is None)
-
-    overrides = {"encoder": str(tiny_encoder), "temperature": 0.1, "learn_temperature": True, "calibrate": True}
-    trained = Watched(overrides=overrides, bfloat16="no")
+    kind, missing = missing_gradients(ClassificationModule)
+    overrides = {"learn_temperature": True, "calibrate": True}
+    trained = over(tiny_encoder, kind, overrides=overrides)
     paths = [write_pairs(tmp_path / f"{name}.tsv", 60, seed=place) for place, name in enumerate("ab")]
     mixture = MixtureDataModule({path.stem: pairs(path) for path in paths})
     fit(trained, mixture, epochs=1)
     assert set(trained.validation) == {"a/held-back", "b/held-back"}
     assert not missing
-    fit(single := Watched(overrides=overrides, bfloat16="no"), pairs(paths[0]), epochs=1)
+    fit(single := over(tiny_encoder, kind, overrides=overrides), pairs(paths[0]), epochs=1)
     assert single.validation
     assert not missing
 
@@ -123,10 +111,8 @@ def test_class_weights():
 
 
 def test_a_source_of_ratings_is_refused(tiny_encoder, tmp_path):
-    path = tmp_path / "ratings.tsv"
-    path.write_text("hypothesis\treference\tscore\n" + "".join(f"a {n}\tb {n}\t{n}\n" for n in range(60)))
     with pytest.raises(InputError, match="take MultiTaskModule"):
-        fit(module(tiny_encoder), RatingsDataModule([str(path)]), epochs=1)
+        fit(module(tiny_encoder), rated(write_ratings(tmp_path / "ratings.tsv", 60)), epochs=1)
 
 
 def test_options_and_encoders_that_cannot_be_are_refused(tmp_path, tiny_encoder):

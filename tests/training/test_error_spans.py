@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from labelled_runs import fit, write_tags
+from labelled_runs import fit, marked, write_tags
 from pytorch_lightning import seed_everything
 from scipy.optimize import minimize
 
 from textmover import Scorer
-from textmover.data.error_spans import MarkedDataModule
 from textmover.presets import build_metric, preset_config
-from textmover.readers.error_spans import MarkedColumns
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RatingsModule
 from textmover.training.base_module import FROZEN_STATES
@@ -67,7 +65,7 @@ def test_all_right_leaves_the_odds_alone():
 @pytest.fixture(scope="module")
 def trained(tiny_encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("errors")
-    data = MarkedDataModule([str(write_tags(folder / "tags.tsv", 260))], columns=MarkedColumns(), held_back=0.25)
+    data = marked(write_tags(folder / "tags.tsv", 260), held_back=0.25, batch_size=16)
     module = MultiTaskModule(
         overrides={"encoder": str(tiny_encoder), "layer": 1},
         optimizer=OptimizerConfig(learning_rate=1e-3, head_learning_rate=1e-2),
@@ -118,7 +116,7 @@ def test_a_frozen_encoder_keeps_its_scores(tiny_encoder, tmp_path):
     metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder), rescale=True))
     metric.fit(["the old dog", "she read a red book", "warm water in the house", "tea"] * 3)
     save_checkpoint(metric, tmp_path / "metric", card="")
-    data = MarkedDataModule([str(write_tags(tmp_path / "tags.tsv", 40))], held_back=0.3, batch_size=8)
+    data = marked(write_tags(tmp_path / "tags.tsv", 40))
     module = MultiTaskModule(metric=str(tmp_path / "metric"), overrides={"freeze_layers": 3}, bfloat16="no")
     fit(module, data, epochs=1)
     module.finish()
@@ -133,7 +131,7 @@ def test_a_frozen_encoder_reads_each_text_once_and_without_dropout(tiny_encoder,
         monkeypatch.setattr("textmover.training.base_module.FROZEN_STATES", kept)
         seed_everything(1)
         module = MultiTaskModule(metric="twmd", overrides={"encoder": str(tiny_encoder), "freeze_layers": 3})
-        data = MarkedDataModule([str(write_tags(tmp_path / "tags.tsv", 40))], held_back=0.3, batch_size=8)
+        data = marked(write_tags(tmp_path / "tags.tsv", 40))
         encode = module.metric.encoder.encode
         read.append([])
         watched = lambda one, now=read[-1], encode=encode: (now.extend(one.texts), encode(one))[1]  # noqa: E731

@@ -5,7 +5,8 @@ import torch
 from pytorch_lightning.strategies import DDPStrategy, FSDPStrategy
 from test_strategies import arguments_of, assert_same_weights
 
-from textmover.training.sharding import clip_norm, sharding_mesh
+from gloo_jobs import joint_loss, joint_problem
+from textmover.training.sharding import clip_norm, joint_values, sharding_mesh
 from textmover.types import InputError
 
 
@@ -67,3 +68,23 @@ def test_strategies_that_shard_otherwise_are_refused():
     with pytest.raises(InputError, match=r"`trainer\.strategy` to fsdp"):
         sharding_mesh(FSDPStrategy())
     assert sharding_mesh(DDPStrategy()) is None
+
+
+# --- values of all processes ------------------------------------------------------------------------------------------
+
+
+def test_one_process_has_all_values():
+    values = torch.randn(4, requires_grad=True)
+    assert joint_values(values, 4) is values
+
+
+@pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.long), 7])
+def test_two_processes_have_the_loss_and_the_gradient_of_one(in_two_processes, rows):
+    inputs, targets, layer = joint_problem(rows)
+    scores = layer(inputs).squeeze(1)
+    loss = joint_loss(scores, targets)
+    loss.backward()
+    expected = [scores.detach(), loss.detach(), *(one.grad for one in layer.parameters())]
+    for results in in_two_processes("joint_gradients", rows):
+        for found, wanted in zip(results, expected, strict=True):
+            assert torch.allclose(found, wanted, atol=1e-12)

@@ -5,18 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from labelled_runs import fit, quiet_trainer, write_pairs, write_paraphrases
+from labelled_runs import fit, pairs, paraphrases, quiet_trainer, rated, write_pairs, write_paraphrases
 
 from runs import write_ratings
 from textmover import Scorer
 from textmover.checkpoints.training_run import read_run_checkpoint
-from textmover.data import (
-    LabelColumns,
-    LabelsDataModule,
-    MixtureDataModule,
-    ParaphrasesDataModule,
-    RatingsDataModule,
-)
+from textmover.data import LabelsDataModule, MixtureDataModule, ParaphrasesDataModule, RatingsDataModule
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import save_checkpoint
@@ -35,16 +29,15 @@ FAST = OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2, layer_decay=
 
 
 def ratings(folder: Path, **options) -> RatingsDataModule:
-    return RatingsDataModule([str(write_ratings(folder / "ratings.tsv", 60))], held_back=0.25, batch_size=8, **options)
+    return rated(write_ratings(folder / "ratings.tsv", 60), **options)
 
 
 def labels(folder: Path) -> LabelsDataModule:
-    return LabelsDataModule([str(write_pairs(folder / "pairs.tsv", 40))], "mnli", held_back=0.3, batch_size=8)
+    return pairs(write_pairs(folder / "pairs.tsv", 40), batch_size=8)
 
 
-def paraphrases(folder: Path) -> ParaphrasesDataModule:
-    file, columns = write_paraphrases(folder / "same.tsv", 60), LabelColumns(("first", "second"))
-    return ParaphrasesDataModule([str(file)], columns=columns, held_back=0.3, batch_size=8)
+def same(folder: Path) -> ParaphrasesDataModule:
+    return paraphrases(write_paraphrases(folder / "same.tsv", 60))
 
 
 def runs(folder: Path, encoder: Path) -> dict[str, tuple]:
@@ -54,12 +47,12 @@ def runs(folder: Path, encoder: Path) -> dict[str, tuple]:
     rome = RomeConfig(encoder=str(encoder), parser="none", features=("semantic", "chrf"), scorer="new-monotone")
     start = folder / "start"
     options = {"people": TaskOptions(weight=0.5, losses={"mse": 2.0}), "nli": TaskOptions(hidden=4)}
-    mixture = MixtureDataModule({"people": ratings(folder), "nli": labels(folder), "same": paraphrases(folder)})
+    mixture = MixtureDataModule({"people": ratings(folder), "nli": labels(folder), "same": same(folder)})
     return {
         "ratings": lambda: (RatingsModule(**common, losses={"mse": 1.0}), ratings(folder)),
         "low rank": lambda: (RatingsModule(**common, lora=LoraConfig(rank=2)), ratings(folder)),
         "labels": lambda: (ClassificationModule(**common, hidden=4, class_weights="balanced"), labels(folder)),
-        "paraphrases": lambda: (MultiTaskModule(**common), paraphrases(folder)),
+        "paraphrases": lambda: (MultiTaskModule(**common), same(folder)),
         "all kinds": lambda: (MultiTaskModule(**common, tasks=options), mixture),
         "rome": lambda: (
             RatingsModule(str(save_checkpoint(RomeMetric.from_config(rome), start, card="")), bfloat16="no"),

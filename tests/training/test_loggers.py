@@ -1,6 +1,5 @@
 """Loggers and stopping by configuration, and runs whose numbers are none."""
 
-import csv
 import math
 import re
 from pathlib import Path
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from runs import recipe, write_ratings, write_recipe
+from runs import logged, recipe, write_ratings, write_recipe
 from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule
 from textmover.data.training_sources import RatedSource
@@ -58,9 +57,7 @@ def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_
     options = {"monitor": "held-back/kendall", "mode": "max", "patience": 2, "min_delta": least}
     stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
     assert run(tmp_path, tiny_encoder, more=[stopping], trainer__max_epochs=6) == 0
-    with next(tmp_path.glob("log/version_*/metrics.csv")).open(newline="") as stream:
-        validated = [row for row in csv.DictReader(stream) if row["held-back/kendall"]]
-    assert len(validated) == epochs
+    assert sum("held-back/kendall" in row for row in logged(tmp_path)) == epochs
 
 
 @pytest.mark.filterwarnings("ignore:.*could not find the monitored key.*")  # by ModelCheckpoint

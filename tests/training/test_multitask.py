@@ -1,5 +1,5 @@
-import csv
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,24 +9,23 @@ import torch
 from labelled_runs import (
     fit,
     losses_and_gradients,
+    marked,
+    missing_gradients,
+    over,
+    pairs,
+    paraphrases,
     quiet_trainer,
+    rated,
+    scores_of,
     write_pairs,
     write_paraphrases,
     write_sentences,
     write_tags,
 )
 
-from runs import recipe, write_ratings, write_recipe
+from runs import logged, recipe, write_ratings, write_recipe
 from textmover import Scorer
-from textmover.data import (
-    Columns,
-    LabelColumns,
-    LabelsDataModule,
-    MarkedDataModule,
-    MixtureDataModule,
-    ParaphrasesDataModule,
-    RatingsDataModule,
-)
+from textmover.data import Columns, MixtureDataModule
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.split import is_held_back
 from textmover.functional.losses import contrastive_loss
@@ -36,37 +35,24 @@ from textmover.training.reports.agreement import judge
 from textmover.training.tasks.paraphrases import ContrastiveTask, all_scores
 from textmover.types import InputError
 
-BOTH = LabelColumns(("first", "second"))
-
-
-def module(encoder: Path, **options) -> MultiTaskModule:
-    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
-    options.setdefault("optimizer", OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2))
-    return MultiTaskModule(overrides=overrides, bfloat16="no", **options)
-
-
-def paraphrases(path: Path, **options) -> ParaphrasesDataModule:
-    given = {"columns": BOTH, "held_back": 0.3, "batch_size": 8, "validation_batch_size": 8, **options}
-    return ParaphrasesDataModule([str(path)], **given)
+module = partial(over, kind=MultiTaskModule)
 
 
 def all_kinds(folder: Path, n: int = 40) -> MixtureDataModule:
     ratings = write_ratings(folder / "ratings.tsv", n)
     return MixtureDataModule(
         {
-            "nli": LabelsDataModule([str(write_pairs(folder / "pairs.tsv", n))], "mnli", held_back=0.3, batch_size=8),
-            "people": RatingsDataModule(
-                [str(ratings)], columns=Columns(groups=("group",)), held_back=0.25, batch_size=8
-            ),
+            "nli": pairs(write_pairs(folder / "pairs.tsv", n), batch_size=8),
+            "people": rated(ratings, columns=Columns(groups=("group",))),
             "same": paraphrases(write_paraphrases(folder / "same.tsv", n), negatives=1),
-            "more": RatingsDataModule([str(ratings)], held_back=0.25, batch_size=8),
-            "errors": MarkedDataModule([str(write_tags(folder / "tags.tsv", n))], held_back=0.3, batch_size=8),
+            "more": rated(ratings),
+            "errors": marked(write_tags(folder / "tags.tsv", n)),
         }
     )
 
 
 def test_partners_are_found_more_often_after_training_than_before(tiny_encoder, tmp_path):
-    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 90), held_back=0.4)
+    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 90), held_back=0.4, validation_batch_size=8)
     overrides = {"centering": "corpus", "layer": 1}  # low, where words are still themselves
     trained = module(tiny_encoder, overrides=overrides, optimizer=OptimizerConfig(learning_rate=1e-2))
     fit(trained, data, epochs=4)
@@ -81,18 +67,13 @@ def test_partners_are_found_more_often_after_training_than_before(tiny_encoder, 
 
 @pytest.mark.slow
 def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tiny_encoder, tmp_path):
-    missing: list[str] = []
-
-    class Watched(MultiTaskModule):
-        def on_after_backward(self) -> None:
-            missing.extend(name for name, one in self.named_parameters() if one.requires_grad and one.grad is None)
-
+    kind, missing = missing_gradients(MultiTaskModule)
     options = {
         "nli": TaskOptions(weight=0.5, encoding="separate"),
         "people": TaskOptions(losses={"mse": 1.0}, signals={"untrained": 0.1}),
         "same": TaskOptions(temperature=0.1),
     }
-    trained = Watched(overrides={"encoder": str(tiny_encoder), "temperature": 0.1}, tasks=options, bfloat16="no")
+    trained = over(tiny_encoder, kind, tasks=options, optimizer=OptimizerConfig())
     data = all_kinds(tmp_path)
     fit(trained, data, epochs=1)
     assert not missing
@@ -111,8 +92,7 @@ def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tin
     assert trained.metric.config.calibrate
     assert trained.metric.config.mark_errors
     ratings = [one.score for one in data.sources["people"].items]
-    part = data.sources["people"].parts["held-back"]
-    scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    scores = scores_of(trained.metric, data.sources["people"].parts["held-back"])
     assert abs(scores.mean() - np.mean(ratings)) < np.std(ratings), "the scale is that of the ratings"
 
 
@@ -121,7 +101,7 @@ def test_a_weight_scales_the_gradient_and_not_what_is_logged(tiny_encoder, tmp_p
     for weight in (1.0, 3.0):
         pl.seed_everything(0, verbose=False)
         trained = module(tiny_encoder, tasks={"labels": TaskOptions(weight=weight, dropout=0.0)})
-        data = LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 60))], "mnli", held_back=0.3)
+        data = pairs(write_pairs(tmp_path / "pairs.tsv", 60))
         fit(trained, data, epochs=0)
         trained.setup("fit")
         trained.eval()
@@ -300,7 +280,7 @@ def test_batches_of_one_cluster_have_no_share_of_partners_found(tiny_encoder, tm
     data = MixtureDataModule(
         {
             "same": paraphrases(file, held_back=0.2, validation_batch_size=4),
-            "nli": LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 40))], "mnli", held_back=0.3),
+            "nli": pairs(write_pairs(tmp_path / "pairs.tsv", 40)),
         }
     )
     trained = module(tiny_encoder)
@@ -345,13 +325,13 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tm
 @pytest.mark.long
 def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     first = module(tiny_encoder, overrides={"centering": "corpus"})
-    fit(first, LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 90))], "mnli", held_back=0.3), epochs=1)
+    fit(first, pairs(write_pairs(tmp_path / "pairs.tsv", 90)), epochs=1)
     first.finish()
     save_checkpoint(first.metric, tmp_path / "first", card="")
     second = RatingsModule(str(tmp_path / "first"), bfloat16="no")
     name = "encoder.model.embeddings.word_embeddings.weight"
     assert torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])
-    ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25, batch_size=8)
+    ratings = rated(write_ratings(tmp_path / "ratings.tsv"))
     fit(second, ratings, epochs=1)
     report = judge(second, ratings, samples=20)
     assert report.start == str(tmp_path / "first")
@@ -403,9 +383,7 @@ def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, 
     assert "| good/held-back |" in card
     assert "Agreement with the ratings" not in card
     # A step logs the loss of its own source, not the last ones of the others.
-    (log,) = tmp_path.glob("log/version_*/metrics.csv")
-    with log.open(newline="") as stream:
-        rows = [{name: value for name, value in row.items() if value} for row in csv.DictReader(stream)]
+    rows = logged(tmp_path)
     told = {int(row["step"]): {name for name in row if name.endswith("/loss")} for row in rows if "step" in row}
     losses = [names for names in told.values() if names]
     assert {"train/good/loss"} in losses

@@ -45,11 +45,7 @@ def test_groups_take_their_rates_and_only_matrices_decay():
     found = {
         group["name"]: (group["lr"], group["weight_decay"], len(group["params"])) for group in optimizer.param_groups
     }
-    assert found == {
-        "encoder": (1e-4, 0.3, 1),
-        "encoder without decay": (1e-4, 0.0, 1),
-        "head": (1e-2, 0.0, 1),
-    }
+    assert found == {"encoder": (1e-4, 0.3, 1), "encoder without decay": (1e-4, 0.0, 1), "head": (1e-2, 0.0, 1)}
 
 
 def test_frozen_parameters_are_left_out():

@@ -10,10 +10,11 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from labelled_runs import fit as train
-from labelled_runs import quiet_trainer
+from labelled_runs import over, quiet_trainer, rated, scores_of
 from safetensors.torch import load_file, save_file
 from scipy.stats import pearsonr
 
+from data_files import write_table
 from runs import write_ratings
 from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig
@@ -28,15 +29,11 @@ from textmover.types import InputError, Segment
 
 
 def module(encoder: Path, **options) -> RatingsModule:
-    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
-    options.setdefault("optimizer", OptimizerConfig(learning_rate=2e-3))
-    return RatingsModule(overrides=overrides, bfloat16=options.pop("bfloat16", "no"), **options)
+    return over(encoder, RatingsModule, **{"optimizer": OptimizerConfig(learning_rate=2e-3), **options})
 
 
 def fit(trained: RatingsModule, ratings: Path, epochs: int = 3, seed: int = 0, **options) -> RatingsDataModule:
-    data = RatingsDataModule(
-        [str(ratings)], columns=Columns(groups=("group",)), group="group", held_back=0.25, batch_size=8, **options
-    )
+    data = rated(ratings, columns=Columns(groups=("group",)), group="group", **options)
     train(trained, data, epochs, seed=seed)
     return data
 
@@ -100,7 +97,7 @@ def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: P
     for word in ("g0", "g1", "g2", "mean", "Pearson", "Spearman", "Kendall"):
         assert word in table
     part = data.parts["held-back"]
-    scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    scores = scores_of(trained.metric, part)
     of_group = np.array([one.groups["group"] == "g1" for one in part])
     expected = pearsonr(scores[of_group], RatedSource.ratings_of(part)[of_group]).statistic
     assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-5)
@@ -172,30 +169,24 @@ def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_pa
     rows = [
         f"g{n % 3}\tthe {w} dog\tthe {w} cat\tthe {w} cat\t{n % 7}" for n, w in enumerate(["old", "young", "red"] * 20)
     ]
-    path = tmp_path / "several.tsv"
-    path.write_text("group\treference\tother\thypothesis\tscore\n" + "\n".join(rows) + "\n")
-    data = RatingsDataModule([str(path)], columns=Columns(references=("reference", "other")), validation=[str(path)])
+    path = write_table(tmp_path / "several.tsv", "group\treference\tother\thypothesis\tscore", rows)
+    data = RatingsDataModule([path], columns=Columns(references=("reference", "other")), validation=[path])
     trained = module(tiny_encoder)
     quiet_trainer(max_steps=2, limit_val_batches=0).fit(trained, datamodule=data)
     batch = next(iter(data.val_dataloader()[0]))
     trained.eval()
     with torch.no_grad():
         scores = segment_scores(trained.metric, batch)
-    part = data.parts["held-back"]
-    expected = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    expected = scores_of(trained.metric, data.parts["held-back"])
     assert scores.numpy() == pytest.approx(expected[batch.positions.numpy()], abs=1e-5)
 
 
 def test_training_on_several_references_as_one_text_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "several.tsv"
-    rows = "".join(f"the old dog\tthe dog {n}\ta dog {n}\t{n}\n" for n in range(20))
-    path.write_text(f"hypothesis\treference\tother\tscore\n{rows}")
-    columns = Columns(references=("reference", "other"))
-    trained = module(tiny_encoder, overrides={"encoder": str(tiny_encoder), "multi_reference": "all"})
+    rows = (f"the old dog\tthe dog {n}\ta dog {n}\t{n}" for n in range(20))
+    path = write_table(tmp_path / "several.tsv", "hypothesis\treference\tother\tscore", rows)
+    data = RatingsDataModule([path], columns=Columns(references=("reference", "other")), validation=[path])
     with pytest.raises(InputError, match="multi_reference 'best' or 'mean' to train on several references"):
-        quiet_trainer(max_steps=1).fit(
-            trained, datamodule=RatingsDataModule([str(path)], columns=columns, validation=[str(path)])
-        )
+        quiet_trainer(max_steps=1).fit(module(tiny_encoder, overrides={"multi_reference": "all"}), datamodule=data)
 
 
 def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:

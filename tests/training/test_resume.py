@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import quiet_trainer
+from labelled_runs import over, quiet_trainer, rated
 from safetensors.torch import load_file, save_file
 
+from data_files import write_table
 from runs import recipe, write_ratings, write_recipe
 from textmover.checkpoints.training_run import read_run_checkpoint
-from textmover.data import RatingsDataModule
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.types import InputError
 
@@ -117,54 +117,68 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path
 
 
 class Rates(pl.Callback):
-    """Keeps the settings of all groups at every step, and may write a checkpoint after one."""
+    """Keeps the settings of all groups at every step, and may write a checkpoint after the fourth one."""
 
-    def __init__(self, keep: Path | None = None, at: int = 4) -> None:
+    def __init__(self, keep: Path | None) -> None:
         self.seen: list[list[tuple[float, float, float]]] = []
-        self.keep, self.at = keep, at
+        self.keep = keep
 
     def on_train_batch_start(self, trainer: pl.Trainer, *_: object) -> None:
         groups = trainer.optimizers[0].param_groups
         self.seen.append([(one["lr"], one["weight_decay"], one["betas"][0]) for one in groups])
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
-        if self.keep is not None and trainer.global_step == self.at:
+        if self.keep is not None and trainer.global_step == 4:
             trainer.save_checkpoint(self.keep)
 
 
 def fit(
-    folder: Path, encoder: Path, watch: Rates, config: OptimizerConfig, path: Path | None = None, **changes: object
-) -> None:
-    """Eight steps, or those that a checkpoint has left of them."""
+    folder: Path,
+    encoder: Path,
+    start: Path | None = None,
+    *,
+    keep: Path | None = None,
+    config: OptimizerConfig = OptimizerConfig(),  # noqa: B008 - frozen
+    resume_other_data: bool = False,
+    train: str | None = None,
+    **changes: object,
+) -> list[list[tuple[float, float, float]]]:
+    """Eight steps, or those that a checkpoint has left of them; returns the settings of each."""
     pl.seed_everything(0, verbose=False)
-    overrides = {"encoder": str(encoder), "temperature": 0.1}
-    module = RatingsModule(overrides=overrides, bfloat16="no", optimizer=config)
-    other = bool(changes.pop("resume_other_data", False))
-    ratings = changes.pop("train", [str(write_ratings(folder / "ratings.tsv", 60))])
-    data = RatingsDataModule(ratings, **{"held_back": 0.25, "batch_size": 8, **changes})
-    data.resume_other_data = other
+    module = over(encoder, RatingsModule, optimizer=config)
+    data = rated(write_ratings(folder / "ratings.tsv", 60) if train is None else folder / f"{train}.tsv", **changes)
+    data.resume_other_data = resume_other_data
+    watch = Rates(keep)
     trainer = quiet_trainer(max_steps=8, limit_val_batches=0, callbacks=[RandomState(), watch])
-    trainer.fit(module, datamodule=data, ckpt_path=path, weights_only=True)
+    trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
+    return watch.seen
+
+
+def without(path: Path, entry: str, *within: str) -> Path:
+    """The checkpoint without an entry, such as earlier versions wrote it, in a file of its own."""
+    content = torch.load(path, weights_only=True)
+    holder = content
+    for name in within:
+        holder = holder[name]
+    del holder[entry]
+    torch.save(content, path.with_name(f"without {entry}.ckpt"))
+    return path.with_name(f"without {entry}.ckpt")
 
 
 def test_a_resumed_run_takes_the_rates_of_its_own_recipe(tmp_path: Path, tiny_encoder: Path) -> None:
     fast = OptimizerConfig(learning_rate=1e-3, head_learning_rate=1e-2, weight_decay=0.5, beta1=0.8, layer_decay=0.5)
     slow = OptimizerConfig(learning_rate=1e-6, head_learning_rate=1e-5, beta1=0.7, layer_decay=0.9, schedule="cosine")
-    first, same, other, whole = Rates(tmp_path / "four.ckpt"), Rates(), Rates(), Rates()
-    fit(tmp_path, tiny_encoder, first, fast)
-    fit(tmp_path, tiny_encoder, same, fast, tmp_path / "four.ckpt")
-    assert same.seen == first.seen[4:]
-    fit(tmp_path, tiny_encoder, other, slow, tmp_path / "four.ckpt")
-    fit(tmp_path, tiny_encoder, whole, slow)
-    assert other.seen == whole.seen[4:]
-    assert other.seen != first.seen[4:]
+    path = tmp_path / "four.ckpt"
+    first = fit(tmp_path, tiny_encoder, keep=path, config=fast)
+    assert fit(tmp_path, tiny_encoder, path, config=fast) == first[4:]
+    other = fit(tmp_path, tiny_encoder, path, config=slow)
+    assert other == fit(tmp_path, tiny_encoder, config=slow)[4:]
+    assert other != first[4:]
 
 
-def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tmp_path: Path, tiny_encoder: Path) -> None:
-    alike, apart = OptimizerConfig(), OptimizerConfig(thaw=0.1)
-    fit(tmp_path, tiny_encoder, Rates(tmp_path / "four.ckpt"), alike)
+def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tiny_encoder: Path, four: Path) -> None:
     with pytest.raises(InputError, match="as this recipe does, but it trains all layers at one rate"):
-        fit(tmp_path, tiny_encoder, Rates(), apart, tmp_path / "four.ckpt")
+        fit(four, tiny_encoder, four / "four.ckpt", config=OptimizerConfig(thaw=0.1))
 
 
 # --- other data -------------------------------------------------------------------------------------------------------
@@ -174,7 +188,7 @@ def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tmp_p
 def four(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
     """Folder with a checkpoint of four steps, and data that differ from its own by a rating, a word and a row."""
     folder = tmp_path_factory.mktemp("four")
-    fit(folder, tiny_encoder, Rates(folder / "four.ckpt"), OptimizerConfig())
+    fit(folder, tiny_encoder, keep=folder / "four.ckpt")
     rows = (folder / "ratings.tsv").read_text().splitlines()
     cells = rows[1].split("\t")
     others = {
@@ -185,7 +199,7 @@ def four(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
         "group": ["\t".join(["g9", *cells[1:]]), *rows[2:]],
     }
     for name, lines in others.items():
-        (folder / f"{name}.tsv").write_text("\n".join([rows[0], *lines]) + "\n")
+        write_table(folder / f"{name}.tsv", rows[0], lines)
     return folder
 
 
@@ -200,98 +214,75 @@ OTHER_DATA = [
 
 @pytest.mark.parametrize(("changes", "message"), OTHER_DATA)
 def test_no_run_goes_on_with_other_data_unless_that_is_wanted(tiny_encoder, four, changes, message):
-    if "train" in changes:
-        changes = {"train": [str(four / f"{changes['train']}.tsv")]}
     with pytest.raises(InputError, match=f"Expected the data of the checkpoint's run.*{message}.*--resume_other_data"):
-        fit(four, tiny_encoder, Rates(), OptimizerConfig(), four / "four.ckpt", **changes)
+        fit(four, tiny_encoder, four / "four.ckpt", **changes)
 
 
 @pytest.mark.parametrize(
     "changes", [{"batch_size": 4, "resume_other_data": True}, {"train": "group"}, {"validation_batch_size": 3}]
 )
 def test_a_run_goes_on_where_its_batches_are_the_same_or_others_are_wanted(tiny_encoder, four, changes):
-    if "train" in changes:
-        changes = {"train": [str(four / f"{changes['train']}.tsv")]}
-    watch = Rates()
-    fit(four, tiny_encoder, watch, OptimizerConfig(), four / "four.ckpt", **changes)
-    assert len(watch.seen) == 4
+    assert len(fit(four, tiny_encoder, four / "four.ckpt", **changes)) == 4
 
 
-def test_a_checkpoint_of_an_earlier_version_says_nothing_of_its_data(tiny_encoder, four, tmp_path):
-    content = torch.load(four / "four.ckpt", weights_only=True)
-    del content["textmover"]["fingerprint"]
-    torch.save(content, tmp_path / "old.ckpt")
-    watch = Rates()
-    fit(four, tiny_encoder, watch, OptimizerConfig(), tmp_path / "old.ckpt", batch_size=4)
-    assert len(watch.seen) == 4
+def test_a_checkpoint_of_an_earlier_version_says_nothing_of_its_data(tiny_encoder, four):
+    assert len(fit(four, tiny_encoder, without(four / "four.ckpt", "fingerprint", "textmover"), batch_size=4)) == 4
 
 
-def test_no_fit_goes_on_from_weights_alone(tiny_encoder, four, tmp_path):
-    content = torch.load(four / "four.ckpt", weights_only=True)
-    del content["optimizer_states"]
-    torch.save(content, tmp_path / "weights.ckpt")
+def test_no_fit_goes_on_from_weights_alone(tiny_encoder, four):
     with pytest.raises(InputError, match="it holds weights alone, without `optimizer_states`"):
-        fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "weights.ckpt")
+        fit(four, tiny_encoder, without(four / "four.ckpt", "optimizer_states"))
 
 
 # --- another encoder under the same name ------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def replaced(tmp_path: Path, tiny_encoder: Path) -> Path:
-    """A folder whose encoder a run was trained from, to ``four.ckpt``; other weights of these shapes lie there now."""
+def encoder(tmp_path: Path, tiny_encoder: Path) -> Path:
+    """A folder whose encoder a run was trained from, to ``four.ckpt``."""
     encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
-    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
+    fit(tmp_path, encoder, keep=tmp_path / "four.ckpt")
+    return encoder
+
+
+@pytest.fixture
+def replaced(encoder: Path) -> Path:
+    """The folder with other weights of the same shapes."""
     state = load_file(encoder / "model.safetensors")
     other = {name: one + 0.1 if one.is_floating_point() else one for name, one in state.items()}
     save_file(other, encoder / "model.safetensors", metadata={"format": "pt"})
     return encoder
 
 
-def without_encoder(path: Path) -> None:
-    """The checkpoint as earlier versions wrote it."""
-    content = torch.load(path, weights_only=True)
-    del content["textmover"]["encoder"]
-    torch.save(content, path)
-
-
 def test_no_run_goes_on_over_other_weights_in_the_place_of_its_encoder(tmp_path: Path, replaced: Path) -> None:
     there = torch.load(tmp_path / "four.ckpt", weights_only=True)["textmover"]["encoder"]["base"]["sha256"]
     with pytest.raises(InputError, match=f"to have weights of the hash {there}, but those in {replaced} have .*start"):
-        fit(tmp_path, replaced, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+        fit(tmp_path, replaced, tmp_path / "four.ckpt")
 
 
-def test_no_run_goes_on_over_another_tokenizer(tmp_path: Path, tiny_encoder: Path) -> None:
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
-    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
+def test_no_run_goes_on_over_another_tokenizer(tmp_path: Path, encoder: Path) -> None:
     path = encoder / "tokenizer.json"
     path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
     with pytest.raises(InputError, match=f"to have a tokenizer of the hash .* but that in {encoder} has"):
-        fit(tmp_path, encoder, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+        fit(tmp_path, encoder, tmp_path / "four.ckpt")
 
 
 def test_a_run_of_an_earlier_version_goes_on_whatever_its_encoder_is(tmp_path: Path, replaced: Path) -> None:
-    without_encoder(tmp_path / "four.ckpt")
-    watch = Rates()
-    fit(tmp_path, replaced, watch, OptimizerConfig(), tmp_path / "four.ckpt")
-    assert len(watch.seen) == 4
+    assert len(fit(tmp_path, replaced, without(tmp_path / "four.ckpt", "encoder", "textmover"))) == 4
 
 
 @pytest.mark.parametrize(
     ("field", "size", "told"), [("intermediate_size", 96, "size mismatch"), ("num_hidden_layers", 2, "key")]
 )
 def test_weights_of_another_shape_are_one_sentence(
-    tmp_path: Path, tiny_encoder: Path, field: str, size: int, told: str
+    tmp_path: Path, encoder: Path, field: str, size: int, told: str
 ) -> None:
     from transformers import BertConfig, BertModel
 
-    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
-    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
-    without_encoder(tmp_path / "four.ckpt")
     config = json.loads((encoder / "config.json").read_text())
     BertModel(BertConfig(**{**config, field: size})).save_pretrained(encoder)
     with pytest.raises(InputError, match=f"but got: .*{told}.*put back the encoder that it was trained from") as caught:
-        fit(tmp_path, encoder, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+        fit(tmp_path, encoder, without(tmp_path / "four.ckpt", "encoder", "textmover"))
     assert "\n" not in str(caught.value)
 
 

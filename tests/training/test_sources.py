@@ -5,11 +5,11 @@ import json
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import quiet_trainer
+from labelled_runs import over, quiet_trainer, rated
 
 from runs import write_ratings
 from textmover import Scorer
-from textmover.data import Columns, RatingsDataModule
+from textmover.data import Columns
 from textmover.scoring import save_checkpoint
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.reports.agreement import judge
@@ -35,13 +35,9 @@ def ratings(tmp_path):
 def fitted(encoder, ratings, *, references=("reference",), epochs=1, overrides=None, **options):
     pl.seed_everything(0, verbose=False)
     columns = Columns(references=references, source="src", groups=("group",))
-    data = RatingsDataModule([str(ratings)], columns=columns, held_back=0.25, batch_size=8)
-    trained = RatingsModule(
-        overrides={"encoder": str(encoder), "temperature": 0.1, **(overrides or {})},
-        optimizer=OptimizerConfig(learning_rate=2e-3),
-        bfloat16="no",
-        **options,
-    )
+    data = rated(ratings, columns=columns)
+    optimizer = OptimizerConfig(learning_rate=2e-3)
+    trained = over(encoder, RatingsModule, overrides=overrides or {}, optimizer=optimizer, **options)
     quiet_trainer(max_epochs=epochs).fit(trained, data)
     return trained, data
 

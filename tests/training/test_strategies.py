@@ -1,13 +1,12 @@
 """Two processes train as one does: the same losses at every step, the same weights, the same running mean."""
 
-import csv
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from runs import recipe, write_ratings, write_recipe
+from runs import logged, recipe, write_ratings, write_recipe
 
 
 def mixture(ratings: list[str]) -> dict:
@@ -40,13 +39,11 @@ def arguments_of(
 
 
 def losses(folder: Path) -> dict[str, list[float]]:
-    (path,) = folder.glob("log/version_*/metrics.csv")
     found: dict[str, list[float]] = {}
-    with path.open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            for name, value in row.items():
-                if name.endswith(("loss", "pearson")) and value:
-                    found.setdefault(name, []).append(float(value))
+    for row in logged(folder):
+        for name, value in row.items():
+            if name.endswith(("loss", "pearson")):
+                found.setdefault(name, []).append(float(value))
     return found
 
 

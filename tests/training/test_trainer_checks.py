@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from labelled_runs import quiet_trainer
+from labelled_runs import quiet_trainer, rated
 from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
 
 from runs import write_ratings
 from textmover.checkpoints.training_run import checksum_of
-from textmover.data import RatingsDataModule
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.trainer_checks import check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
@@ -17,9 +16,7 @@ from textmover.types import InputError
 
 def fit(folder: Path, encoder: Path, config: OptimizerConfig | None = None, **options: object) -> RatingsModule:
     module = RatingsModule(overrides={"encoder": str(encoder)}, bfloat16="no", optimizer=config or OptimizerConfig())
-    data = RatingsDataModule(
-        [str(write_ratings(folder / "ratings.tsv", 40))], held_back=0.4, batch_size=8, validation_batch_size=4
-    )
+    data = rated(write_ratings(folder / "ratings.tsv", 40), held_back=0.4, validation_batch_size=4)
     quiet_trainer(**{"max_epochs": 1, "num_sanity_val_steps": 0, **options}).fit(module, datamodule=data)
     return module
 

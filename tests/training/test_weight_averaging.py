@@ -1,6 +1,5 @@
 """Averaged weights: the formula step by step, what validation, checkpoints and export see, and resuming."""
 
-import csv
 import math
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
-from labelled_runs import quiet_trainer
+from labelled_runs import over, quiet_trainer, rated
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 
-from runs import recipe, write_ratings, write_recipe
+from runs import logged, recipe, write_ratings, write_recipe
 from textmover.cli.training.train import main
-from textmover.data import RatingsDataModule
 from textmover.training import RatingsModule
 from textmover.training.callbacks import WeightAverage
 from textmover.types import InputError
@@ -102,12 +100,10 @@ def test_the_best_checkpoint_and_the_export_are_averages(averaged):
 def test_validation_saw_the_average(averaged):
     folder, _ = averaged
     best = folder / "checkpoints" / "best.ckpt"
-    with (folder / "log" / "version_0" / "metrics.csv").open() as stream:
-        logged = [float(row["held-back/pearson"]) for row in csv.DictReader(stream) if row["held-back/pearson"]]
+    seen = [float(row["held-back/pearson"]) for row in logged(folder, "0") if "held-back/pearson" in row]
     assert main(["validate", "--config", str(folder / "recipe.yaml"), "--ckpt_path", str(best)]) == 0
-    with (folder / "log" / "version_1" / "metrics.csv").open() as stream:
-        (row,) = csv.DictReader(stream)
-    assert float(row["held-back/pearson"]) == pytest.approx(max(logged), abs=1e-6)
+    (row,) = logged(folder, "1")
+    assert float(row["held-back/pearson"]) == pytest.approx(max(seen), abs=1e-6)
 
 
 @one_run
@@ -263,10 +259,8 @@ def test_strategies_that_shard_weights_are_refused():
 
 def test_targets_that_are_scores_of_other_metrics_are_not_averaged(tmp_path, tiny_encoder):
     """They are computed when training starts, so that the copy of the module has none."""
-    module = RatingsModule(
-        overrides={"encoder": str(tiny_encoder)}, signals={"untrained": 0.5, "chrf": 0.5}, bfloat16="no"
-    )
-    ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv", 40))], held_back=0.25, batch_size=8)
+    module = over(tiny_encoder, RatingsModule, signals={"untrained": 0.5, "chrf": 0.5})
+    ratings = rated(write_ratings(tmp_path / "ratings.tsv", 40))
     average = WeightAverage(decay=None)
     trainer(average, max_epochs=-1, max_steps=3).fit(module, datamodule=ratings)
     values = module.tasks["ratings"].signal_values

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -55,15 +53,14 @@ class LengthBuckets:
         return [ordered[at : at + self.batch_size].tolist() for at in range(0, len(ordered), self.batch_size)]
 
 
-class MixedBatches(Sampler[list[tuple[int, int]]]):
+class MixedBatches(Sampler[list[tuple[int, int, int]]]):
     """Batches of several sources in one order that follows from seed and epoch alone, each batch of one source.
 
     An epoch takes ``counts`` batches of the sources, spread at random. A source whose own epoch is longer goes on where
     it stopped in the next one; a shorter one is gone through several times. Each of several processes takes every
     ``world``-th item of every batch; a batch with fewer items than processes is left out.
 
-    Items are numbered through, source after source; an iteration gives the numbers of this process's items, each with
-    the size of the whole batch.
+    An iteration gives this process's items, each as its source, its position there, and the size of the whole batch.
     """
 
     def __init__(
@@ -72,38 +69,36 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
         self.buckets, self.counts, self.seed = list(buckets), list(counts), seed
         self.rank, self.world = rank, world
         self.epoch = self.start = 0  # that the next iteration runs, and the batch that it starts from
-        self._offsets = list(accumulate((len(one.lengths) for one in self.buckets), initial=0))
-        self._made: tuple[int, list[list[int]]] | None = None
+        self._made: tuple[int, list[tuple[int, list[int]]]] | None = None
 
     def __len__(self) -> int:
         return len(self.batches(self.epoch))
 
-    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        for batch in self.batches(self.epoch)[self.start :]:
-            yield [(number, len(batch)) for number in batch[self.rank :: self.world]]
+    def __iter__(self) -> Iterator[list[tuple[int, int, int]]]:
+        for source, batch in self.batches(self.epoch)[self.start :]:
+            yield [(source, position, len(batch)) for position in batch[self.rank :: self.world]]
 
-    def batches(self, epoch: int) -> list[list[int]]:
-        """The batches of an epoch, each with the items of all processes."""
+    def batches(self, epoch: int) -> list[tuple[int, list[int]]]:
+        """The batches of an epoch: the source of each, and the positions of the items of all processes."""
         if self._made is None or self._made[0] != epoch:
-            self._made = (epoch, [batch for batch in self._order(epoch) if len(batch) >= self.world])
+            self._made = (epoch, [one for one in self._order(epoch) if len(one[1]) >= self.world])
         return self._made[1]
 
-    def _order(self, epoch: int) -> list[list[int]]:
+    def _order(self, epoch: int) -> list[tuple[int, list[int]]]:
         taken = [self._taken(place, epoch) for place in range(len(self.buckets))]
         turns = np.repeat(np.arange(len(taken)), [len(one) for one in taken])
         np.random.default_rng((self.seed, epoch, len(taken))).shuffle(turns)
         following = [iter(one) for one in taken]
-        return [next(following[turn]) for turn in turns]
+        return [(turn, next(following[turn])) for turn in turns.tolist()]
 
     def _taken(self, place: int, epoch: int) -> list[list[int]]:
-        buckets, count, offset = self.buckets[place], self.counts[place], self._offsets[place]
-        own, found = len(buckets), []
+        buckets, count = self.buckets[place], self.counts[place]
+        own, found = len(buckets), list[list[int]]()
         first = epoch * count
         for number in range(first // own, -(-(first + count) // own)):
             start = number * own
-            batches = buckets.batches(number)
-            found += batches[max(0, first - start) : first + count - start]
-        return [[offset + position for position in batch] for batch in found]
+            found += buckets.batches(number)[max(0, first - start) : first + count - start]
+        return found
 
 
 class TrainingLoader(DataLoader[Any]):
@@ -133,11 +128,11 @@ class TrainingLoader(DataLoader[Any]):
         self._batches = MixedBatches(buckets, counts, seed=seed, rank=rank, world=world)
         self._state: dict[str, int] = {"epoch": 0, "batch": 0}
         self._restored: dict[str, int] | None = None
-        numbered = _Numbered(sources, tokenize)
+        items = _Items(sources, tokenize)
         super().__init__(
-            numbered,
+            items,
             batch_sampler=self._batches,
-            collate_fn=numbered,
+            collate_fn=items,
             # Its own generator: the default one would draw from the global state at the start of every iteration.
             generator=torch.Generator().manual_seed(seed),
             num_workers=workers,
@@ -166,8 +161,7 @@ class TrainingLoader(DataLoader[Any]):
 class PartLoader(DataLoader[Any]):
     """Loader of a part that was kept from training, sorted by length, the longest first.
 
-    Each process takes every ``world``-th batch; one for which none is left repeats another's, whose items are
-    recognised by their positions.
+    Each process takes every ``world``-th batch; one for which none is left repeats another's, as its positions tell.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:
@@ -186,21 +180,19 @@ class PartLoader(DataLoader[Any]):
         )
 
 
-class _Numbered(Dataset[Any]):
-    """Numbers of items, each with the size of its whole batch; a call makes those of one source a batch."""
+class _Items(Dataset[Any]):
+    """Items as :class:`MixedBatches` names them; a call makes those of one source a batch."""
 
     def __init__(self, sources: Sequence[Source[Any]], tokenize: Tokenize) -> None:
         self.sources, self.tokenize = sources, tokenize
-        self.ends = list(accumulate(len(one.items) for one in sources))
 
     def __len__(self) -> int:
-        return self.ends[-1]
+        return sum(len(one.items) for one in self.sources)
 
-    def __getitem__(self, number: tuple[int, int]) -> tuple[int, int]:
-        return number
+    def __getitem__(self, named: tuple[int, int, int]) -> tuple[int, int, int]:
+        return named
 
-    def __call__(self, numbers: list[tuple[int, int]]) -> Any:
-        place = bisect_right(self.ends, numbers[0][0])
-        source = self.sources[place]
-        positions = [number - self.ends[place] + len(source.items) for number, _ in numbers]
-        return source.collate([source.items[at] for at in positions], positions, numbers[0][1], self.tokenize)
+    def __call__(self, named: list[tuple[int, int, int]]) -> Any:
+        place, _, joint = named[0]
+        source, positions = self.sources[place], [position for _, position, _ in named]
+        return source.collate([source.items[at] for at in positions], positions, joint, self.tokenize)

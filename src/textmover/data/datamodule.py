@@ -34,8 +34,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     The tokeniser is that of the module that is trained.
 
     Args:
-        seed: Seed of the order of batches, and of what else is drawn; if None, that of the mixture that it is part of,
-            and 0 by itself.
+        seed: Seed of the order of batches, and of what else is drawn; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         batch_sizes: Items to a batch, those of all processes together, and items to a batch of validation.
         files: Files to read, by the name of the option that gives them.
@@ -46,7 +45,6 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         self,
         seed: int | None = None,
         workers: int = 0,
-        *,
         batch_sizes: tuple[int, int] = (16, 64),
         files: dict[str, list[str]] | None = None,
         notice: str | None = None,
@@ -203,7 +201,7 @@ class RatingsDataModule(SourcesDataModule):
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
         batch_group: Group key of which each batch holds one value only; None lets all segments meet.
-        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these ratings; printed with them and put on the card.
         held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys such as a prompt.
@@ -240,10 +238,9 @@ class RatingsDataModule(SourcesDataModule):
         unusable: Unusable = "refuse",
         rating_range: list[float] | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": list(tables)}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (

@@ -197,8 +197,7 @@ class LabelsDataModule(SourcesDataModule):
     """Labelled texts or pairs of texts from files or the hub, split for training and validation.
 
     Where no validation files are given, a part is held back by a hash of the first text, the same for everyone. Items
-    to train on that share a text with it are left out, so that no text stands on both sides. Items without a label are
-    left out too. Both are counted on the card.
+    to train on that share a text with it are left out, as are items without a label. Both are counted on the card.
 
     Args:
         train: Files, or ``hub:owner/name/configuration``, to train on.
@@ -215,7 +214,7 @@ class LabelsDataModule(SourcesDataModule):
         most: Items to train on at most, chosen by a hash of their texts.
         batch_size: Items to a batch, those of all processes together.
         validation_batch_size: Items to a batch of validation.
-        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these labels.
 
@@ -243,8 +242,7 @@ class LabelsDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         self.names = label_names(task, labels)
         self.columns = filled_columns(task, columns, where, validation_where)
         if self.columns.label is None:

@@ -23,16 +23,14 @@ class MixtureDataModule(SourcesDataModule):
     An epoch takes a share :math:`p_s \propto w_s\,n_s^{1/\tau}` of its batches from source :math:`s`, which has
     :math:`n_s` batches of its own: :math:`\tau = 1` mixes by size, larger values give small sources more than their
     share (they are gone through several times), as in multilingual and multi-task training. Shares are rounded by the
-    largest remainders, and a source with less than one batch gets one at the cost of the others: an epoch has exactly
-    as many batches as asked for.
+    largest remainders to as many batches as asked for; a source with less than one gets one at the cost of the others.
 
     Args:
         sources: Data modules by the name that their source gets. The first one of ratings sets the scale of the scores.
         temperature: :math:`\tau`, at least 1.
         weights: :math:`w_s` by name; 1 where none is given.
         batches: Batches to an epoch; those of all sources together if None.
-        seed: Seed of the order of batches, and of sources that have none of their own: another one damages other
-            sentences, for instance.
+        seed: Seed of the order of batches, and of sources that have none of their own.
         workers: Processes that tokenise ahead; 0 tokenises in between.
 
     Reference:

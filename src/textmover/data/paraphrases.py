@@ -98,9 +98,8 @@ class ParaphraseSource(Source[Paraphrase]):
 class ParaphrasesDataModule(SourcesDataModule):
     """Pairs known to be paraphrases, for contrastive learning with the other texts of a batch as negatives.
 
-    Pairs that are connected by a text they share, directly or through others, are one cluster: they go the same way
-    when a part is held back, and are no negatives of each other, also where the pairs that connect them are not trained
-    on.
+    Pairs that are connected by a text they share, directly or through others, are one cluster: they are held back
+    together, and are no negatives of each other, even where the pairs that connect them are not trained on.
 
     Args:
         train: Files, or ``hub:owner/name/configuration``.
@@ -116,7 +115,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         most: Pairs to train on at most, chosen by a hash of their texts.
         batch_size: Pairs to a batch, those of all processes together: the more, the harder.
         validation_batch_size: Pairs to a batch of validation, among which a partner has to be found.
-        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know, beside where the negatives come from.
     """
@@ -139,8 +138,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": train}, notice)
         self.columns = filled_columns(task, columns, where)
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")

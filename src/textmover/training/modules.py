@@ -53,9 +53,8 @@ def with_heads(metric: Any, **wanted: bool) -> Any:
 class RatingsModule(StageModule):
     """Fine-tunes a metric on human ratings by regression, correlation or ranking.
 
-    Ratings keep their own scale: a calibration head maps scores to it, and the losses see both in units of the
-    ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike. Of several sources the first one sets
-    the scale.
+    Ratings keep their own scale, of several sources that of the first one: a calibration head maps scores to it. The
+    losses see both in units of the ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike.
 
     Args:
         metric: What to start from: a preset, a checkpoint folder or a hub id.

@@ -1,8 +1,7 @@
 """Encoder weights sharded over processes with PyTorch's FSDP2, and values gathered from all of them.
 
 Each process keeps a share of every weight of the encoder, with its gradient and the optimiser's state; a block's
-weights are put together when it is computed and dropped after it. What is small (temperature, calibration, heads of
-tasks) stays whole everywhere.
+weights are put together when it is computed and dropped after it. Temperature, calibration and heads stay whole.
 """
 
 from __future__ import annotations
@@ -183,10 +182,9 @@ def _whole(value: Tensor) -> Tensor:
 def joint_values(values: Tensor, joint: int) -> Tensor:
     """The values of the whole batch, of which this process has every ``world``-th row from its rank on.
 
-    A loss of what is returned is the same in every process, and the mean over the processes of its gradients, which
-    distributed strategies take, is the gradient of that loss in a single process with the whole batch of ``joint``
-    rows: the rows of the other processes are constants here, and the gradient of the own rows is ``world`` times as
-    large.
+    A loss of these values is the same in every process. The mean of its gradients over the processes, which distributed
+    strategies take, is that of a single process with the whole batch of ``joint`` rows: the rows of other processes are
+    constants here, and the gradient of the own rows is ``world`` times as large.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return values

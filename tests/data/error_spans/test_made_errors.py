@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from data_files import source_of, write_table
 
 from textmover.data import MadeErrorsDataModule
 from textmover.data.error_spans.made_errors import CLEAN, WRONG, errors_between, made_errors
@@ -75,16 +76,18 @@ def test_versions_follow_from_the_seed():
     assert not {one.references[0] for one in reworded} & set(TEXTS)
 
 
-def test_the_module_holds_sentences_back(tmp_path):
+def test_the_module_holds_sentences_back(texts):
+    source = source_of(MadeErrorsDataModule(texts, versions=3))
+    assert "made by rules" in source.notice
+    assert len(source.items) + len(source.parts["held-back"]) == 3 * 64
+    assert len({one.references[0] for one in source.parts["held-back"]}) > 3
+
+
+@pytest.fixture
+def texts(tmp_path) -> list[str]:
     path = tmp_path / "texts.txt"
     path.write_text("\n".join(TEXTS))
-    module = MadeErrorsDataModule([str(path)], versions=3)
-    module.setup()
-    (source,) = module.sources.values()
-    sides = [{one.references[0] for one in part} for part in (source.items, source.parts["held-back"])]
-    assert "made by rules" in module.notices[0]
-    assert len(source.items) + len(source.parts["held-back"]) == 3 * 64
-    assert len(sides[1]) > 3
+    return [str(path)]
 
 
 @pytest.mark.parametrize(
@@ -97,27 +100,19 @@ def test_the_module_holds_sentences_back(tmp_path):
         ({"types": {"identity": 1.0}}, "texts with errors in the training part"),
     ],
 )
-def test_options_that_cannot_be_used_are_named(tmp_path, options, message):
-    path = tmp_path / "texts.txt"
-    path.write_text("\n".join(TEXTS))
+def test_options_that_cannot_be_used_are_named(texts, options, message):
     with pytest.raises(InputError, match=message):
-        MadeErrorsDataModule([str(path)], **options).setup()
+        MadeErrorsDataModule(texts, **options).setup()
 
 
 def test_rewordings_of_people_are_the_references(tmp_path):
-    rows = [
-        (f"The old lake number {n} was frozen in 1986.", f"In 1986 ice covered the old lake number {n}.")
-        for n in range(30)
-    ]
-    path = tmp_path / "pairs.tsv"
-    path.write_text("text\tother\n" + "".join(f"{text}\t{other}\n" for text, other in rows), encoding="utf-8")
-    pairs = [RewordedFile(str(path), ("text", "other"))]
-    data = MadeErrorsDataModule(pairs=pairs, types={"identity": 1, "number": 1}, held_back=0.2)
-    data.setup()
-    items = next(iter(data.sources.values())).items
+    others = [f"In 1986 ice covered the old lake number {n}." for n in range(30)]
+    rows = (f"The old lake number {n} was frozen in 1986.\t{other}" for n, other in enumerate(others))
+    pairs = [RewordedFile(write_table(tmp_path / "pairs.tsv", "text\tother", rows), ("text", "other"))]
+    items = source_of(MadeErrorsDataModule(pairs=pairs, types={"identity": 1, "number": 1}, held_back=0.2)).items
     by_kind = {one.groups["kind"]: one for one in items}
     assert by_kind["identity"].errors == ()
     assert by_kind["number"].errors != ()
-    assert {one.references[0] for one in items} <= {other for _, other in rows}
+    assert {one.references[0] for one in items} <= set(others)
     with pytest.raises(InputError, match="`texts` or `pairs`"):
         MadeErrorsDataModule()

@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+from data_files import all_items, source_of, write_table
 
 from textmover.data import ContrastsDataModule, PairFile, RewordedFile
 from textmover.data.generated.contrasts import contrast_segments
@@ -12,21 +13,16 @@ ROWS = 60
 
 @pytest.fixture
 def table(tmp_path) -> str:
-    path = tmp_path / "pairs.tsv"
     rows = [
         f"Petra {place} sold {place + 20} goats to Ivan near the river.\tNear the river Ivan bought {place + 20} goats "
         f"of Petra {place}.\t{place % 6}\t{'train' if place % 2 else 'dev'}"
         for place in range(ROWS)
     ]
-    path.write_text("text\trewording\tscore\tpart\n" + "\n".join(rows) + "\n")
-    return str(path)
+    return write_table(tmp_path / "pairs.tsv", "text\trewording\tscore\tpart", rows)
 
 
 def read(*files: RewordedFile, **options):
-    data = ContrastsDataModule(list(files), **{"held_back": 0.2, **options})
-    data.setup()
-    (source,) = data.sources.values()
-    return source
+    return source_of(ContrastsDataModule(list(files), **{"held_back": 0.2, **options}))
 
 
 def file(table: str, **options) -> RewordedFile:
@@ -34,9 +30,8 @@ def file(table: str, **options) -> RewordedFile:
 
 
 def test_a_rewording_is_rated_above_every_copy_with_a_wrong_fact(table):
-    source = read(file(table))
     by_text: dict[str, dict[str, float]] = {}
-    for one in [*source.items, *source.parts["held-back"]]:
+    for one in all_items(read(file(table))):
         by_text.setdefault(one.references[0], {})[one.groups["contrast"]] = one.score
     assert len(by_text) == ROWS
     for ratings in by_text.values():
@@ -63,8 +58,7 @@ def test_kinds_come_by_their_weights(table):
      ({"least": {"score": 2}, "where": {"part": ["dev"]}}, 20)],
 )  # fmt: skip
 def test_rows_that_count(table, options, left):
-    source = read(file(table, **options))
-    assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == left
+    assert len({one.references for one in all_items(read(file(table, **options)))}) == left
 
 
 def test_the_source_stands_beside_each_version_of_its_text(table):
@@ -76,15 +70,13 @@ def test_the_source_stands_beside_each_version_of_its_text(table):
 
 def test_pairs_of_a_test_set_are_left_out(table):
     without = PairFile(table, ("rewording", "text"), {"part": ["dev"]})
-    source = read(file(table), without=[without])
-    assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == ROWS // 2
+    assert len({one.references for one in all_items(read(file(table), without=[without]))}) == ROWS // 2
 
 
 def test_wrong_facts_cost_a_share_of_their_severity_and_unrelated_texts_all_of_it(table):
     by_reference = {}
     for strictness in (1.0, 0.5):
-        source = read(file(table), types={"number": 1.0}, strictness=strictness, unrelated=1.0)
-        for one in [*source.items, *source.parts["held-back"]]:
+        for one in all_items(read(file(table), types={"number": 1.0}, strictness=strictness, unrelated=1.0)):
             by_reference.setdefault((one.references, one.groups["contrast"]), []).append(one.score)
     assert {tuple(found) for (_, kind), found in by_reference.items() if kind == "unrelated"} == {(0.0, 0.0)}
     assert sum(kind == "unrelated" for _, kind in by_reference) == ROWS

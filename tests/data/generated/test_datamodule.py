@@ -1,10 +1,14 @@
-"""Laws of all data modules that generate their texts, and the choice of plain sentences."""
+"""Laws of all data modules that generate their texts, the choice of plain sentences, and ratings of damaged ones."""
+
+from collections import Counter
+from itertools import permutations
 
 import pytest
 
+from data_files import all_items, source_of, write_table
 from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
 from textmover.data.generated.acceptability import AcceptabilityDataModule
-from textmover.data.generated.datamodule import check_damage, read_sentences, taken_sentences
+from textmover.data.generated.datamodule import check_damage, perturbed_segments, read_sentences, taken_sentences
 from textmover.perturbations.kinds import all_perturbations
 from textmover.types import InputError
 
@@ -16,15 +20,9 @@ MODULES = {
 }
 
 
-def source(data):
-    data.setup()
-    (found,) = data.sources.values()
-    return found
-
-
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_same_seed_gives_the_same_items_and_another_one_others(kind, files):
-    first, again, other = (source(MODULES[kind](files, seed=seed, held_back=0.3)) for seed in (1, 1, 2))
+    first, again, other = (source_of(MODULES[kind](files, seed=seed, held_back=0.3)) for seed in (1, 1, 2))
     assert (first.items, first.parts) == (again.items, again.parts)
     assert first.items != other.items
 
@@ -32,9 +30,9 @@ def test_the_same_seed_gives_the_same_items_and_another_one_others(kind, files):
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
     def items(of_mixture, **own):
-        return source(MixtureDataModule({"mine": MODULES[kind](files, held_back=0.3, **own)}, seed=of_mixture)).items
+        return source_of(MixtureDataModule({"mine": MODULES[kind](files, held_back=0.3, **own)}, seed=of_mixture)).items
 
-    assert items(0) == source(MODULES[kind](files, held_back=0.3)).items
+    assert items(0) == source_of(MODULES[kind](files, held_back=0.3)).items
     assert items(1) != items(2)
     assert items(1, seed=5) == items(2, seed=5)
 
@@ -42,7 +40,7 @@ def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
     data = MODULES[kind](files, held_back=0.3)
-    source(data)
+    source_of(data)
     assert "not agreeing with people" in data.notices[0]
     assert any("30% " in one and "by a hash of their text" in one for one in data.describe().values())
 
@@ -50,19 +48,17 @@ def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
 @pytest.mark.parametrize("module", [PerturbedDataModule, AcceptabilityDataModule])
 def test_as_many_sentences_as_asked_for_chosen_by_the_text_alone(module, files, sentences, tmp_path):
     def plain(found):
-        items = [*found.items, *found.parts["held-back"]]
-        return {one.references[0] if module is PerturbedDataModule else one.texts[0] for one in items if plainly(one)}
-
-    def plainly(one):
-        return module is PerturbedDataModule or one.label == 1
+        if module is PerturbedDataModule:
+            return {one.references[0] for one in all_items(found)}
+        return {one.texts[0] for one in all_items(found) if one.label == 1}
 
     options = {} if module is PerturbedDataModule else {"bare": 0.0}
-    few = plain(source(module(files, sentences=50, **options)))
+    few = plain(source_of(module(files, sentences=50, **options)))
     assert len(few) == 50
     turned = tmp_path / "turned.txt"
     turned.write_text("\n".join(reversed(sentences)) + "\n")
-    assert plain(source(module([str(turned)], sentences=50, **options))) == few
-    assert {len(text.split()) for text in plain(source(module(files, words=(10, 10), **options)))} == {10}
+    assert plain(source_of(module([str(turned)], sentences=50, **options))) == few
+    assert {len(text.split()) for text in plain(source_of(module(files, words=(10, 10), **options)))} == {10}
 
 
 SENTENCES = [
@@ -111,7 +107,7 @@ REFUSED = {
 def test_options_that_make_no_sense_are_refused(files, module, options, message):
     given = {} if module is RecordsDataModule else {"texts": files}
     with pytest.raises(InputError, match=message):
-        source(module(**{**given, **options}))
+        source_of(module(**{**given, **options}))
 
 
 # --- plain sentences --------------------------------------------------------------------------------------------------
@@ -144,3 +140,68 @@ def test_weights_are_as_given_or_the_same_for_all():
 def test_weights_that_are_no_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=f"`kinds`.*{message}"):
         check_damage("kinds", weights, ["drop"], ["drop"])
+
+
+# --- ratings of damaged sentences -------------------------------------------------------------------------------------
+
+
+def read(files: list[str], **options):
+    return source_of(PerturbedDataModule(files, **options))
+
+
+def test_the_rating_falls_with_what_was_done(files):
+    by_kind: dict[str, list[float]] = {}
+    for one in all_items(read(files, versions=4)):
+        by_kind.setdefault(one.groups["perturbation"], []).append(one.score)
+        assert (one.hypothesis == one.references[0]) == (one.groups["perturbation"] == "identity")
+    mean = {kind: sum(scores) / len(scores) for kind, scores in by_kind.items()}
+    assert mean["identity"] == 100
+    assert mean["repeat"] > mean["drop"] > mean["negate"]
+
+
+def test_unrelated_sentences_are_worth_the_least():
+    texts = ["The harbour was painted.", "Petra slept.", "Eleven goats ate soup.", "Is it cold outside?"]
+    found = perturbed_segments(texts, {"unrelated": 1.0}, 1, 0)
+    assert [one.references[0] for one in found] == texts
+    assert all(one.hypothesis in texts and one.hypothesis != one.references[0] for one in found)
+    assert all(one.score == 0 for one in found)
+
+
+def test_versions_of_a_text_differ_and_no_text_stands_on_both_sides(files):
+    source = read(files, versions=3)
+    counts = Counter(one.references for one in all_items(source))
+    assert len(counts) == 200
+    assert max(counts.values()) == 3
+    assert len({(one.hypothesis, one.references) for one in all_items(source)}) == sum(counts.values())
+    assert not {one.references for one in source.items} & {one.references for one in source.parts["held-back"]}
+
+
+def test_kinds_come_by_their_weights(files):
+    kinds = Counter(
+        one.groups["perturbation"] for one in all_items(read(files, types={"drop": 9.0, "swap": 1.0, "insert": 0.0}))
+    )
+    assert set(kinds) == {"drop", "swap"}
+    assert kinds["drop"] > 3 * kinds["swap"]
+
+
+def test_a_kind_that_never_applies_is_replaced_by_another():
+    texts = [f"{first} likes {second}" for first, second in permutations(["harbour", "ladder", "soup", "garden"], 2)]
+    kinds = Counter(one.groups["perturbation"] for one in perturbed_segments(texts, {"number": 9.0, "swap": 1.0}, 1, 0))
+    assert set(kinds) == {"swap"}
+
+
+def test_sentences_may_stand_in_a_column(sentences, tmp_path):
+    path = write_table(tmp_path / "table.tsv", "n\ttext", (f"{n}\t{text}" for n, text in enumerate(sentences[:40])))
+    assert len({one.references for one in all_items(read([path], column="text"))}) == 40
+
+
+def test_sentences_are_those_of_the_split(sentences, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    parts = {"train": sentences[:40], "test": sentences[40:80]}
+    folder = str(tmp_path / "saved")
+    datasets.DatasetDict(
+        {name: datasets.Dataset.from_list([{"text": text} for text in texts]) for name, texts in parts.items()}
+    ).save_to_disk(folder)
+    for options, name in (({}, "train"), ({"split": "test"}, "test")):
+        found = all_items(read([folder], column="text", **options))
+        assert {one.references[0] for one in found} == set(parts[name])

@@ -1,6 +1,7 @@
 from collections import Counter, defaultdict
 
 import pytest
+from data_files import all_items, source_of
 
 from textmover.data import RecordsDataModule
 from textmover.data.generated.record_ratings import load_records, record_segments
@@ -10,13 +11,11 @@ BOOK = load_records()
 
 
 def test_references_are_distinct_and_stand_on_one_side():
-    data = RecordsDataModule(records=300, versions=3)
-    data.setup()
-    (source,) = data.sources.values()
+    source = source_of(RecordsDataModule(records=300, versions=3))
     training, held_back = ({one.references for one in part} for part in (source.items, source.parts["held-back"]))
     assert len(training | held_back) == 300
     assert not training & held_back
-    counts = Counter(one.references for one in (*source.items, *source.parts["held-back"]))
+    counts = Counter(one.references for one in all_items(source))
     assert max(counts.values()) == 3
     assert all(0 <= one.score <= 100 for one in source.items)
 

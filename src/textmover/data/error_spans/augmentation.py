@@ -112,8 +112,7 @@ def _words(text: str) -> list[str]:
 def joined_segments(segments: Sequence[MarkedSegment], share: float, seed: int) -> list[MarkedSegment]:
     """Join neighbours, two to eight of them, so that a share of the texts are longer ones.
 
-    A fifth of these lack one of their segments, whose place is a critical error, and a fifth have one twice, whose
-    second copy is a major error.
+    A fifth of these lack a segment: a critical error at its place. A fifth have one twice: the copy is a major error.
 
     Example:
         >>> from textmover.types import ErrorSpan

@@ -151,8 +151,7 @@ class MarkedDataModule(SourcesDataModule):
         held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys.
         batch_size: Texts to a batch, those of all processes together.
         validation_batch_size: Texts to a batch of validation.
-        seed: Seed of references and of the order of batches; if None, that of the mixture that it is part of, and 0 by
-            itself.
+        seed: Seed of references and of the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these errors; printed with them and put on the card.
         unusable: Whether rows that cannot be used are refused, or left out and counted.
@@ -187,10 +186,9 @@ class MarkedDataModule(SourcesDataModule):
         lost: float = 0.0,
         most: int | None = None,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         tables = named_tables(train, "train")
         validation_tables = {} if validation is None else named_tables(validation, "validation")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"train": list(tables)}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"train": list(tables)}, notice)
         if not columns.compared:
             raise InputError("Expected `columns` to name a reference or a source to compare with, but got none.")
         unknown = set(held_back_by) - {"reference", *columns.groups, *(() if columns.source is None else ("source",))}

@@ -63,11 +63,9 @@ class MadeErrorsDataModule(SentencesDataModule):
         held_back: Share of the sentences to hold back for validation.
         batch_size: Texts to a batch, those of all processes together.
         validation_batch_size: Texts to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
-            by itself.
+        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
-        pairs: Files of texts and their rewordings by people, in place of ``texts``. The rewording is the reference, so
-            that other words alone are right.
+        pairs: Files of texts and their rewordings by people, in place of ``texts``. The rewording is the reference.
         without: Files of text pairs, such as test sets, that must not be trained on, in either order.
         joined: Share of the texts to train on that are 2 to 8 texts joined.
     """
@@ -94,12 +92,11 @@ class MadeErrorsDataModule(SentencesDataModule):
         without: list[PairFile] | None = None,
         joined: float = 0.0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         if bool(texts) == bool(pairs):
             raise InputError("Expected `texts` or `pairs` to name files, but got both or neither: give one of them.")
         self.pairs, self.without = list(pairs or []), list(without or [])
         texts = texts or [file.path for file in self.pairs]
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.paraphrased, self.joined = check_share("paraphrased", paraphrased), check_share("joined", joined)
@@ -181,8 +178,7 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
     """Return the errors of a damaged text: other and further words are wrong, and lost ones missing.
 
     Words are compared without case, and *an* with *a*. Texts of as many words are compared word by word, others by
-    their longest common parts. Where words were added alone, the first of equal ones are kept, so that of words said
-    twice the second ones are wrong.
+    their longest common parts. Where words were only added, the second of equal ones is wrong.
 
     Example:
         >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake was not frozen.")]

@@ -206,8 +206,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         held_back: Share of the plain sentences to hold back for validation.
         batch_size: Sentences to a batch, those of all processes together.
         validation_batch_size: Sentences to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
-            by itself.
+        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -227,8 +226,7 @@ class AcceptabilityDataModule(SentencesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=NOTICE)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, NOTICE)
         self.column, self.split, self.sentences = column, split, sentences
         self.words, self.held_back = check_words(words, (3, 30)), held_back
         self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)

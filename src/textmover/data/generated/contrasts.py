@@ -71,7 +71,7 @@ class ContrastsDataModule(GeneratedDataModule):
         held_back: Share of the texts to hold back for validation.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of damage and the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        seed: Seed of damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -92,10 +92,9 @@ class ContrastsDataModule(GeneratedDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         files = {"pairs": [file.path for file in pairs]}
         notice = synthetic_notice("rewordings and wrong facts")
-        super().__init__(seed, workers, batch_sizes=sizes, files=files, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), files, notice)
         self.pairs, self.without = list(pairs), list(without or [])
         self.words, self.held_back = check_words(words, (5, 40)), held_back
         self.types, self.events = check_damage("types", types, WRONG_FACTS, all_perturbations()), events

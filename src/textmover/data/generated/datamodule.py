@@ -141,8 +141,7 @@ class PerturbedDataModule(SentencesDataModule):
         held_back: Share of the sentences to hold back for validation.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
-            by itself.
+        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -161,9 +160,8 @@ class PerturbedDataModule(SentencesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        sizes = (batch_size, validation_batch_size)
         notice = synthetic_notice("damaged sentences")
-        super().__init__(seed, workers, batch_sizes=sizes, files={"texts": texts}, notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), {"texts": texts}, notice)
         self.column, self.split, self.sentences, self.versions = column, split, sentences, versions
         self.words, self.held_back = check_words(words, (4, 40)), held_back
         self.types = check_damage("types", types, PERTURBATIONS, all_perturbations())

@@ -126,8 +126,7 @@ class RecordsDataModule(GeneratedDataModule):
             tell the same facts in other words.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of records, words and the order of batches; if None, that of the mixture that it is part of, and 0 by
-            itself.
+        seed: Seed of records, words and the order of batches; if None, that of its mixture, or 0.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -143,7 +142,7 @@ class RecordsDataModule(GeneratedDataModule):
         workers: int = 0,
     ) -> None:
         notice = synthetic_notice("generated records", "change of the facts")
-        super().__init__(seed, workers, batch_sizes=(batch_size, validation_batch_size), notice=notice)
+        super().__init__(seed, workers, (batch_size, validation_batch_size), notice=notice)
         self.records, self.versions, self.book, self.held_back = records, versions, book, held_back
 
     def read(self) -> list[Source[Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,9 +53,8 @@ class StatisticRow:
     @property
     def cells(self) -> tuple[str, ...]:
         """The row as text."""
-        after = self.after
-        interval = "too few texts" if math.isnan(after.low) else f"{after.low:.3f} … {after.high:.3f}"
-        figures = (f"{self.before:.3f}", f"{after.estimate:.3f}", interval)
+        interval = _ends(self.after.low, self.after.high, "too few texts")
+        figures = (f"{self.before:.3f}", f"{self.after.estimate:.3f}", interval)
         return (self.part, str(self.items), self.statistic, *figures)
 
 
@@ -73,20 +74,33 @@ class TaskReport:
 
     def table(self) -> Table:
         """The report for the terminal."""
-        table = Table(title=f"{self.title} on parts kept from training (95 % interval by bootstrap)", caption=self.note)
-        for place, header in enumerate(self.headers):
-            table.add_column(header, justify="left" if place in (0, 2) else "right")
-        for row in self.rows:
-            table.add_row(*row.cells)
-        return table
+        rows = [row.cells for row in self.rows]
+        return _terminal_table(self.title, self.headers, ("part", "statistic"), rows, self.note)
 
     def markdown(self) -> str:
         """The report for a model card, a section of Markdown."""
-        table = document.Table(self.headers, [row.cells for row in self.rows], texts=len(self.headers))
-        return (
-            f"## {markdown_text(self.title)} on parts kept from training\n\n"
-            f"{self.note} The interval (95 %) is by a bootstrap.\n\n{document.markdown_table(table)}"
-        )
+        note = f"{self.note} The interval (95 %) is by a bootstrap."
+        return _section(self.title, note, self.headers, [row.cells for row in self.rows])
+
+
+def _terminal_table(
+    title: str, headers: Sequence[str], left: Collection[str], rows: Iterable[Sequence[str]], caption: str | None
+) -> Table:
+    table = Table(title=f"{title} on parts kept from training (95 % interval by bootstrap)", caption=caption)
+    for header in headers:
+        table.add_column(header, justify="left" if header in left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _section(title: str, note: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    table = document.markdown_table(document.Table(headers, rows, texts=len(headers)))
+    return f"## {markdown_text(title)} on parts kept from training\n\n{note}\n\n{table}"
+
+
+def _ends(low: float, high: float, missing: str, form: str = ".3f") -> str:
+    return missing if math.isnan(low) else f"{low:{form}} … {high:{form}}"
 
 
 def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
@@ -95,7 +109,7 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
     partners: list[StatisticRow] = []
     errors: list[StatisticRow] = []
     batches: set[int] = set()
-    start: Any = None
+    start = cache(module.untrained)
     for source, part in data.judged:
         task, name = module.tasks[source.name], data.label(source, part)
         if isinstance(task, ClassificationTask):
@@ -103,8 +117,7 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
         if isinstance(source, MarkedSource):
             errors += _error_rows(source, module.metric, part, name, samples)
         if isinstance(task, ContrastiveTask):
-            start = module.untrained() if start is None else start
-            partners.append(_partner_row(task, start, module.metric, part, name, samples))
+            partners.append(_partner_row(task, start(), module.metric, part, name, samples))
             batches.add(source.validation_batch_size)
     sizes = " or ".join(map(str, sorted(batches)))
     note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
@@ -169,7 +182,7 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
 
 HEADERS = ("before", "after", "interval after", "gain", "interval of gain")
 GAIN_HEADERS = ("part", "segments", "statistic", *HEADERS)
-"""Columns of the correlations, alone and behind what they are of."""
+AGREEMENT = "Agreement with the ratings"
 
 
 @dataclass(frozen=True)
@@ -205,17 +218,14 @@ class FitReport(Shown):
 
     def table(self) -> Table:
         """The gains on rated parts."""
-        table = Table(title="Agreement with the ratings on parts kept from training (95 % interval by bootstrap)")
-        for header in ("part", "segments", "groups", "statistic"):
-            table.add_column(header)
-        for header in HEADERS:
-            table.add_column(header, justify="right")
+        first = ("part", "segments", "groups", "statistic")
+        rows = []
         for part in self.parts:
-            for row, (name, gain) in enumerate(part.gains.items()):
-                first = (part.name, str(part.segments), str(part.groups)) if row == 0 else ("", "", "")
-                table.add_row(*first, name, *_cells(gain))
-        table.caption = "\n".join(self._warnings()) or None
-        return table
+            about = (part.name, str(part.segments), str(part.groups))
+            for name, gain in part.gains.items():
+                rows.append((*about, name, *_cells(gain)))
+                about = ("", "", "")
+        return _terminal_table(AGREEMENT, (*first, *HEADERS), first, rows, "\n".join(self._warnings()) or None)
 
     def card(self, recipe: str = "") -> str:
         """The model card, Markdown; the recipe is YAML."""
@@ -240,13 +250,11 @@ class FitReport(Shown):
         rows = [tuple(map(str, row)) for row in self._gain_rows()]
         if not rows:
             return []
-        table = document.Table(GAIN_HEADERS, rows, texts=len(GAIN_HEADERS))
-        return [
-            "## Agreement with the ratings on parts kept from training\n\n"
+        note = (
             "Mean over groups, before and after training. The intervals (95 %) are those of the correlation after it "
-            "and of the gain, by a bootstrap that draws whole references.\n\n"
-            f"{document.markdown_table(table)}" + "".join(f"\n{one}\n" for one in self._warnings())
-        ]
+            "and of the gain, by a bootstrap that draws whole references."
+        )
+        return [_section(AGREEMENT, note, GAIN_HEADERS, rows) + "".join(f"\n{one}\n" for one in self._warnings())]
 
     def _gain_rows(self) -> list[tuple[Any, ...]]:
         return [
@@ -310,17 +318,7 @@ def _upwards(
 
 
 def _cells(gain: Gain) -> tuple[str, ...]:
-    return (
-        f"{gain.before:.3f}",
-        f"{gain.after:.3f}",
-        _interval(gain, gain.after_low, gain.after_high, ".3f"),
-        f"{gain.estimate:+.3f}",
-        _interval(gain, gain.low, gain.high, "+.3f"),
-    )
-
-
-def _interval(gain: Gain, low: float, high: float, form: str) -> str:
-    if math.isnan(low):
-        # All segments of a group have one reference, so that every draw is the same, or no group has a correlation.
-        return "too few references" if gain.clusters else "-"
-    return f"{low:{form}} … {high:{form}}"
+    # All segments of a group have one reference, so that every draw is the same, or no group has a correlation.
+    missing = "too few references" if gain.clusters else "-"
+    after, ends = f"{gain.after:.3f}", _ends(gain.after_low, gain.after_high, missing)
+    return (f"{gain.before:.3f}", after, ends, f"{gain.estimate:+.3f}", _ends(gain.low, gain.high, missing, "+.3f"))
