@@ -40,7 +40,10 @@ def run(options: argparse.Namespace) -> None:
     quiet_lightning()
     for name in ("pytorch_lightning", "lightning_fabric"):  # what each trial would repeat
         logging.getLogger(name).setLevel(logging.WARNING)
-    search = Search(options, _optuna())
+    with needs_extra("search", "optuna to search"):
+        import optuna
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    search = Search(options, optuna)
     with _alone(search.folder):
         _check(search)
         search.open()
@@ -76,13 +79,6 @@ def _alone(folder: Path) -> Iterator[None]:
             f"Expected to be able to read and write {folder / DATABASE}, but got: {cause}. Free some space, and go on "
             "with --resume."
         ) from error
-
-
-def _optuna() -> Any:
-    with needs_extra("search", "optuna to search"):
-        import optuna
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
 
 
 # --- one trial --------------------------------------------------------------------------------------------------------

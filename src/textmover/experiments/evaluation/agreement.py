@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import SetFiles, set_files
+from textmover.experiments.evaluation.sets import SetFiles, refuse_options, set_files
 from textmover.meta_evaluation import (
     STATISTICS,
     Evaluation,
@@ -263,11 +263,7 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
     Raises:
         InputError: If an option means nothing here, a row cannot be used, or a metric does not mark errors.
     """
-    for name in REFUSED:
-        if getattr(options, name, None) is not None:
-            raise InputError(
-                f"Expected no --{name.replace('_', '-')} for a set of marked errors, but got one: leave it out."
-            )
+    refuse_options(options, REFUSED, "a set of marked errors")
     metrics = Metrics(options)
     keys = tuple(dict.fromkeys((*description.columns.groups, *(options.group or ()))))
     described = replace(description, columns=replace(description.columns, groups=keys))
