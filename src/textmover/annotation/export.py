@@ -99,7 +99,13 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     criteria = [one.column for one in project.criteria]
     texts = TextColumns([project.items[number] for number in kept], {*RESERVED, *criteria})
     header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
-    table = _written(project, TABLE, header, _mean_rows(project, texts, kept, means, counts))
+    rows = []
+    for number in kept:
+        item = project.items[number]
+        references, others = texts.cells(item)
+        numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
+        rows.append([item.key, item.hypothesis, *references, *numbers, *others])
+    table = _written(project, TABLE, header, rows)
     single = _written(project, SINGLE, ["id", "annotator", *criteria, "comment", "time"], _single_rows(project))
     recipe, reason = _recipe(project, table, texts.references)
     command = _command(recipe)
@@ -132,20 +138,6 @@ def _written(project: Project, name: str, header: Sequence[str], rows: Iterable[
     with atomic_file(path) as stream:
         CsvWriter(stream).writerows([header, *rows])
     return path
-
-
-def _mean_rows(
-    project: Project,
-    texts: TextColumns,
-    kept: Sequence[int],
-    means: NDArray[np.float64],
-    counts: NDArray[np.int64],
-) -> Iterator[list[str]]:
-    for number in kept:
-        item = project.items[number]
-        numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
-        references, others = texts.cells(item)
-        yield [item.key, item.hypothesis, *references, *numbers, *others]
 
 
 def _single_rows(project: Project) -> Iterator[list[str]]:

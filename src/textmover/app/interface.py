@@ -33,7 +33,7 @@ FEW_RATINGS = 100  # rated texts below which training is not worth while, as doc
 def agreement_view(project: Project) -> str:
     """Tables of who has rated how much, and how well they agree."""
     names = project.annotators()
-    lost = "".join(notice(damaged(one)) for one in project.damaged())
+    lost = _damaged(project)
     if not names:
         return lost + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
     parts = [lost, f'<h3 dir="auto">Annotators of {shown(project.name)}</h3>', _people(project, names)]
@@ -70,13 +70,12 @@ def export_view(project: Project, *, standardise: bool) -> str:
             parts += [notice(_written_errors(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
     except InputError as error:
         parts.append(notice(str(error)))
-    lost = "".join(notice(damaged(one)) for one in project.damaged())
-    return f'<div class="tm-review">{lost}{"".join(parts)}</div>'
+    return f'<div class="tm-review">{_damaged(project)}{"".join(parts)}</div>'
 
 
-def damaged(name: str) -> str:
-    """Message about a file of ratings that cannot be read."""
-    return f"{name} holds something else than ratings, and is left out. Put back what it held, or move it away."
+def _damaged(project: Project) -> str:
+    said = "holds something else than ratings, and is left out. Put back what it held, or move it away."
+    return "".join(notice(f"{name} {said}") for name in project.damaged())
 
 
 def _written(found: Exported) -> str:
