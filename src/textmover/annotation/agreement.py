@@ -51,14 +51,7 @@ class CriterionAgreement(NamedTuple):
 
 
 def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
-    """Agreement on each criterion, over the items that at least two annotators rated for it.
-
-    Args:
-        project: The project.
-
-    Returns:
-        One for each criterion, in the project's order.
-    """
+    """Agreement on each criterion of a project in turn, over the items that at least two annotators rated for it."""
     found = []
     level: Level = "interval" if project.scale.slider else "ordinal"
     for criterion in project.criteria:

@@ -66,7 +66,7 @@ class Exported:
 
 
 def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
-    """Write the mean ratings of all annotators as a table, and a recipe that trains on it.
+    """Write the mean ratings of all annotators as a table and a recipe that trains on it; return what was written.
 
     An annotator counts for an item once it is rated for every criterion. A criterion's value is the mean over those who
     count, the score the mean over the criteria.
@@ -75,9 +75,6 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
         project: The project.
         standardise: Whether each annotator's ratings for a criterion are shifted and scaled to mean 0 and standard
             deviation 1 first, over the items that count. Ratings that do not differ become 0.
-
-    Returns:
-        What was written, and where.
 
     Raises:
         InputError: If no item is rated for every criterion, or the files cannot be written.
