@@ -228,23 +228,6 @@ def test_a_file_that_somebody_damaged_is_named_and_left_alone(project, content):
     assert open_project(project.folder).matrix("fluency")[0] == ("Bob",)
 
 
-def test_texts_that_changed_since_they_were_seen_are_not_rated(folder, project):
-    seen = project.items[0].fingerprint
-    assert project.rate("Ada", "i0", "fluency", 1, seen=seen).ratings == {"fluency": 1}
-    rows = json.loads((folder / "items.json").read_text())
-    rows[0]["hypothesis"] = "another text"
-    (folder / "items.json").write_text(json.dumps(rows))
-    now = open_project(folder)
-    for act in (
-        lambda: now.rate("Ada", "i0", "fluency", 3, seen=seen),
-        lambda: now.comment("Ada", "i0", "well", seen=seen),
-    ):
-        with pytest.raises(InputError, match="changed since"):
-            act()
-    assert now.said("Ada") == {}
-    assert now.outdated() == 1
-
-
 def test_criteria_are_those_of_the_last_rating(folder):
     own = parse_criteria(["adequacy: Does it say all?", "style"])
     project = open_project(folder, criteria=own)

@@ -295,14 +295,6 @@ def test_every_metric_is_a_preset_and_is_shown(path):
     assert f"python evaluate.py --experiment configs/papers/{path.name} --data " in comment
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
-def test_without_data_it_says_what_is_needed(path, refused):
-    said = refused("evaluate", "--experiment", path)
-    for needed in load_experiment(path).files.values():
-        assert needed.what in said
-        assert f"(from {needed.source})" in said
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=pytest.mark.slow) if one == "twmd_figures" else one for one in sorted(DATA)]
 )

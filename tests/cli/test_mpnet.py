@@ -74,8 +74,7 @@ def test_exports(run, files, encoder, options):
 
 
 @pytest.mark.parametrize(
-    "backend",
-    [pytest.param("onnxruntime", marks=pytest.mark.long), pytest.param("openvino", marks=pytest.mark.slow)],
+    "backend", [pytest.param("onnxruntime", marks=pytest.mark.long), pytest.param("openvino", marks=pytest.mark.slow)]
 )
 def test_back_ends(real_backends, encoder, backend):
     found = [Scorer.from_pretrained("twmd", encoder=str(encoder), backend=one) for one in ("torch", backend)]

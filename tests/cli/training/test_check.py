@@ -70,11 +70,7 @@ def test_short_texts_in_another_language_are_listed(table, capsys, embedded):
             "correct what is listed, name the column of the ratings with `--score-column`, or write words",
         ),
         ("b,b,3\na,a,1\n" * 9, "text is its reference", "equal them: set `--hypothesis-column` or `--reference"),
-        (
-            "a b,b,3\n" * 9,
-            "all ratings are equal",
-            "in mine.csv, but all are 3: set `--score-column` to the",
-        ),
+        ("a b,b,3\n" * 9, "all ratings are equal", "in mine.csv, but all are 3: set `--score-column` to the"),
     ],
 )
 def test_a_table_that_cannot_be_trained_on_is_an_error(table, capsys, embedded, text, listed, error):

@@ -22,11 +22,7 @@ def test_the_list_says_what_is_here(capsys, monkeypatch):
     assert main(["data", "list"]) == 0
     table = capsys.readouterr().out.partition("\n\n")[0]
     rows = {line.split()[0]: line for line in table.splitlines()}
-    for name, expected in {
-        "stsb": "stsb  yes",
-        "cola": "out-of-domain-dev  train",
-        "rte": "train, dev  no",
-    }.items():
+    for name, expected in {"stsb": "stsb  yes", "cola": "out-of-domain-dev  train", "rte": "train, dev  no"}.items():
         assert " ".join(expected.split()) in " ".join(rows[name].split())
     assert main(["data", "list", "--format", "json"]) == 0
     sets = {one["name"]: one for one in json.loads(capsys.readouterr().out)}

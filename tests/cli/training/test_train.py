@@ -176,7 +176,7 @@ OVERRIDES = "model__init_args__overrides__"
         (
             "--trainer.callbacks few",
             {},
-            "to be a list of classes, as [pytorch_lightning.callbacks.LearningRateMonitor], but got few",
+            "a list of classes, as [pytorch_lightning.callbacks.LearningRateMonitor], got few",
         ),
         ("--trainer.callbacks [1]", {}, "a class by path, as in package.module.Class, but got 1. --help-all"),
         ("--trainer.foo 3", {}, "--trainer.foo"),
