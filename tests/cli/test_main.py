@@ -303,9 +303,6 @@ def test_entries_of_lists_have_options_of_their_own():
 
 
 def test_every_bound_is_that_of_an_option():
-    known = set()
-    for command in main_module.COMMANDS:
-        if command != "train":
-            own = main_module._parser(command)._subparsers._group_actions[0].choices[command]
-            known.update(option for action in own._actions for option in action.option_strings)
+    commands = [name for name in main_module.COMMANDS if name != "train"]
+    known = {option for command in commands for option in parser_of(command)._option_string_actions}
     assert {name for name in BOUNDS if name.startswith("--")} <= known
