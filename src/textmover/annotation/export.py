@@ -105,7 +105,6 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     table = _written(project, TABLE, header, rows)
     single = _written(project, SINGLE, ["id", "annotator", *criteria, "comment", "time"], _single_rows(project))
     recipe, reason = _recipe(project, table, texts.references)
-    command = _command(recipe)
     taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
     return Exported(
         table,
@@ -115,7 +114,7 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
         annotators=taking_part,
         incomplete=int((begun & (counts == 0)).sum()),
         without_reference=len(rated) - len(kept),
-        command=command,
+        command=_command(recipe),
         reason=reason,
         damaged=project.damaged(),
     )

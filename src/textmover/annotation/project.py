@@ -254,8 +254,8 @@ class Project:
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
         path = self.place / f"{annotator_key(name)}.jsonl"
-        criteria = tuple(map(str, self.criteria))
-        return AnnotatorFile(self.folder, path, name, str(self.scale), criteria, errors=self.errors)
+        new = Ratings(name, str(self.scale), tuple(map(str, self.criteria)), errors=self.errors)
+        return AnnotatorFile(self.folder, path, new)
 
     def _valid(self, ratings: Ratings) -> dict[str, Rated]:
         now = {item.key: item.fingerprint for item in self.items}

@@ -38,6 +38,7 @@ MOST_SENT = 10_000  # ratings of which it is remembered when they were sent
 SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page that differ from their names
 
 Known = TypeVar("Known")
+Save = Callable[[Project, str], tuple[Rated, str]]  # saves what an annotator says of a text; what that is, and its name
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,8 @@ class Desk:
         def save(project: Project, who: str) -> tuple[Rated, str]:
             return project.comment(who, str(key), str(text or ""), seen=str(seen)), "comment"
 
-        return self._saved(name, annotator, key, save, tried=str(text or ""))
+        found = self._saved(name, annotator, key, save)
+        return replace(found, comment=str(text)) if found is not None and found.refused and text else found  # not lost
 
     def mark(
         self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
@@ -210,14 +212,7 @@ class Desk:
         return self._saved(name, annotator, key, save, order)
 
     def _saved(
-        self,
-        name: object,
-        annotator: object,
-        key: object,
-        save: Callable[[Project, str], tuple[Rated, str]],
-        order: object = "",
-        criterion: int = -1,
-        tried: str = "",
+        self, name: object, annotator: object, key: object, save: Save, order: object = "", criterion: int = -1
     ) -> Shown | None:
         newer = self._newer(str(order), str(key), criterion)
         if newer < 0:
@@ -227,9 +222,8 @@ class Desk:
         try:
             rated, what = save(project, who)
         except InputError as error:
-            shown_now = self._show(project, who, number, notice(f"Not saved. {error}"))
-            # What was typed is not lost; where this came before, the annotator may have typed something else by now.
-            return replace(shown_now, comment=tried or shown_now.comment, refused=newer > 0)
+            # Where this came before, the annotator may have typed something else by now.
+            return replace(self._show(project, who, number, notice(f"Not saved. {error}")), refused=newer > 0)
         left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
