@@ -62,13 +62,8 @@ def run(options: argparse.Namespace) -> None:
             sourced |= one.source is not None
     scorer.warn(counts)
     if not options.quiet:
-        signature = mbr_signature(
-            scorer,
-            include_self=options.include_self,
-            references=options.references_column is not None,
-            weights=options.weights_column is not None,
-            sources=sourced,
-        )
+        columns = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
+        signature = mbr_signature(scorer, include_self=options.include_self, sources=sourced, **columns)
         sys.stderr.write(f"Signature: {signature}\n")
 
 
