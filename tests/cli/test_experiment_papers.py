@@ -211,13 +211,9 @@ def sentences(path):
     return path
 
 
-def pairs_of(experiment):
-    return experiment.tables[0].groups
-
-
 DATA = {
-    "lazy_emd_wmt18": lambda folder, one: darr(folder, 18, pairs_of(one)),
-    "lazy_emd_wmt19": lambda folder, one: darr(folder, 19, pairs_of(one)),
+    "lazy_emd_wmt18": lambda folder, one: darr(folder, 18, one.tables[0].groups),
+    "lazy_emd_wmt19": lambda folder, one: darr(folder, 19, one.tables[0].groups),
     "moverscore_captions": lambda folder, _: captions(folder),
     "moverscore_data_to_text": lambda folder, _: [data_to_text(folder / "d2t.jsonl")],
     "moverscore_tac": lambda folder, _: [f"tac08={tac(folder / 'a.json')}", f"tac09={tac(folder / 'b.json')}"],

@@ -239,11 +239,8 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
     ended = run("sweep", *base, "--field", "temperature=0.1,0.2,0.3,0.4")
     assert ended.code == code
     assert ended.out == ""
-    assert ended.err.splitlines() == [
-        "2 of 4 settings are done; they are in ratings.sweep.tsv.",
-        "Written: ratings.sweep.tsv",
-        "textmover: interrupted",
-    ]
+    done = "2 of 4 settings are done; they are in ratings.sweep.tsv."
+    assert ended.err.splitlines() == [done, "Written: ratings.sweep.tsv", "textmover: interrupted"]
     assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 3
 
 
