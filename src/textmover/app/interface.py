@@ -214,18 +214,10 @@ def page_options() -> dict[str, Any]:
         body_text_color_subdued="*neutral_500",
         block_info_text_color="*neutral_500",
     )
-    return {
-        "theme": theme,
-        "css": (FILES / "style.css").read_text(encoding="utf-8"),
-        "head": f'<meta name="referrer" content="no-referrer"><script>{script}</script>',
-        "footer_links": [],
-        "run_history": False,
-        "show_error": False,
-        "ssr_mode": False,
-        "pwa": False,
-        "mcp_server": False,
-        "enable_monitoring": False,
-    }
+    head = f'<meta name="referrer" content="no-referrer"><script>{script}</script>'
+    off = ("run_history", "show_error", "ssr_mode", "pwa", "mcp_server", "enable_monitoring")
+    style = (FILES / "style.css").read_text(encoding="utf-8")
+    return {"theme": theme, "css": style, "head": head, "footer_links": [], **dict.fromkeys(off, False)}
 
 
 def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
