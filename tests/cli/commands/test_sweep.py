@@ -7,7 +7,7 @@ import pytest
 from tests.cli.shared import ROWS, SIGNALS, is_png, send, table_of
 
 from textmover import Scorer
-from textmover.cli.commands import sweep as sweep_module
+from textmover.experiments import sweep as sweep_module
 from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import metric_set as settings_module
 from textmover.scoring import save_checkpoint

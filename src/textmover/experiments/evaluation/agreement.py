@@ -194,9 +194,11 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
 
 
 def judge(
-    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
+    question: Question | Failure, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """Compute the agreement of metrics with a dimension."""
+    """Compute the agreement of metrics with a dimension, unless it is known that there is none."""
+    if isinstance(question, Failure):
+        return question
     usable = tuple(row for row in rows if not np.isnan(row.scores).all())
     if not usable:
         name = ", ".join(row.name for row in rows)
