@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from textmover.annotation.items import Item
 from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
-from textmover.annotation.store import Marks, as_entry, inside
+from textmover.annotation.store import as_entry, inside
 from textmover.csv_cells import CsvWriter
 from textmover.data import written_recipe
 from textmover.data.split import split_held_back
@@ -241,17 +241,16 @@ def export_errors(project: Project) -> ExportedErrors:
         raise InputError("Expected at least one text whose errors are marked and done, but got none: mark some first.")
     texts = TextColumns([item for item, _, _ in done], set(TAKEN))
     header = [*TAKEN[:3], *texts.references, *TAKEN[3:], *texts.others.values()]
-    table = _written(project, ERROR_TABLE, header, (_error_row(texts, *one) for one in done))
+    rows = []
+    for item, name, found in done:
+        references, others = texts.cells(item)
+        spans = json.dumps(as_entry(found)["errors"])
+        rows.append([item.key, name, item.hypothesis, *references, spans, len(found.rejected), *others])
+    table = _written(project, ERROR_TABLE, header, rows)
     recipe, reason = _error_recipe(project, table, texts.references)
     errors = [mark for _, _, marks in done for mark in marks.errors]
     accepted = sum(one.suggested is not None for one in errors)
     return ExportedErrors(table, len(done), len(errors), accepted, len(said) - len(done), recipe, reason)
-
-
-def _error_row(texts: TextColumns, item: Item, name: str, marks: Marks) -> list[Any]:
-    references, others = texts.cells(item)
-    spans = json.dumps(as_entry(marks)["errors"])
-    return [item.key, name, item.hypothesis, *references, spans, len(marks.rejected), *others]
 
 
 def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:
