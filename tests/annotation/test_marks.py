@@ -192,19 +192,9 @@ def test_the_recipe_trains_a_metric_that_marks_errors(folder, tiny_encoder, prog
         project.mark("Ada", f"i{number}", mark((0, 4, "minor"), (6, 6, "major")))
     command = shlex.split(export_errors(project).command)
     tiny = ["--model.init_args.metric", "twmd", "--model.init_args.overrides.encoder", str(tiny_encoder)]
-    short = [
-        "--trainer.max_epochs",
-        "1",
-        "--trainer.accelerator",
-        "cpu",
-        "--model.init_args.overrides.freeze_layers",
-        "1",
-    ]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    ran = subprocess.run(
-        [programs / command[0], *command[1:], *tiny, *short],
-        cwd=folder, capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
+    short = ["--trainer.max_epochs=1", "--trainer.accelerator=cpu", "--model.init_args.overrides.freeze_layers=1"]
+    how = {"cwd": folder, "capture_output": True, "text": True, "env": {**os.environ, "HF_HUB_OFFLINE": "1"}}
+    ran = subprocess.run([programs / command[0], *command[1:], *tiny, *short], check=False, **how)
     assert ran.returncode == 0, ran.stderr
     found = Scorer.from_pretrained(project.place / "errors_metric").errors(["text 0"], ["reference 0"])
     assert found.signature.entries["errors"].startswith("head@")

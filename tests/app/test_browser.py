@@ -161,13 +161,11 @@ def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
     assert server.end() == 0
     assert Path(server.errors.name).read_text() == ""
 
-    options = ["--trainer.max_epochs", "1", "--model.init_args.overrides.encoder", str(tiny_encoder)]
+    options = ["--trainer.max_epochs=1", "--trainer.accelerator=cpu", "--model.init_args.overrides.freeze_layers=1"]
+    options += ["--model.init_args.overrides.encoder", str(tiny_encoder)]
+    how = {"cwd": folder, "capture_output": True, "text": True, "env": {**os.environ, "HF_HUB_OFFLINE": "1"}}
     fit = [programs / "python", ROOT / "train.py", "fit", *command[2:], *options]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    ran = subprocess.run(
-        [*fit, "--trainer.accelerator", "cpu", "--model.init_args.overrides.freeze_layers", "1"],
-        cwd=folder, capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
+    ran = subprocess.run(fit, check=False, **how)
     assert ran.returncode == 0, ran.stderr
     assert (project.place / "metric" / "model.safetensors").is_file()
 

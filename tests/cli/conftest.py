@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.cli.shared import Ended
 
 from textmover.cli.main import main
 
@@ -15,30 +15,6 @@ PAIRS = [
     ("many people walk in the rain", "people walk under the rain"),
     ("she will sing a song", "he can not sing"),
 ]
-
-
-class Ended(NamedTuple):
-    """How a command ended and what it wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    def ok(self) -> "Ended":
-        """The same, after success."""
-        assert self.code == 0, self.err
-        return self
-
-    def silent(self) -> "Ended":
-        """The same, after success without a word on standard error beside the names of files."""
-        assert (self.code, [one for one in self.err.splitlines() if not one.startswith("Written: ")]) == (0, [])
-        return self
-
-    def complaint(self) -> str:
-        """Standard error after unusable input: one sentence of ours, notes before it, no traceback."""
-        assert self.code == 2, self
-        assert [line for line in self.err.splitlines() if line.startswith("textmover: ")] == self.err.splitlines()[-1:]
-        return self.err
 
 
 Run = Callable[..., Ended]

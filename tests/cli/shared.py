@@ -1,9 +1,10 @@
-"""Rated rows, signals and pictures for the tests of commands."""
+"""Rated rows, ends of commands, signals and pictures for the tests of commands."""
 
 import os
 import signal
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +21,30 @@ ROWS = [  # language pair, hypothesis, reference, rating
     ("xx-en", "no", "yes", -1.0),
 ]
 SIGNALS = pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
+
+class Ended(NamedTuple):
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    def ok(self) -> "Ended":
+        """The same, after success."""
+        assert self.code == 0, self.err
+        return self
+
+    def silent(self) -> "Ended":
+        """The same, after success without a word on standard error beside the names of files."""
+        assert (self.code, [one for one in self.err.splitlines() if not one.startswith("Written: ")]) == (0, [])
+        return self
+
+    def complaint(self) -> str:
+        """Standard error after unusable input: one sentence of ours, notes before it, no traceback."""
+        assert self.code == 2, self
+        assert [line for line in self.err.splitlines() if line.startswith("textmover: ")] == self.err.splitlines()[-1:]
+        return self.err
 
 
 def table_of(rows: list[tuple]) -> list[str]:

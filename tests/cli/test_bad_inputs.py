@@ -13,12 +13,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow
 import pytest
 import yaml
 from pyarrow import parquet
+from tests.cli.shared import Ended
 
 from textmover.cli.commands import app
 from textmover.cli.main import main
@@ -132,23 +132,7 @@ def good(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # --- how it is spoiled ------------------------------------------------------------------------------------------------
 
-WORDS = [
-    b"",
-    b"-1",
-    b"0",
-    b"1e999",
-    b"nan",
-    b"1" * 400,
-    b"9" * 12,
-    b"null",
-    b"true",
-    b"[]",
-    b"{}",
-    b"\xff\xfe",
-    b"\0",
-    b"'",
-    b'"',
-]
+WORDS = [b"", *b"-1 0 1e999 nan".split(), b"1" * 400, b"9" * 12, *b"null true [] {} \xff\xfe \0 ' \"".split()]
 VALUES = [None, True, -1, 0, 10**12, 1e300, math.nan, "", "x", "../..", [], [[]], {}, {"x": 1}, ["x"] * 3]
 
 
@@ -268,12 +252,6 @@ def spoil(draw: random.Random, path: Path) -> str:
 # --- what has to come of it -------------------------------------------------------------------------------------------
 
 
-class Outcome(NamedTuple):
-    code: int | str
-    out: str
-    err: str
-
-
 class TooMuchError(BaseException):
     """A command took too long; no handler of an exception takes it for its own."""
 
@@ -298,7 +276,7 @@ def bounded() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0), signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def outcome_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> Outcome:
+def outcome_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> Ended:
     capfd.readouterr()
     code: int | str
     try:
@@ -308,10 +286,10 @@ def outcome_of(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> Outco
         code = stop.code if isinstance(stop.code, int) else 1
     except BaseException as error:
         code = "".join(traceback.format_exception(error)[-3:])
-    return Outcome(code, *capfd.readouterr())
+    return Ended(code, *capfd.readouterr())
 
 
-def complaint(case: str, ended: Outcome) -> str | None:
+def complaint(case: str, ended: Ended) -> str | None:
     """What is wrong with how a command ended; ``None`` if nothing is."""
     if ended.code not in (0, 2):
         return f"ended with {ended.code}"
@@ -327,7 +305,7 @@ def complaint(case: str, ended: Outcome) -> str | None:
     return None
 
 
-def tried(case: str, seed: int, good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[str, Outcome]:
+def tried(case: str, seed: int, good: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[str, Ended]:
     """Spoil one thing and run the command; returns what was spoiled."""
     draw = random.Random(f"{case} {seed}")
     arguments, files = (one.split() for one in CASES[case].split(" |"))

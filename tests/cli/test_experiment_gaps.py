@@ -9,7 +9,6 @@ from scipy.stats import pearsonr
 from tests.cli.shared import ROWS, SIGNALS, send
 
 from textmover import Scorer
-from textmover.experiments.papers import metrics as experiment_kept
 from textmover.experiments.papers import metrics as experiment_scores
 from textmover.experiments.papers.metrics import KeptScores
 from textmover.meta_evaluation import MetricScores
@@ -289,7 +288,7 @@ def test_a_table_is_written_now_and_then_and_at_the_end(tmp_path):
     with kept.keeping("a set", JUDGED) as take:
         take([MetricScores("one", np.array([1.0, np.nan])), MetricScores("two", np.array([np.nan, np.nan]))])
         assert not path.exists()
-        now[0] = experiment_kept.PERIOD
+        now[0] = experiment_scores.PERIOD
         take([MetricScores("one", np.array([1.0, 2.0])), MetricScores("two", np.array([np.nan, np.nan]))])
         assert path.read_text().splitlines()[1:] == ["b\td\t1.0", "c\te\t2.0"]  # what has no score yet has no column
         take([MetricScores("one", np.array([1.0, 2.0])), MetricScores("two", np.array([3.0, 4.0]))])
@@ -309,8 +308,5 @@ def test_an_error_behind_the_scoring_says_where_the_scores_are(tmp_path):
         raise InputError("no.")
     with kept.keeping("a", JUDGED) as take:
         take([MetricScores("one", np.array([1.0, 2.0]))])
-    with (
-        pytest.raises(InputError, match=r"^no\. Earlier scores are kept: it is in .*scores\.$"),
-        kept.told(),
-    ):
+    with pytest.raises(InputError, match=r"^no\. Earlier scores are kept: it is in .*scores\.$"), kept.told():
         raise InputError("no.")

@@ -7,27 +7,22 @@ import pytest
 
 PAIRS = [(f"the cat sat on street {n}", f"a cat sat in the street {n} today", n / 8) for n in range(8)]
 TABLE = ["hypothesis\treference\tscore", *(f"{one}\t{two}\t{three}" for one, two, three in PAIRS)]
-KINDS = ("--types", "drop", "--samples", 20, "--no-figure")
-
+QUICK = "--samples 20 --trials 20 --format json"
 COMMANDS = {
-    "score": ("score", "-i", "h.txt", "r.txt", "--output"),
-    "mbr": ("mbr", "-i", "h.txt", "--num-candidates", 2, "--output"),
-    "evaluate": ("evaluate", "--data", "table.tsv", "--samples", 20, "--output"),
-    "sweep": ("sweep", "--data", "table.tsv", "--field", "layer=1,2", "--samples", 20, "--no-figure", "--output"),
-    "compare": ("compare", "--hypotheses", "h.txt", "r.txt", "--references", "r.txt", "--samples", 20, "--trials", 20,
-                "--format", "json", "--output"),
-    "rank": ("rank", "--hypotheses", "h.txt", "r.txt", "--references", "r.txt", "--samples", 20, "--trials", 20,
-             "--format", "json", "--output"),
-    "explain": ("explain", "a cat", "the cat", "--format", "json", "--output"),
-    "errors": ("errors", "a cat", "the cat", "--format", "jsonl", "--output"),
-    "robustness": ("robustness", "-i", "r.txt", *KINDS, "--output"),
-    "robustness --keep": ("robustness", "-i", "r.txt", *KINDS, "--keep"),
-    "perturb": ("perturb", "-i", "r.txt", "--types", "drop", "--format", "tsv", "--output"),
-    "analyse-layers": ("analyse-layers", "--data", "r.txt", "--pairs", 20, "--no-figure", "--output"),
-    "fit-idf": ("fit-idf", "--data", "r.txt", "--output"),
-    "fit-mean": ("fit-mean", "--data", "r.txt", "--output"),
-    "fit-baseline": ("fit-baseline", "--data", "r.txt", "--output"),
-}  # fmt: skip
+    "score": "score -i h.txt r.txt --output",
+    "mbr": "mbr -i h.txt --num-candidates 2 --output",
+    "evaluate": "evaluate --data table.tsv --samples 20 --output",
+    "sweep": "sweep --data table.tsv --field layer=1,2 --samples 20 --no-figure --output",
+    "compare": f"compare --hypotheses h.txt r.txt --references r.txt {QUICK} --output",
+    "rank": f"rank --hypotheses h.txt r.txt --references r.txt {QUICK} --output",
+    "explain": "explain cat cats --format json --output",
+    "errors": "errors cat cats --format jsonl --output",
+    "robustness": "robustness -i r.txt --types drop --samples 20 --no-figure --output",
+    "robustness --keep": "robustness -i r.txt --types drop --samples 20 --no-figure --keep",
+    "perturb": "perturb -i r.txt --types drop --format tsv --output",
+    "analyse-layers": "analyse-layers --data r.txt --pairs 20 --no-figure --output",
+    **{name: f"{name} --data r.txt --output" for name in ("fit-idf", "fit-mean", "fit-baseline")},
+}
 
 PRINTED = {
     "evaluate": "hypothesis\treference\thuman_score\ttwmd\n",
@@ -48,11 +43,10 @@ def start(run, write, tiny_encoder):
     write("r.txt", [one for _, one, _ in PAIRS])
 
     def start(command, place, encoder=tiny_encoder):
-        arguments = COMMANDS[command]
         model = ("--encoder", encoder, "--device", "cpu")
         if command != "analyse-layers":
             model = (*model, "--model", "twmd")
-        return run(*arguments, place, *(() if command == "perturb" else model))
+        return run(*COMMANDS[command].split(), place, *(() if command == "perturb" else model))
 
     return start
 

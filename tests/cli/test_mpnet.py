@@ -45,13 +45,11 @@ def encoder(tiny_encoder, tmp_path_factory):
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(write, tmp_path):
     for name, lines in (("h", HYPOTHESES), ("o", HYPOTHESES[::-1]), ("r", REFERENCES)):
-        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    lines = ["hypothesis\treference\tscore"]
-    lines += [f"{HYPOTHESES[n % 4]}\t{REFERENCES[n % 4]} {n}\t{n % 7}" for n in range(32)]
-    (tmp_path / "ratings.tsv").write_text("\n".join(lines) + "\n")
+        write(f"{name}.txt", lines)
+    rows = (f"{HYPOTHESES[n % 4]}\t{REFERENCES[n % 4]} {n}\t{n % 7}" for n in range(32))
+    write("ratings.tsv", ["hypothesis\treference\tscore", *rows])
     return tmp_path
 
 
@@ -74,8 +72,7 @@ def test_exports(run, files, encoder, options):
 
 
 @pytest.mark.parametrize(
-    "backend",
-    [pytest.param("onnxruntime", marks=pytest.mark.long), pytest.param("openvino", marks=pytest.mark.slow)],
+    "backend", [pytest.param("onnxruntime", marks=pytest.mark.long), pytest.param("openvino", marks=pytest.mark.slow)]
 )
 def test_back_ends(real_backends, encoder, backend):
     found = [Scorer.from_pretrained("twmd", encoder=str(encoder), backend=one) for one in ("torch", backend)]

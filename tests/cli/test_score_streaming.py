@@ -374,10 +374,7 @@ def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, w
     assert score("-i", first, references, "--output", output, "--resume").code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     ended = score("-i", first, references, "--output", output, "--resume")
-    assert (ended.code, ended.err) == (
-        0,
-        f"Complete already: {output.rstrip('/')} (--overwrite computes it again)\n",
-    )
+    assert (ended.code, ended.err) == (0, f"Complete already: {output.rstrip('/')} (--overwrite computes it again)\n")
     for texts, more, message in (
         ((first, references), ("--layer", 1), "its signature entry layer is '3' and that of this run '1'"),
         ((first, references), ("--model", "bertscore-f1"), "its signature entry "),

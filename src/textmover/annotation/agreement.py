@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.annotation.project import Project
-from textmover.meta_evaluation.agreement.annotators import (
-    AnnotatorAgreement,
-    Level,
-    annotator_agreement,
-    krippendorff_alpha,
-    pairwise_agreement,
-)
+from textmover.meta_evaluation.agreement import annotators
 from textmover.meta_evaluation.error_spans.segment_sums import figures, segment_sums
 from textmover.types import MarkedSegment, TextErrors
 from textmover.types.text_words import text_words
@@ -46,31 +40,24 @@ class CriterionAgreement(NamedTuple):
     """
 
     criterion: str
-    statistics: AnnotatorAgreement
+    statistics: annotators.AnnotatorAgreement
     pairs: tuple[Pair, ...]
 
 
 def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
-    """Agreement on each criterion, over the items that at least two annotators rated for it.
-
-    Args:
-        project: The project.
-
-    Returns:
-        One for each criterion, in the project's order.
-    """
+    """Agreement on each criterion of a project in turn, over the items that at least two annotators rated for it."""
     found = []
-    level: Level = "interval" if project.scale.slider else "ordinal"
+    level: annotators.Level = "interval" if project.scale.slider else "ordinal"
     for criterion in project.criteria:
         names, ratings = project.matrix(criterion.name)
-        alphas = pairwise_agreement(ratings, lambda two: krippendorff_alpha(two, level))
-        shared = pairwise_agreement(ratings, lambda two: float((~np.isnan(two)).all(axis=0).sum()))
+        alphas = annotators.pairwise_agreement(ratings, lambda two: annotators.krippendorff_alpha(two, level))
+        shared = annotators.pairwise_agreement(ratings, lambda two: float((~np.isnan(two)).all(axis=0).sum()))
         pairs = tuple(
             Pair(names[one], names[other], int(shared[one, other]), float(alphas[one, other]))
             for one, other in zip(*np.triu_indices(len(names), 1), strict=True)
             if shared[one, other] > 0
         )
-        found.append(CriterionAgreement(criterion.name, annotator_agreement(ratings), pairs))
+        found.append(CriterionAgreement(criterion.name, annotators.annotator_agreement(ratings), pairs))
     return tuple(found)
 
 

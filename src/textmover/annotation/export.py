@@ -15,17 +15,10 @@ from numpy.typing import NDArray
 from textmover.annotation.items import Item
 from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
-from textmover.annotation.store import Marks, as_entry, inside
+from textmover.annotation.store import as_entry, inside
 from textmover.csv_cells import CsvWriter
+from textmover.data import written_recipe
 from textmover.data.split import split_held_back
-from textmover.data.written_recipe import (
-    FEWEST,
-    MARKED_TEMPLATE,
-    SHARES,
-    filled_recipe,
-    share_to_hold_back,
-    template_for,
-)
 from textmover.files import atomic_file
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
@@ -66,7 +59,7 @@ class Exported:
 
 
 def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
-    """Write the mean ratings of all annotators as a table, and a recipe that trains on it.
+    """Write the mean ratings of all annotators as a table and a recipe that trains on it; return what was written.
 
     An annotator counts for an item once it is rated for every criterion. A criterion's value is the mean over those who
     count, the score the mean over the criteria.
@@ -75,9 +68,6 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
         project: The project.
         standardise: Whether each annotator's ratings for a criterion are shifted and scaled to mean 0 and standard
             deviation 1 first, over the items that count. Ratings that do not differ become 0.
-
-    Returns:
-        What was written, and where.
 
     Raises:
         InputError: If no item is rated for every criterion, or the files cannot be written.
@@ -99,10 +89,15 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     criteria = [one.column for one in project.criteria]
     texts = TextColumns([project.items[number] for number in kept], {*RESERVED, *criteria})
     header = ["id", "hypothesis", *texts.references, "score", *criteria, "annotators", *texts.others.values()]
-    table = _written(project, TABLE, header, _mean_rows(project, texts, kept, means, counts))
+    rows = []
+    for number in kept:
+        item = project.items[number]
+        references, others = texts.cells(item)
+        numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
+        rows.append([item.key, item.hypothesis, *references, *numbers, *others])
+    table = _written(project, TABLE, header, rows)
     single = _written(project, SINGLE, ["id", "annotator", *criteria, "comment", "time"], _single_rows(project))
     recipe, reason = _recipe(project, table, texts.references)
-    command = _command(recipe)
     taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
     return Exported(
         table,
@@ -112,7 +107,7 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
         annotators=taking_part,
         incomplete=int((begun & (counts == 0)).sum()),
         without_reference=len(rated) - len(kept),
-        command=command,
+        command=_command(recipe),
         reason=reason,
         damaged=project.damaged(),
     )
@@ -132,20 +127,6 @@ def _written(project: Project, name: str, header: Sequence[str], rows: Iterable[
     with atomic_file(path) as stream:
         CsvWriter(stream).writerows([header, *rows])
     return path
-
-
-def _mean_rows(
-    project: Project,
-    texts: TextColumns,
-    kept: Sequence[int],
-    means: NDArray[np.float64],
-    counts: NDArray[np.int64],
-) -> Iterator[list[str]]:
-    for number in kept:
-        item = project.items[number]
-        numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
-        references, others = texts.cells(item)
-        yield [item.key, item.hypothesis, *references, *numbers, *others]
 
 
 def _single_rows(project: Project) -> Iterator[list[str]]:
@@ -200,15 +181,15 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     segments = read_segments(table, Columns(references=tuple(references)))
     if len({one.score for one in segments}) < 2:
         return None, "all scores are the same"
-    share = share_to_hold_back(segments)
+    share = written_recipe.share_to_hold_back(segments)
     if share is None:
         return None, (
-            f"too few references differ to train on some and hold back {FEWEST} texts of others: rate texts with "
-            "other references"
+            f"too few references differ to train on some and hold back {written_recipe.FEWEST} texts of others: "
+            "rate texts with other references"
         )
     columns = {"hypothesis": "hypothesis", "references": list(references), "score": "score", "groups": []}
     data = {"columns": columns, "held_back": share}
-    return _written_recipe(project, RECIPE, table, data, "", template_for(len(segments))), ""
+    return _written_recipe(project, RECIPE, table, data, "", written_recipe.template_for(len(segments))), ""
 
 
 TAKEN = ("id", "annotator", "hypothesis", "spans", "rejected")
@@ -260,17 +241,16 @@ def export_errors(project: Project) -> ExportedErrors:
         raise InputError("Expected at least one text whose errors are marked and done, but got none: mark some first.")
     texts = TextColumns([item for item, _, _ in done], set(TAKEN))
     header = [*TAKEN[:3], *texts.references, *TAKEN[3:], *texts.others.values()]
-    table = _written(project, ERROR_TABLE, header, (_error_row(texts, *one) for one in done))
+    rows = []
+    for item, name, found in done:
+        references, others = texts.cells(item)
+        spans = json.dumps(as_entry(found)["errors"])
+        rows.append([item.key, name, item.hypothesis, *references, spans, len(found.rejected), *others])
+    table = _written(project, ERROR_TABLE, header, rows)
     recipe, reason = _error_recipe(project, table, texts.references)
     errors = [mark for _, _, marks in done for mark in marks.errors]
     accepted = sum(one.suggested is not None for one in errors)
     return ExportedErrors(table, len(done), len(errors), accepted, len(said) - len(done), recipe, reason)
-
-
-def _error_row(texts: TextColumns, item: Item, name: str, marks: Marks) -> list[Any]:
-    references, others = texts.cells(item)
-    spans = json.dumps(as_entry(marks)["errors"])
-    return [item.key, name, item.hypothesis, *references, spans, len(marks.rejected), *others]
 
 
 def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:
@@ -280,14 +260,14 @@ def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> t
     columns = {"references": list(references), "spans": "spans", "groups": ["id", "annotator"]}
     left_out: list[InputError] = []  # texts without a reference
     segments = read_marked(table, MarkedColumns(references=tuple(references), spans="spans"), left_out=left_out)
-    for share in SHARES:
+    for share in written_recipe.SHARES:
         parts = split_held_back(segments, share)
-        if all(len(part) >= FEWEST and any(one.errors for one in part) for part in parts):
+        if all(len(part) >= written_recipe.FEWEST and any(one.errors for one in part) for part in parts):
             break
     else:
         return None, "too few texts with errors and other references to train on some and hold back others: mark more"
     data = {"columns": columns, "held_back": share, **({"unusable": "leave-out"} if left_out else {})}
-    return _written_recipe(project, ERROR_RECIPE, table, data, "errors_", MARKED_TEMPLATE), ""
+    return _written_recipe(project, ERROR_RECIPE, table, data, "errors_", written_recipe.MARKED_TEMPLATE), ""
 
 
 def _written_recipe(
@@ -296,5 +276,6 @@ def _written_recipe(
     path, place = inside(project.folder, project.place / name), table.resolve().parent
     filled = {"train": [str(table.resolve())], **data}
     with atomic_file(path) as stream:
-        stream.write(filled_recipe(filled, str(place / f"{prefix}run"), str(place / f"{prefix}metric"), template))
+        run, metric = (str(place / f"{prefix}{name}") for name in ("run", "metric"))
+        stream.write(written_recipe.filled_recipe(filled, run, metric, template))
     return path

@@ -65,15 +65,12 @@ class Item:
 
 
 def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[Item, ...]:
-    r"""Read the items of a file.
+    r"""Read the items of a file, in its order.
 
     Args:
         path: ``.json`` (a list of objects), ``.jsonl``, ``.csv`` or ``.tsv``. A column ``id`` names the items; columns
             that are neither texts nor ``id`` are kept.
         columns: What the columns are called.
-
-    Returns:
-        The items in the order of the file.
 
     Raises:
         InputError: If the file cannot be read, is empty or broken, lacks a column, holds something else than text where

@@ -85,9 +85,6 @@ def open_project(
         columns: What the columns of the file are called.
         errors: Whether annotators mark errors; as last if ``None``.
 
-    Returns:
-        The project.
-
     Raises:
         InputError: If the file cannot be used, lies outside of the folder, or was rated on another scale.
 
@@ -172,7 +169,7 @@ class Project:
         return sum(len(one.rated) - len(self._valid(one)) for one in self.all_ratings())
 
     def rate(self, annotator: str, key: str, criterion: str, value: float, *, seen: str = "") -> Rated:
-        """Save a rating; an earlier one of the same annotator is replaced.
+        """Save a rating in place of an earlier one of the same annotator; return what is saved of the item now.
 
         Args:
             annotator: Who rates.
@@ -180,9 +177,6 @@ class Project:
             criterion: For what.
             value: The rating.
             seen: Fingerprint of the texts that the annotator saw; empty where they are those of :attr:`items`.
-
-        Returns:
-            What is saved of the item now.
 
         Raises:
             InputError: If there is no such item, criterion or rating, its texts have changed since they were seen, or
@@ -237,14 +231,11 @@ class Project:
         return Progress(complete, begun - complete, len(self.items))
 
     def next_unrated(self, annotator: str, after: int = -1) -> int | None:
-        """Number of the next item that is not complete, from the beginning again behind the last.
+        """Number of the next item that is not complete, behind the last from the beginning; ``None`` if none is left.
 
         Args:
             annotator: Who rates.
             after: Number of the item to begin behind.
-
-        Returns:
-            The number; ``None`` if there is none left.
         """
         said, count = self.said(annotator), len(self.items)
         turn = ((after + 1 + step) % count for step in range(count))
@@ -263,8 +254,8 @@ class Project:
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
         path = self.place / f"{annotator_key(name)}.jsonl"
-        criteria = tuple(map(str, self.criteria))
-        return AnnotatorFile(self.folder, path, name, str(self.scale), criteria, errors=self.errors)
+        new = Ratings(name, str(self.scale), tuple(map(str, self.criteria)), errors=self.errors)
+        return AnnotatorFile(self.folder, path, new)
 
     def _valid(self, ratings: Ratings) -> dict[str, Rated]:
         now = {item.key: item.fingerprint for item in self.items}
@@ -307,14 +298,11 @@ def _place(folder: Path, items: str | Path) -> Path:
 
 
 def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
-    """The scale on which the items of a file have been rated.
+    """The scale on which the items of a file have been rated; ``None`` if nobody has rated anything.
 
     Args:
         folder: That of the project.
         items: The file, as a path in it.
-
-    Returns:
-        The scale; ``None`` if nobody has rated anything.
 
     Raises:
         InputError: If the file lies outside of the folder, or ratings are on several scales.
@@ -327,14 +315,11 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
 
 
 def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
-    """Return the criteria that a file's items were last rated for.
+    """Return the criteria that a file's items were last rated for; none if nobody has rated anything.
 
     Args:
         folder: That of the project.
         items: The file, as a path in it.
-
-    Returns:
-        The criteria; none if nobody has rated anything.
 
     Raises:
         InputError: If the file lies outside of the folder.

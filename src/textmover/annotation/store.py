@@ -235,21 +235,13 @@ def inside(folder: Path, path: Path) -> Path:
     return path
 
 
+@dataclass(frozen=True)
 class AnnotatorFile:
-    """The file of one annotator in the folder of a project; name and scale are those of a file that is new."""
+    """The file of one annotator in the folder of a project."""
 
-    def __init__(
-        self,
-        folder: Path,
-        path: Path,
-        annotator: str = "",
-        scale: str = "",
-        criteria: Sequence[str] = (),
-        *,
-        errors: bool = False,
-    ) -> None:
-        self.folder, self.path = folder, path
-        self._new = Ratings(annotator, scale, tuple(criteria), errors=errors)
+    folder: Path
+    path: Path
+    new: Ratings = Ratings("", "")  # those of a file that is not there yet: who rates, and what is asked for
 
     def read(self) -> Ratings:
         """Read the saved ratings."""
@@ -257,7 +249,7 @@ class AnnotatorFile:
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
-            return self._new
+            return self.new
         except (OSError, UnicodeDecodeError) as error:
             raise unreadable(self.path.name, error) from error
         try:
@@ -302,7 +294,7 @@ class AnnotatorFile:
                 time=now.isoformat(timespec="seconds"),
                 marks=marks or before.marks,
             )
-            new = self._new if self._new.criteria or self._new.errors else saved
+            new = self.new if self.new.criteria or self.new.errors else saved
             rated = {**saved.rated, key: after}
             self._write(replace(saved, criteria=new.criteria, errors=new.errors, rated=rated))
         return after

@@ -10,21 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from textmover.annotation import (
-    Criterion,
-    Item,
-    ItemColumns,
-    Marks,
-    Progress,
-    Project,
-    Rated,
-    Scale,
-    clean_name,
-    item_files,
-    known_scale,
-    open_project,
-    parse_marks,
-)
+from textmover import annotation
+from textmover.annotation import Item, Marks, Project, Rated, clean_name
 from textmover.annotation.project import Questions, known_questions
 from textmover.annotation.store import as_entry, span_entry, words_and_gaps
 from textmover.app.html import notice, shown, text_block
@@ -38,6 +25,7 @@ MOST_SENT = 10_000  # ratings of which it is remembered when they were sent
 SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page that differ from their names
 
 Known = TypeVar("Known")
+Save = Callable[[Project, str], tuple[Rated, str]]  # saves what an annotator says of a text; what that is, and its name
 
 
 @dataclass(frozen=True)
@@ -62,15 +50,15 @@ class Desk:
         folder: Path,
         items: str | None = None,
         *,
-        criteria: Sequence[Criterion] | None = None,
-        scale: Scale | None = None,
-        columns: ItemColumns | None = None,
+        criteria: Sequence[annotation.Criterion] | None = None,
+        scale: annotation.Scale | None = None,
+        columns: annotation.ItemColumns | None = None,
         errors: bool | None = None,
         suggestions: Suggestions | None = None,
     ) -> None:
         self.folder, self._items, self._columns = folder, items, columns
         self.suggestions = suggestions or Suggestions()
-        self.scale = scale or self._known("the scale", known_scale) or Scale()
+        self.scale = scale or self._known("the scale", annotation.known_scale) or annotation.Scale()
         known = self._known("the criteria", known_questions)
         self.criteria, self.errors = Questions.asked(known, criteria, errors)
         self._open: dict[str, tuple[tuple[int, int], Project]] = {}
@@ -92,7 +80,7 @@ class Desk:
 
     def files(self) -> list[str]:
         """Files of items that may be chosen."""
-        return item_files(self.folder) if self._items is None else [self._items]
+        return annotation.item_files(self.folder) if self._items is None else [self._items]
 
     def project(self, name: object) -> Project:
         """The project of a file, which is read again where it has changed."""
@@ -107,7 +95,7 @@ class Desk:
                 ) from error
             stamp = (found.st_mtime_ns, found.st_size)
             if name not in self._open or self._open[name][0] != stamp:
-                project = open_project(
+                project = annotation.open_project(
                     self.folder,
                     name,
                     criteria=self.criteria,
@@ -190,7 +178,8 @@ class Desk:
         def save(project: Project, who: str) -> tuple[Rated, str]:
             return project.comment(who, str(key), str(text or ""), seen=str(seen)), "comment"
 
-        return self._saved(name, annotator, key, save, tried=str(text or ""))
+        found = self._saved(name, annotator, key, save)
+        return replace(found, comment=str(text)) if found is not None and found.refused and text else found  # not lost
 
     def mark(
         self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
@@ -198,7 +187,7 @@ class Desk:
         """Save the errors of a text, as JSON, and show the same item with what is saved of it."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            found = parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
+            found = annotation.parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
             suggested, _ = self.suggestions.of(project.items[project.find(key)])
             left = found.undecided(suggested)
             if found.done and left:
@@ -210,14 +199,7 @@ class Desk:
         return self._saved(name, annotator, key, save, order)
 
     def _saved(
-        self,
-        name: object,
-        annotator: object,
-        key: object,
-        save: Callable[[Project, str], tuple[Rated, str]],
-        order: object = "",
-        criterion: int = -1,
-        tried: str = "",
+        self, name: object, annotator: object, key: object, save: Save, order: object = "", criterion: int = -1
     ) -> Shown | None:
         newer = self._newer(str(order), str(key), criterion)
         if newer < 0:
@@ -227,9 +209,8 @@ class Desk:
         try:
             rated, what = save(project, who)
         except InputError as error:
-            shown_now = self._show(project, who, number, notice(f"Not saved. {error}"))
-            # What was typed is not lost; where this came before, the annotator may have typed something else by now.
-            return replace(shown_now, comment=tried or shown_now.comment, refused=newer > 0)
+            # Where this came before, the annotator may have typed something else by now.
+            return replace(self._show(project, who, number, notice(f"Not saved. {error}")), refused=newer > 0)
         left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
@@ -282,7 +263,7 @@ class Desk:
             return self._told
 
 
-def _bar(project: Project, who: str, progress: Progress, at: int) -> str:
+def _bar(project: Project, who: str, progress: annotation.Progress, at: int) -> str:
     share = 100 * progress.complete / progress.items
     begun = f", {progress.begun} begun" if progress.begun else ""
     said = f"{progress.complete} of {progress.items} rated{begun}"

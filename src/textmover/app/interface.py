@@ -9,16 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from textmover.annotation import (
-    CriterionAgreement,
-    Exported,
-    ExportedErrors,
-    Project,
-    criterion_agreement,
-    error_agreement,
-    export_errors,
-    export_ratings,
-)
+from textmover import annotation
 from textmover.app.annotate_tab import AnnotateTab
 from textmover.app.annotation_session import Desk
 from textmover.app.explorer import Explorer, score_table
@@ -30,14 +21,14 @@ FEW_ITEMS = 30  # below which a single statistic says little
 FEW_RATINGS = 100  # rated texts below which training is not worth while, as docs/own-ratings.md has it
 
 
-def agreement_view(project: Project) -> str:
+def agreement_view(project: annotation.Project) -> str:
     """Tables of who has rated how much, and how well they agree."""
     names = project.annotators()
-    lost = "".join(notice(damaged(one)) for one in project.damaged())
+    lost = _damaged(project)
     if not names:
         return lost + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
     parts = [lost, f'<h3 dir="auto">Annotators of {shown(project.name)}</h3>', _people(project, names)]
-    found = criterion_agreement(project)
+    found = annotation.criterion_agreement(project)
     if any(one.statistics.items for one in found):
         parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
         fewest = min(one.statistics.items for one in found)
@@ -55,31 +46,30 @@ def agreement_view(project: Project) -> str:
     return f'<div class="tm-review">{"".join(parts)}</div>'
 
 
-def export_view(project: Project, *, standardise: bool) -> str:
+def export_view(project: annotation.Project, *, standardise: bool) -> str:
     """Write the export, and say where it lies and what trains on it."""
     parts = []
     try:
         if project.criteria:
-            found = export_ratings(project, standardise=standardise)
+            found = annotation.export_ratings(project, standardise=standardise)
             parts += [notice(_written(found), "good"), _training(found.command, found.reason, found.rows)]
     except InputError as error:
         parts.append(notice(str(error)))
     try:
         if project.errors:
-            marked = export_errors(project)
+            marked = annotation.export_errors(project)
             parts += [notice(_written_errors(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
     except InputError as error:
         parts.append(notice(str(error)))
-    lost = "".join(notice(damaged(one)) for one in project.damaged())
-    return f'<div class="tm-review">{lost}{"".join(parts)}</div>'
+    return f'<div class="tm-review">{_damaged(project)}{"".join(parts)}</div>'
 
 
-def damaged(name: str) -> str:
-    """Message about a file of ratings that cannot be read."""
-    return f"{name} holds something else than ratings, and is left out. Put back what it held, or move it away."
+def _damaged(project: annotation.Project) -> str:
+    said = "holds something else than ratings, and is left out. Put back what it held, or move it away."
+    return "".join(notice(f"{name} {said}") for name in project.damaged())
 
 
-def _written(found: Exported) -> str:
+def _written(found: annotation.Exported) -> str:
     people = "annotator" if len(found.annotators) == 1 else "annotators"
     texts = "text" if found.rows == 1 else "texts"
     said = [
@@ -93,7 +83,7 @@ def _written(found: Exported) -> str:
     return " ".join(said)
 
 
-def _written_errors(found: ExportedErrors) -> str:
+def _written_errors(found: annotation.ExportedErrors) -> str:
     accepted = f", {found.suggested} of them accepted suggestions" if found.suggested else ""
     left = f" {plural(found.unfinished, 'text')} left out that nobody is done with." if found.unfinished else ""
     marked = f"{plural(found.errors, 'error')} in {plural(found.rows, 'marked text')}"
@@ -111,7 +101,7 @@ def _training(command: str, reason: str, rows: int) -> str:
     )
 
 
-def _people(project: Project, names: Sequence[str]) -> str:
+def _people(project: annotation.Project, names: Sequence[str]) -> str:
     rows = []
     for name in names:
         done = project.progress(name)
@@ -119,7 +109,7 @@ def _people(project: Project, names: Sequence[str]) -> str:
     return _table(["annotator", "rated", "begun", "to do"], rows, texts=1)
 
 
-def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
+def _statistics(found: Sequence[annotation.CriterionAgreement], *, slider: bool) -> str:
     level: Level = "interval" if slider else "ordinal"
     two = all(one.statistics.annotators <= 2 for one in found)
     kappas = {"Cohen’s κ": "cohen", "κ, quadratic weights": "weighted"} if two else {"Fleiss’ κ": "fleiss"}
@@ -139,8 +129,8 @@ def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
     return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
 
 
-def _errors(project: Project) -> str:
-    found = error_agreement(project)
+def _errors(project: annotation.Project) -> str:
+    found = annotation.error_agreement(project)
     if not found:
         return notice("No text has been marked to the end by two annotators yet.", "plain")
     head = ["annotators", "texts", "F1", "MCC"]
@@ -151,7 +141,7 @@ def _errors(project: Project) -> str:
     return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
 
 
-def _pairs(found: Sequence[CriterionAgreement]) -> str:
+def _pairs(found: Sequence[annotation.CriterionAgreement]) -> str:
     rows = [
         [f"{pair.first} – {pair.second}", one.criterion, str(pair.items), _number(pair.alpha)]
         for one in found
@@ -215,18 +205,10 @@ def page_options() -> dict[str, Any]:
         body_text_color_subdued="*neutral_500",
         block_info_text_color="*neutral_500",
     )
-    return {
-        "theme": theme,
-        "css": (FILES / "style.css").read_text(encoding="utf-8"),
-        "head": f'<meta name="referrer" content="no-referrer"><script>{script}</script>',
-        "footer_links": [],
-        "run_history": False,
-        "show_error": False,
-        "ssr_mode": False,
-        "pwa": False,
-        "mcp_server": False,
-        "enable_monitoring": False,
-    }
+    head = f'<meta name="referrer" content="no-referrer"><script>{script}</script>'
+    off = ("run_history", "show_error", "ssr_mode", "pwa", "mcp_server", "enable_monitoring")
+    style = (FILES / "style.css").read_text(encoding="utf-8")
+    return {"theme": theme, "css": style, "head": head, "footer_links": [], **dict.fromkeys(off, False)}
 
 
 def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:

@@ -21,7 +21,7 @@ from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.document import Section, block, interval, number
+from textmover.report.document import Section, block, interval, number, pick
 from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements, plural
 
@@ -273,12 +273,10 @@ def _summary(found: Robustness) -> Section:
             {
                 "table": "summary",
                 "metric": one.name,
-                "texts": found.texts,
-                "versions": found.versions,
+                **pick(found, "texts", "versions"),
                 "unit": one.unit,
-                **_bounded(**shares, auc=one.auc, spearman=one.spearman),
-                "kendall": one.kendall,
-                "signature": one.signature,
+                **_bounded(**shares, **pick(one, "auc", "spearman")),
+                **pick(one, "kendall", "signature"),
             }
         )
     signatures = tuple((one.name, one.signature) for one in found.metrics if one.signature)
@@ -303,11 +301,10 @@ def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
                 "kind": one.kind,
                 "degree": "all" if one.degree is None else one.degree,
                 "meaning": KEPT if one.keeping else CHANGED,
-                "texts": one.texts,
-                "versions": one.versions,
-                **_bounded(drop=one.drop, share=one.share, below=one.below),
+                **pick(one, "texts", "versions"),
+                **_bounded(**pick(one, "drop", "share", "below")),
                 "pairs": one.pairs,
-                **_bounded(below_keeping=one.below_keeping, auc=one.auc, spearman=one.spearman),
+                **_bounded(**pick(one, "below_keeping", "auc", "spearman")),
                 "kendall": one.kendall,
                 "signature": metric.signature,
             }

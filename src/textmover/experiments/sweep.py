@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.meta_evaluation import (
-    Interval,
-    MeanCorrelation,
-    bootstrap_interval,
-    grouped_correlations,
-    mean_correlation,
-)
+from textmover import meta_evaluation
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 from textmover.readers.line_tables import named
 from textmover.report import Line, Panel, draw_panels
@@ -33,8 +27,8 @@ class SettingResult(NamedTuple):
     """Agreement of one setting."""
 
     values: Mapping[str, Any]  # the swept fields
-    mean: MeanCorrelation  # over groups
-    interval: Interval  # 95 %, of the mean Pearson
+    mean: meta_evaluation.MeanCorrelation  # over groups
+    interval: meta_evaluation.Interval  # 95 %, of the mean Pearson
     higher_is_better: bool  # false where agreement is a negative correlation
     signature: str  # what the scores depend on
 
@@ -94,8 +88,10 @@ def judge(
     human = np.array([one.score for one in segments], dtype=np.float64)
     groups = list(map(group_of, segments))
     clusters = ["\n".join(one.compared.texts) for one in segments]
-    interval = bootstrap_interval(result.scores, human, groups, samples=samples, seed=seed, clusters=clusters)
-    mean = mean_correlation(grouped_correlations(result.scores, human, groups))
+    interval = meta_evaluation.bootstrap_interval(
+        result.scores, human, groups, samples=samples, seed=seed, clusters=clusters
+    )
+    mean = meta_evaluation.mean_correlation(meta_evaluation.grouped_correlations(result.scores, human, groups))
     return SettingResult(values, mean, interval, scorer.metric.higher_is_better, str(result.signature))
 
 

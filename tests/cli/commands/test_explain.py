@@ -72,11 +72,12 @@ def test_no_control_character_reaches_a_terminal(run, refused, metric):
     assert one_line("a\n\tb\ud800") == r"a b\ud800"
 
 
-def test_standard_input_is_read(run, metric, monkeypatch, write):
+@pytest.mark.parametrize(("command", "start"), [("explain", "hypothesis  a cat\n"), ("errors", "   1  a cat\n")])
+def test_standard_input_is_read(run, metric, monkeypatch, write, command, start):
     write("r.txt", ["the cat"])
     with write("h.txt", ["a cat"]).open(encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdin", stream)
-        assert run("explain", "-i", "-", "r.txt", *metric).ok().out.startswith("hypothesis  a cat\n")
+        assert run(command, "-i", "-", "r.txt", *metric).ok().out.startswith(start)
 
 
 def test_rome_shows_features_words_and_trees(run, embedded):

@@ -26,14 +26,8 @@ def test_a_table_on_standard_output(run, texts):
     ended = run("perturb", "-i", texts, "--types", "synonym", "negate,entity").ok()
     found = rows(ended.out)
     assert (found[0]["type"], found[0]["perturbed"]) == ("synonym", "We live in a lovely house near Oslo.")
-    assert found[-1] == {
-        "original": "The lake was frozen.",
-        "perturbed": "The lake was not frozen.",
-        "type": "negate",
-        "degree": "1",
-        "severity": "0.754",
-        "rating": "24.6",
-    }
+    last = ["The lake was frozen.", "The lake was not frozen.", "negate", "1", "0.754", "24.6"]
+    assert list(found[-1].values()) == last
     assert ended.err == "3 versions of 4 texts; texts that each type applied to: synonym 1, negate 1, entity 1\n"
 
 

@@ -2,7 +2,6 @@ import csv
 import io
 import json
 import re
-import shutil
 import sys
 
 import numpy as np
@@ -203,13 +202,6 @@ def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, 
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_with_a_damaged_file(refused, texts, checkpoint, tmp_path):
-    copy = shutil.copytree(checkpoint, tmp_path / "copy")
-    weights = copy / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    assert str(weights) in refused("score", "-i", *texts, "--model", copy)
 
 
 def test_the_mean_and_its_standard_error_do_not_depend_on_shards_and_name_each_system(run, texts):

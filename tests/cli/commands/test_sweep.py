@@ -7,7 +7,7 @@ import pytest
 from tests.cli.shared import ROWS, SIGNALS, is_png, send, table_of
 
 from textmover import Scorer
-from textmover.cli.commands import sweep as sweep_module
+from textmover.experiments import sweep as sweep_module
 from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import metric_set as settings_module
 from textmover.scoring import save_checkpoint
@@ -239,11 +239,8 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
     ended = run("sweep", *base, "--field", "temperature=0.1,0.2,0.3,0.4")
     assert ended.code == code
     assert ended.out == ""
-    assert ended.err.splitlines() == [
-        "2 of 4 settings are done; they are in ratings.sweep.tsv.",
-        "Written: ratings.sweep.tsv",
-        "textmover: interrupted",
-    ]
+    done = "2 of 4 settings are done; they are in ratings.sweep.tsv."
+    assert ended.err.splitlines() == [done, "Written: ratings.sweep.tsv", "textmover: interrupted"]
     assert len((tmp_path / "ratings.sweep.tsv").read_text().splitlines()) == 3
 
 

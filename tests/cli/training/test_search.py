@@ -9,8 +9,8 @@ import yaml
 
 from runs import recipe, write_ratings, write_recipe
 from textmover.cli.training import search as command
-from textmover.cli.training.search import placed
 from textmover.experiments.search.space import Choices, JudgedParts, Range, check_keys, judged_print, read_space
+from textmover.experiments.search.study import placed
 from textmover.runs.process import Terminated
 from textmover.types import InputError
 

@@ -173,11 +173,7 @@ OVERRIDES = "model__init_args__overrides__"
         ("--data.init_args.batch_size many", {}, "`batch_size` to be a whole number, but got many"),
         ("--model.init_args.optimizer.learning_rate fast", {}, "`optimizer.learning_rate` to be a number, got fast"),
         ("--trainer.max_epochs few", {}, "`trainer.max_epochs` to be a whole number, but got few"),
-        (
-            "--trainer.callbacks few",
-            {},
-            "to be a list of classes, as [pytorch_lightning.callbacks.LearningRateMonitor], but got few",
-        ),
+        ("--trainer.callbacks few", {}, "list of classes, [pytorch_lightning.callbacks.LearningRateMonitor], got few"),
         ("--trainer.callbacks [1]", {}, "a class by path, as in package.module.Class, but got 1. --help-all"),
         ("--trainer.foo 3", {}, "--trainer.foo"),
         ("--trainer.accelerator cuda", {}, "CUDA"),

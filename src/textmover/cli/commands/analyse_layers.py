@@ -6,13 +6,13 @@ import argparse
 import json
 import sys
 
-from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates
+from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
 from textmover.files import check_output, write_output
 from textmover.modules.layer_similarity import Estimate
 from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.report.document import number, plain
+from textmover.report.document import number, pick, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     spec = LayerSpec("", NAME, options.data, options.column, centerings, options.texts, options.pairs)
     with flags_named({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
         found, encoder = analyse(spec, options.data, options.encoder, options, advance)
-    rows = [(row.centering, str(row.layer), estimates(row)) for row in found.rows]
+    rows = [(row.centering, str(row.layer), pick(row, *SIMILARITIES)) for row in found.rows]
     lines = [
         ["centering", "layer", *(f"{one}{end}" for one in SIMILARITIES for end in ("", "_standard_error", "_pairs"))]
     ]
@@ -41,17 +41,16 @@ def run(options: argparse.Namespace) -> None:
     if options.format == "json":
         layers = [
             {
-                "centering": row.centering,
-                "layer": row.layer,
+                **pick(row, "centering", "layer"),
                 **{
                     name: {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
-                    for name, one in estimates(row).items()
+                    for name, one in pick(row, *SIMILARITIES).items()
                 },
             }
             for row in found.rows
         ]
-        counts = {name: getattr(found, name) for name in ("texts", "tokens", "words")}
-        drawn = {"pairs": options.pairs, "seed": options.seed, "layers": plain(layers), "files": files}
+        counts = pick(found, "texts", "tokens", "words")
+        drawn = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
         sys.stdout.write(json.dumps({"encoder": encoder, **counts, **drawn}, indent=2) + "\n")
         return
     shown = [(*place, *map(_with_error, values.values())) for *place, values in rows]

@@ -7,16 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
-from textmover.experiments.evaluation import output
-from textmover.experiments.evaluation.agreement import (
-    Failure,
-    Judged,
-    Question,
-    chosen_protocol,
-    evaluate_marked,
-    judge,
-    questions,
-)
+from textmover.experiments.evaluation import agreement, output
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import read_ready, read_sets, scores_files, set_files, write_scores
 from textmover.files import check_folder
@@ -39,9 +30,9 @@ def run(options: argparse.Namespace) -> None:
     if not options.data:
         raise InputError("Expected `--data` to name a file of judged texts, but got none: name one.")
     if (marked := marked_description(options.set)) is not None:
-        evaluate_marked(options, marked)
+        agreement.evaluate_marked(options, marked)
         return
-    protocol = chosen_protocol(options)
+    protocol = agreement.chosen_protocol(options)
     metrics = Metrics(options)
     files = set_files(options)
     paths = scores_files(options, files)
@@ -51,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     sets = read_sets(options, files)
     ready = read_ready(options, sets, files, paths)
     metrics.check(sets, ready)
-    asked = questions(sets, protocol, options)
+    asked = agreement.questions(sets, protocol, options)
     metrics.load()
     found = []
     total = metrics.steps * sum(map(len, sets))
@@ -59,13 +50,13 @@ def run(options: argparse.Namespace) -> None:
         for one, known, wanted, path in zip(sets, ready, asked, paths, strict=True):
             rows = (*metrics.scores(one, lambda done: advance("scoring", done, total)), *known)
             write_scores(one, rows, path)
-            results = (judge(each, rows, protocol, options) if isinstance(each, Question) else each for each in wanted)
-            found.append(Judged(one, rows, tuple(results), path))
+            results = tuple(agreement.judge(each, rows, protocol, options) for each in wanted)
+            found.append(agreement.Judged(one, rows, results, path))
     _show(options, found, protocol, metrics)
 
 
-def _show(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol, metrics: Metrics) -> None:
-    problems = [str(one) for each in found for one in each.results if isinstance(one, Failure)]
+def _show(options: argparse.Namespace, found: Sequence[agreement.Judged], protocol: Protocol, metrics: Metrics) -> None:
+    problems = [str(one) for each in found for one in each.results if isinstance(one, agreement.Failure)]
     places = ", ".join(str(one.path) for one in found)
     if not any(one.findings for one in found):
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
@@ -79,7 +70,7 @@ def _show(options: argparse.Namespace, found: Sequence[Judged], protocol: Protoc
         raise InputError(" ".join(problems))
 
 
-def _print(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol) -> None:
+def _print(options: argparse.Namespace, found: Sequence[agreement.Judged], protocol: Protocol) -> None:
     """Print tables; of a single metric one that goes by groups and has further statistics."""
     alone = options.format == "table" and all(len(one.rows) == 1 for one in found)
     results = [result for one in found for result in one.results]

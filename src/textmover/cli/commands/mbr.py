@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 
-from textmover.cli.options.columns import refuse_table_options
+from textmover.cli.options.columns import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_options import flags_named
 from textmover.readers.lines import check_once
@@ -16,7 +16,7 @@ from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
 from textmover.scoring.mbr import Choice, choose_each, fit_on_candidates, mbr_signature
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import load_scorer, read_before, source_column, take_by_language, take_default
+from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
 
 COLUMNS = {
@@ -62,13 +62,8 @@ def run(options: argparse.Namespace) -> None:
             sourced |= one.source is not None
     scorer.warn(counts)
     if not options.quiet:
-        signature = mbr_signature(
-            scorer,
-            include_self=options.include_self,
-            references=options.references_column is not None,
-            weights=options.weights_column is not None,
-            sources=sourced,
-        )
+        columns = {name: getattr(options, f"{name}_column") is not None for name in ("references", "weights")}
+        signature = mbr_signature(scorer, include_self=options.include_self, sources=sourced, **columns)
         sys.stderr.write(f"Signature: {signature}\n")
 
 
@@ -105,13 +100,12 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
     if options.data is None:
         refuse_table_options(options, "-i", tuple(names.values()))
         return CandidateFiles(tuple(options.input), options.num_candidates, options.sources)
-    if options.sources is not None:
-        raise InputError("Expected `--source-column` together with --data, but got --sources: name a column.")
+    source = source_of(options)
     if options.num_candidates is not None:
         raise InputError(
             "Expected `--num-candidates` together with -i, but got --data, whose rows hold lists: leave it out."
         )
-    columns = {name: getattr(options, option) for name, option in names.items()} | {"source": source_column(options)}
+    columns = {name: getattr(options, option) for name, option in names.items()} | {"source": source}
     columns["candidates"] = columns["candidates"] or "candidates"
     return CandidateTable(options.data, **columns, format=options.data_format, split=options.split or "train")
 

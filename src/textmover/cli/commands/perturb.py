@@ -10,14 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from textmover.cli.options.perturbations import (
-    NEEDED,
-    PERTURBATION_FLAGS,
-    chosen_types,
-    left_out_types,
-    load_resources,
-    warn_of_other_languages,
-)
+from textmover.cli.options import perturbations
 from textmover.files import atomic_file, check_output, output_format
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
 from textmover.perturbations.severity import shipped_table
@@ -43,13 +36,13 @@ def run(options: argparse.Namespace) -> None:
     if options.output is not None:
         target = check_output(options.output, [options.input])
         form = output_format(target, options.format, SUFFIXES)
-    with flags_named(PERTURBATION_FLAGS):
-        types, left_out = chosen_types(options)
+    with flags_named(perturbations.FLAGS):
+        types, left_out = perturbations.chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
-        warn_of_other_languages(texts)
+        perturbations.warn_of_other_languages(texts)
         if form == "tsv":
             _check_one_line(texts)
-        parses, neighbours = load_resources(options)
+        parses, neighbours = perturbations.load_resources(options)
     versions, made = 0, Counter[str]()
     with (
         contextlib.nullcontext(sys.stdout) if target is None else atomic_file(target) as stream,
@@ -78,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
         return
     counts = ", ".join(f"{name} {made[name]:,}" for name in types)
     said = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
-    sys.stderr.write("".join(f"{one}\n" for one in (said, *left_out_types(left_out))))
+    sys.stderr.write("".join(f"{one}\n" for one in (said, *perturbations.left_out_types(left_out))))
 
 
 def _check_one_line(texts: Sequence[str]) -> None:
@@ -101,5 +94,6 @@ def _print_list() -> None:
                 for other, (meant, only) in ALIASES.items() if meant == name]  # fmt: skip
         counted = " ".join(map(str, degrees)) + ("" if kind.degree == "1" else f" ({kind.degree})")
         severities = f"{low:g} to {table.ceilings[name]:g}" if table.ceilings[name] > low else f"{low:g}"
-        rows.append((name, kind.summary, counted, severities, NEEDED.get(kind.needs, "-"), ", ".join(also) or "-"))
+        needs = perturbations.NEEDED.get(kind.needs, "-")
+        rows.append((name, kind.summary, counted, severities, needs, ", ".join(also) or "-"))
     print_table(("type", "what is done", "degrees", "severity", "needs", "also called"), rows, narrow=("type",))

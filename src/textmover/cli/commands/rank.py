@@ -12,7 +12,7 @@ from textmover.cli.options.columns import first_given, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, score_texts, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import Vector, group_positions
-from textmover.readers.column_options import flags_named
+from textmover.readers.column_options import COLUMN_FLAGS, flags_named
 from textmover.readers.system_outputs import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
@@ -24,16 +24,7 @@ PART = 4096  # texts that are scored at a time
 LONG = ("system_separator", "item_column", "group", "score_column", "metric_column")
 """Options that only a table with a row for each output has a use for."""
 
-FLAGS = {
-    "system": "--system-column",
-    "item": "--item-column",
-    "groups": "--group",
-    "human": "--score-column",
-    "metric": "--metric-column",
-    "hypothesis": "--hypothesis-column",
-    "references": "--reference-column",
-    "source": "--source-column",
-}
+FLAGS = {**COLUMN_FLAGS, "human": "--score-column", **{one: f"--{one}-column" for one in ("system", "item", "metric")}}
 """The flag behind each argument of the reader of such a table."""
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}

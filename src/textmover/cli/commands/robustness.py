@@ -7,26 +7,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from textmover.cli.options.perturbations import (
-    NEEDED,
-    PERTURBATION_FLAGS,
-    chosen_types,
-    left_out_types,
-    load_resources,
-    warn_of_other_languages,
-)
+from textmover.cli.options import perturbations
+from textmover.experiments import robustness as experiment
 from textmover.experiments.evaluation.metrics import Metrics
 from textmover.experiments.evaluation.sets import check_scores_file, write_scores
-from textmover.experiments.robustness import (
-    KEEPING,
-    YARDSTICK,
-    blocks,
-    change,
-    draw_drops,
-    kind_names,
-    notes,
-    read_subjects,
-)
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_options import flags_named
@@ -38,9 +22,9 @@ from textmover.types import InputError
 NAME = "robustness"  # of the command, and of its files in a folder
 PARSER = "--perturbation-parser NAME"  # makes passive and active possible; `--parser` is a field of RoMe
 
-NEEDED_HERE = {**NEEDED, "parser": PARSER}
+NEEDED_HERE = {**perturbations.NEEDED, "parser": PARSER}
 
-FLAGS = {**PERTURBATION_FLAGS, "parses": PARSER, "hypothesis": "--column", "references": "--reference-column"}
+FLAGS = {**perturbations.FLAGS, "parses": PARSER, "hypothesis": "--column", "references": "--reference-column"}
 """The flag behind each argument that an error may name."""
 
 
@@ -50,16 +34,16 @@ def run(options: argparse.Namespace) -> None:
     keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
     metrics = Metrics(options)
     with flags_named(FLAGS):
-        types, left_out = chosen_types(options, NEEDED_HERE)
+        types, left_out = perturbations.chosen_types(options, NEEDED_HERE)
         if types.pop("identity", None) is not None and options.types is not None:
             raise InputError("Expected `types` that change a text, but got identity: leave it out.")
-        types = {**types, YARDSTICK: (1,)}
-        subjects = read_subjects(options)
-        warn_of_other_languages(subjects.texts)
-        parses, neighbours = load_resources(options)
+        types = {**types, experiment.YARDSTICK: (1,)}
+        subjects = experiment.read_subjects(options)
+        perturbations.warn_of_other_languages(subjects.texts)
+        parses, neighbours = perturbations.load_resources(options)
     metrics.load()
     with progress_bars(shown=not options.quiet) as advance:
-        changed = change(
+        changed = experiment.change(
             subjects,
             types,
             seed=options.seed,
@@ -72,9 +56,9 @@ def run(options: argparse.Namespace) -> None:
     if keep is not None:
         write_scores(changed.judgements, [*changed.facts, *rows], keep)
     drawn = {"samples": options.samples, "seed": options.seed}
-    found = robustness(changed.versions, rows, keeping=KEEPING, yardstick=YARDSTICK, **drawn)
-    kinds = kind_names(types)
-    if options.no_figure or kinds == [YARDSTICK]:
+    found = robustness(changed.versions, rows, keeping=experiment.KEEPING, yardstick=experiment.YARDSTICK, **drawn)
+    kinds = experiment.kind_names(types)
+    if options.no_figure or kinds == [experiment.YARDSTICK]:
         files = files[:2]
     figure = files[2] if len(files) > 2 else None
     command = [Path(one).name if one == options.input else one for one in options.command_line]
@@ -83,13 +67,13 @@ def run(options: argparse.Namespace) -> None:
         "Rony et al. 2022 (RoMe), section 4.6 and table 7",
         NAME,
         shlex.join(["textmover", *command]),
-        tuple(notes(subjects, kinds, left_out_types(left_out, NEEDED_HERE), options.seed)),
-        tuple(blocks(found, kinds, None if figure is None else figure.name)),
+        tuple(experiment.notes(subjects, kinds, perturbations.left_out_types(left_out, NEEDED_HERE), options.seed)),
+        tuple(experiment.blocks(found, kinds, None if figure is None else figure.name)),
     )
     for path, form in zip(files, ("markdown", "csv"), strict=False):
         write_output(page_text(page, form), path)
     if figure is not None:
-        draw_drops(found, kinds, figure)
+        experiment.draw_drops(found, kinds, figure)
     if options.format != "table":
         sys.stdout.write(page_text(page, options.format))
         return

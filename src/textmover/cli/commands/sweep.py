@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from textmover.cli.options.columns import read_tables
-from textmover.experiments.sweep import (
-    STATISTICS,
-    SettingResult,
-    as_records,
-    as_table,
-    best_setting,
-    check_ratings,
-    draw_settings,
-    judge,
-    read_grid,
-)
+from textmover.experiments import sweep
 from textmover.files import check_output, write_output
 from textmover.readers.named.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
@@ -45,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
     seen: dict[str, logging.LogRecord] = {}
     for handler in logging.getLogger().handlers:  # a message that every setting would repeat is logged once
         handler.addFilter(lambda record: seen.setdefault(record.getMessage(), record) is record)
-    fields = read_grid(options.field, given_fields(options))
+    fields = sweep.read_grid(options.field, given_fields(options))
     varying = {name: values for name, values in fields.items() if len(values) > 1}
     drawn = not options.no_figure and 1 <= len(varying) <= 2
     name = f"{Path(place_of(options.data[0]).removeprefix('hub:')).stem}.sweep"
@@ -55,19 +45,19 @@ def run(options: argparse.Namespace) -> None:
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     options.swept = grid
     segments = [one for read in read_tables(options.data, options) for one in read]
-    check_ratings(segments)
+    sweep.check_ratings(segments)
     take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
     results = _judge_all(options, Settings(options, grid), segments, table)
-    best = best_setting(results)
+    best = sweep.best_setting(results)
     if drawn:
         title = f"{Path(options.model).name} on {', '.join(Path(one).name for one in options.data)}"
-        draw_settings(varying, results, best, figure, title)
+        sweep.draw_settings(varying, results, best, figure, title)
     files = [str(table), str(figure)] if drawn else [str(table)]
     if options.format == "json":
         found = {
             "model": options.model,
             "fields": plain(fields),
-            "settings": as_records(results),
+            "settings": sweep.as_records(results),
             "best": best,
             "note": OPTIMISTIC.format(n=len(results)) if len(results) > 1 else None,
             "bootstrap": {"statistic": "pearson", "level": 0.95, "samples": options.samples, "seed": options.seed},
@@ -82,15 +72,15 @@ def run(options: argparse.Namespace) -> None:
 
 def _judge_all(
     options: argparse.Namespace, settings: Settings, segments: Sequence[Segment], table: Path
-) -> list[SettingResult]:
+) -> list[sweep.SettingResult]:
     """The results in the order of the grid; those that are done are in the table whatever happens."""
-    done: dict[int, SettingResult] = {}
+    done: dict[int, sweep.SettingResult] = {}
     grid = settings.grid
     try:
         with progress_bars(shown=not options.quiet) as advance:
             for index, scorer in scorers(settings):
-                done[index] = judge(scorer, segments, grid[index], samples=options.samples, seed=options.seed)
-                write_output(as_table([done[one] for one in sorted(done)]), table)
+                done[index] = sweep.judge(scorer, segments, grid[index], samples=options.samples, seed=options.seed)
+                write_output(sweep.as_table([done[one] for one in sorted(done)]), table)
                 advance("settings", 1, len(grid))
     except KeyboardInterrupt:
         if done:
@@ -99,13 +89,13 @@ def _judge_all(
     return [done[index] for index in range(len(grid))]
 
 
-def _print(results: Sequence[SettingResult], best: int | None, samples: int) -> None:
+def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
     counted = len({one.mean.groups for one in results}) > 1
     headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if counted else []), "best"]
     headers = [*results[0].values, *headers]
     rows = []
     for index, one in enumerate(results):
-        pearson, spearman, kendall = (number(getattr(one.mean, key), 4) for key in STATISTICS)
+        pearson, spearman, kendall = (number(getattr(one.mean, key), 4) for key in sweep.STATISTICS)
         interval = f"{number(one.interval.low)} to {number(one.interval.high)}"
         groups = [str(one.mean.groups)] if counted else []
         values = map(written, one.values.values())

@@ -189,18 +189,14 @@ class SingleOption(argparse.Action):
     least: int | None = None
 
     def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
         """Store the value, or end with one sentence."""
-        if option_string is not None:
+        if option is not None:
             # A set of the parser, which is made for one command line.
             seen: set[str] = parser.__dict__.setdefault("seen_options", set())
             if self.dest in seen:
-                parser.error(_twice(option_string, several=self.nargs in ("+", "*")))
+                parser.error(_twice(option, several=self.nargs in ("+", "*")))
             seen.add(self.dest)
             for value in values if isinstance(values, list) else [values]:
                 if problem := _beyond(self.option_strings[-1], value, finite=self.type is float):

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
 """The flag that gives what a kind of change needs."""
 
-PERTURBATION_FLAGS: Mapping[str, str] = {
+FLAGS: Mapping[str, str] = {
     **{name: f"--{name}" for name in ("column", "types", "degrees")},
     "parses": NEEDED["parser"],
     "neighbours": NEEDED["neighbours"],

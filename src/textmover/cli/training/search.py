@@ -20,16 +20,8 @@ from filelock import FileLock, Timeout
 from pytorch_lightning.utilities.memory import garbage_collection_cuda
 
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
+from textmover.experiments.search import study
 from textmover.experiments.search.space import check_keys, judged_print
-from textmover.experiments.search.study import (
-    DATABASE,
-    ObjectiveError,
-    Search,
-    placed,
-    watched,
-    with_values,
-    write_recipe,
-)
 from textmover.runs.process import causes
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError, needs_extra
@@ -40,7 +32,10 @@ def run(options: argparse.Namespace) -> None:
     quiet_lightning()
     for name in ("pytorch_lightning", "lightning_fabric"):  # what each trial would repeat
         logging.getLogger(name).setLevel(logging.WARNING)
-    search = Search(options, _optuna())
+    with needs_extra("search", "optuna to search"):
+        import optuna
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    search = study.Search(options, optuna)
     with _alone(search.folder):
         _check(search)
         search.open()
@@ -48,14 +43,14 @@ def run(options: argparse.Namespace) -> None:
         search.print()
 
 
-def _check(search: Search) -> None:
+def _check(search: study.Search) -> None:
     """Have the command line read the recipe as it is, and with a value for each key, before the first trial."""
     file = search.folder / "recipe.yaml"
     check_keys(search.space, config_of(search.recipe, file))
     try:
-        config_of(with_values(search.recipe, {key: one.first for key, one in search.space.items()}), file)
+        config_of(study.with_values(search.recipe, {key: one.first for key, one in search.space.items()}), file)
     finally:
-        write_recipe(search.recipe, file)
+        study.write_recipe(search.recipe, file)
 
 
 @contextmanager
@@ -73,16 +68,9 @@ def _alone(folder: Path) -> Iterator[None]:
         if cause is None:
             raise
         raise InputError(
-            f"Expected to be able to read and write {folder / DATABASE}, but got: {cause}. Free some space, and go on "
-            "with --resume."
+            f"Expected to be able to read and write {folder / study.DATABASE}, but got: {cause}. Free some space, "
+            "and go on with --resume."
         ) from error
-
-
-def _optuna() -> Any:
-    with needs_extra("search", "optuna to search"):
-        import optuna
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
 
 
 # --- one trial --------------------------------------------------------------------------------------------------------
@@ -132,7 +120,7 @@ class _Watch(pl.Callback):
         logged = trainer.callback_metrics
         if self.objective not in logged:
             names = ", ".join(sorted(name for name in logged if not name.startswith("train/")))
-            raise ObjectiveError(
+            raise study.ObjectiveError(
                 f"Expected --objective to be one of what validation logs ({names}), but got {self.objective!r}."
             )
         self.values.append(float(logged[self.objective]))
@@ -141,7 +129,7 @@ class _Watch(pl.Callback):
 
 def config_of(recipe: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """All keys of a recipe with their values, defaults among them, as the command line reads them from a file."""
-    arguments = ["fit", "--config", str(write_recipe(recipe, file))]
+    arguments = ["fit", "--config", str(study.write_recipe(recipe, file))]
     config = run_training(arguments, _ConfigCLI).config["fit"]
     return dict(config.items())
 
@@ -162,16 +150,18 @@ def run_trial(
     weights, else that of the last one), and the number of validations.
     """
     watch = _Watch(objective, report, judged)
-    own = placed(recipe, folder, None, checkpoints=False)
+    own = study.placed(recipe, folder, None, checkpoints=False)
     own["trainer"] |= {"enable_progress_bar": False, "num_sanity_val_steps": 0}
     try:
-        run_training(["fit", "--config", str(write_recipe(own, folder / "recipe.yaml"))], _TrialCLI, [watch])
+        run_training(["fit", "--config", str(study.write_recipe(own, folder / "recipe.yaml"))], _TrialCLI, [watch])
     finally:
         garbage_collection_cuda()  # a Lightning module and its trainer refer to each other
     if not watch.values:
-        raise ObjectiveError("Expected the recipe to validate at least once, but it ended before: let it run longer.")
+        raise study.ObjectiveError(
+            "Expected the recipe to validate at least once, but it ended before: let it run longer."
+        )
     finite = [value for value in watch.values if math.isfinite(value)]
     if not finite or not math.isfinite(watch.values[-1]):
         raise InputError(f"Expected a finite {objective}, but got {watch.values[-1]}.")
     best = (max if maximise else min)(finite)
-    return (best if watched(recipe, objective) else watch.values[-1]), len(watch.values)
+    return (best if study.watched(recipe, objective) else watch.values[-1]), len(watch.values)

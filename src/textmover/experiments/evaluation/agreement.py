@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textmover.experiments.evaluation.metrics import Metrics
-from textmover.experiments.evaluation.sets import SetFiles, set_files
+from textmover.experiments.evaluation.sets import SetFiles, refuse_options, set_files
 from textmover.meta_evaluation import (
     STATISTICS,
     Evaluation,
@@ -194,9 +194,11 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
 
 
 def judge(
-    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
+    question: Question | Failure, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """Compute the agreement of metrics with a dimension."""
+    """Compute the agreement of metrics with a dimension, unless it is known that there is none."""
+    if isinstance(question, Failure):
+        return question
     usable = tuple(row for row in rows if not np.isnan(row.scores).all())
     if not usable:
         name = ", ".join(row.name for row in rows)
@@ -263,11 +265,7 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
     Raises:
         InputError: If an option means nothing here, a row cannot be used, or a metric does not mark errors.
     """
-    for name in REFUSED:
-        if getattr(options, name, None) is not None:
-            raise InputError(
-                f"Expected no --{name.replace('_', '-')} for a set of marked errors, but got one: leave it out."
-            )
+    refuse_options(options, REFUSED, "a set of marked errors")
     metrics = Metrics(options)
     keys = tuple(dict.fromkeys((*description.columns.groups, *(options.group or ()))))
     described = replace(description, columns=replace(description.columns, groups=keys))

@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from textmover import report
 from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.meta_evaluation import Evaluation
-from textmover.report import (
-    Disagreement,
-    ReportHead,
-    ReportSection,
-    format_evaluations,
-    largest_disagreements,
-    print_evaluations,
-    remarks,
-    write_report,
-)
 from textmover.report.document import json_text, number
 from textmover.report.evaluation.tables import evaluation_entry
 from textmover.terminal import console, print_table
@@ -43,22 +34,23 @@ def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Ma
     sections = []
     for one in found:
         for finding in one.findings:
-            notes, shown = one.notes(finding), list[Disagreement]()
+            notes, shown = one.notes(finding), list[report.Disagreement]()
             lacking = [row.name for row in one.rows if row not in finding.rows]
             if lacking:
                 notes.append(f"Left out: {', '.join(lacking)} (no score for any text).")
             judgements, evaluation = finding.question.judgements, finding.evaluation
             if evaluation.dimension is not None:
-                shown = largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
+                shown = report.largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
                 shown = [_aligned(scorers.get(one.metric), one) for one in shown]
-            sections.append(ReportSection(evaluation, judgements, finding.rows, shown, notes))
+            sections.append(report.ReportSection(evaluation, judgements, finding.rows, shown, notes))
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))
     command = shlex.join(["textmover", *options.command_line])
-    return write_report(options.report, ReportHead(datetime.date.today().isoformat(), command, versions), sections)
+    head = report.ReportHead(datetime.date.today().isoformat(), command, versions)
+    return report.write_report(options.report, head, sections)
 
 
-def _aligned(scorer: Scorer | None, shown: Disagreement) -> Disagreement:
+def _aligned(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagreement:
     """The segment with the words that the metric matched with those of its best reference, and of its source."""
     if scorer is None:
         return shown
@@ -94,7 +86,7 @@ def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str
         rows.append(("mean", f"{first.n:,}", *(number(one.value, 4) for one in agreements)))
     print_table(headers, rows, numbers=headers[1:], narrow=headers[1:])
     sys.stdout.write(f"\n{_conclusion(first, next(iter(by_statistic)).capitalize())}\n")
-    for line in remarks(first, notes):
+    for line in report.remarks(first, notes):
         sys.stdout.write(f"{line}\n")
     if signature:
         sys.stdout.write(f"Signature: {agreements[0].signature}\n")
@@ -117,11 +109,11 @@ def print_several(
     """A table for each set and dimension, and a line (an entry in JSON) for each that has none."""
     evaluations = [one.shown for one in results if isinstance(one, Finding)]
     if format == "table":
-        print_evaluations(console(), evaluations, further=notes, signatures=signatures)
+        report.print_evaluations(console(), evaluations, further=notes, signatures=signatures)
         print_failures(results)
         return
     if format != "json":
-        sys.stdout.write(format_evaluations(evaluations, format, further=notes))
+        sys.stdout.write(report.format_evaluations(evaluations, format, further=notes))
         return
     further = iter(notes)
     entries = [

@@ -106,6 +106,14 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
     return sets
 
 
+def refuse_options(options: argparse.Namespace, names: Sequence[str], sets: str) -> None:
+    """Refuse options that mean nothing for some sets."""
+    for name in names:
+        if getattr(options, name, None) is not None:
+            flag = name.replace("_", "-")
+            raise InputError(f"Expected no --{flag} for {sets}, but got one: leave it out.")
+
+
 def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
     further: dict[str, Any] = {}
     if options.set == CAPTIONS:
@@ -113,12 +121,7 @@ def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[
         further = {name: value for name, value in given.items() if value is not None}
     refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
     refused += [] if options.set == CAPTIONS else ["system_column"]
-    for name in refused:
-        if getattr(options, name) is not None:
-            raise InputError(
-                f"Expected no --{name.replace('_', '-')} for --set {options.set}, whose files have a shape of their "
-                "own, but got one: leave it out."
-            )
+    refuse_options(options, refused, f"--set {options.set}, whose files have a shape of their own")
     with flags_named(READER_FLAGS):
         return [READERS[options.set][0](**one.paths, **further) for one in files]
 

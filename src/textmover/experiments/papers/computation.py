@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from textmover.experiments.papers.experiment_file import Experiment
-from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, estimates, layer_remarks
+from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers, layer_remarks
 from textmover.experiments.papers.metrics import KeptScores
 from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Findings, ResultLine
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
-from textmover.report.document import DIGITS, Section, block, interval, number
+from textmover.report.document import DIGITS, Section, block, interval, number, pick
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 from textmover.scoring.config_options import FIELD
 
@@ -144,18 +144,13 @@ def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Map
         "table": title,
         "row": line.name,
         "from": line.origin,
-        "metric": line.metric,
-        "encoder": line.encoder,
+        **pick(line, "metric", "encoder"),
         "set": column.asked.set,
         "dimension": column.asked.dimension or "",
         "group": column.group,
-        "statistic": column.asked.statistic,
-        "level": column.asked.level,
+        **pick(column.asked, "statistic", "level"),
         **point,
-        "value": cell.value,
-        "low": cell.low,
-        "high": cell.high,
-        "n": cell.n,
+        **pick(cell, "value", "low", "high", "n"),
         **({} if point else {"mean_over": cell.over}),
         "signature": line.signature,
     }
@@ -210,7 +205,7 @@ def layer_block(
         draw_layers(analysis, figure, encoder)
     rows, records = [], []
     for row in analysis.rows:
-        found = estimates(row)
+        found = pick(row, *SIMILARITIES)
         shown = [number(one.mean) + ("" if math.isnan(one.error) else f" ± {one.error:.3f}") for one in found.values()]
         rows.append((row.centering, str(row.layer), *shown))
         for name, one in found.items():
@@ -219,8 +214,7 @@ def layer_block(
                     "table": spec.title,
                     "from": HERE,
                     "encoder": encoder,
-                    "centering": row.centering,
-                    "layer": row.layer,
+                    **pick(row, "centering", "layer"),
                     "similarity": name,
                     "value": one.mean,
                     "standard_error": one.error,

@@ -9,24 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from textmover.experiments.papers.specification import (
-    FigureSpec,
-    LayerSpec,
-    MetricSpec,
-    NeededFile,
-    Paper,
-    SetSpec,
-    TableSpec,
-)
+from textmover.experiments.papers import specification
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
-from textmover.readers.judgements import (
-    READERS,
-    SetDescription,
-    built_in_descriptions,
-    load_description,
-    read_judgements,
-)
+from textmover.readers import judgements
 from textmover.readers.judgements.description import FIELDS, read_field
 from textmover.safe_reading import Place, check_filled
 from textmover.scoring.lexical import LEXICAL
@@ -39,15 +25,15 @@ class Experiment:
     """An experiment of a paper; names that lead nowhere and numbers of values that differ are refused."""
 
     title: str
-    paper: Paper
-    files: Mapping[str, NeededFile]  # by the keys that ``--data KEY=FILE`` names
-    sets: Mapping[str, SetSpec] = field(default_factory=dict)
-    metrics: Mapping[str, MetricSpec] = field(default_factory=dict)
+    paper: specification.Paper
+    files: Mapping[str, specification.NeededFile]  # by the keys that ``--data KEY=FILE`` names
+    sets: Mapping[str, specification.SetSpec] = field(default_factory=dict)
+    metrics: Mapping[str, specification.MetricSpec] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
     idf_by_group: bool = False  # weights of a call's own texts are those of each group, not of the whole set
-    tables: tuple[TableSpec, ...] = ()
-    figures: tuple[FigureSpec, ...] = ()
-    layers: LayerSpec | None = None
+    tables: tuple[specification.TableSpec, ...] = ()
+    figures: tuple[specification.FigureSpec, ...] = ()
+    layers: specification.LayerSpec | None = None
     notes: tuple[str, ...] = ()
     origin: str = "the experiment"
 
@@ -85,7 +71,7 @@ class Experiment:
             self._check_reader(name, one, place.inner("sets", name))
 
     @property
-    def all_tables(self) -> tuple[TableSpec, ...]:
+    def all_tables(self) -> tuple[specification.TableSpec, ...]:
         """The tables, and those of the points of figures."""
         return (*self.tables, *(one.table for one in self.figures))
 
@@ -96,7 +82,7 @@ class Experiment:
         return [name for name in self.sets if name in used]
 
     @property
-    def all_metrics(self) -> dict[str, MetricSpec]:
+    def all_metrics(self) -> dict[str, specification.MetricSpec]:
         """The metrics, and those behind the points of figures."""
         return {**self.metrics, **{name: one for figure in self.figures for name, one in figure.metrics.items()}}
 
@@ -133,9 +119,9 @@ class Experiment:
         """Read a set."""
         spec = self.sets[name]
         places: dict[str, Any] = {argument: files[key] for argument, key in self._needed(name).items()}
-        if spec.reader in READERS:
-            return READERS[spec.reader][0](**places, **spec.options, name=name)
-        return read_judgements(places["path"], self._description(name), name=name)
+        if spec.reader in judgements.READERS:
+            return judgements.READERS[spec.reader][0](**places, **spec.options, name=name)
+        return judgements.read_judgements(places["path"], self._description(name), name=name)
 
     def _needed(self, name: str) -> dict[str, str]:
         """The key of the file behind each argument of a set's reader."""
@@ -160,12 +146,12 @@ class Experiment:
         listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in wanted.items())
         return f"give --data {given}, where {'; '.join(listed)}"
 
-    def _description(self, name: str) -> SetDescription:
+    def _description(self, name: str) -> judgements.SetDescription:
         """The description of a table, with the changes that the experiment makes."""
         spec = self.sets[name]
         beside = Path(self.origin).parent / spec.reader
-        built_in = spec.reader in built_in_descriptions()
-        found = load_description(spec.reader if built_in or not beside.is_file() else beside)
+        built_in = spec.reader in judgements.built_in_descriptions()
+        found = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
         changes = {}
         for key, value in spec.options.items():
             place = f"`sets.{name}.options.{key}` of {self.origin}"
@@ -176,8 +162,8 @@ class Experiment:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check_reader(self, name: str, spec: SetSpec, place: Place) -> None:
-        reader, wanted = READERS.get(spec.reader, (None, ("path",)))
+    def _check_reader(self, name: str, spec: specification.SetSpec, place: Place) -> None:
+        reader, wanted = judgements.READERS.get(spec.reader, (None, ("path",)))
         if set(self._needed(name)) != set(wanted):
             raise InputError(
                 f"Expected `files` of {place} to name {' and '.join(wanted)}, which {spec.reader} reads, but got "
@@ -193,7 +179,7 @@ class Experiment:
                     f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
                 )
 
-    def _check_table(self, table: TableSpec, place: Place) -> None:
+    def _check_table(self, table: specification.TableSpec, place: Place) -> None:
         for name in table.sets:
             _check_known(name, self.sets, place.inner("sets"))
         with reworded_errors(lambda said: f"{place}: {said}"):
@@ -216,7 +202,7 @@ class Experiment:
             for number, one in enumerate(row.published):
                 _check_number(one.values, len(table.columns), inside.inner("published", number, "values"), "column")
 
-    def _check_figure(self, figure: FigureSpec, place: Place) -> None:
+    def _check_figure(self, figure: specification.FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
         with reworded_errors(lambda said: f"{place}: {said}"):
             Protocol(figure.statistic, figure.level)
@@ -233,7 +219,7 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: P
         raise InputError(f"Expected {place} to be one of {listed}, but got {name!r}: choose one of them.")
 
 
-def _check_metric(metric: MetricSpec, place: Place) -> None:
+def _check_metric(metric: specification.MetricSpec, place: Place) -> None:
     """Refuse fields that the preset does not have; a checkpoint's fields are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return

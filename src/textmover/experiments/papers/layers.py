@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from textmover.experiments.papers.specification import LayerSpec
-from textmover.modules.layer_similarity import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
+from textmover.modules.layer_similarity import Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.segments import read_texts
 from textmover.report import Line, Panel, draw_panels
@@ -58,24 +58,16 @@ def analyse(
     return found, metric.parts.identity
 
 
-def estimates(row: LayerSimilarity) -> dict[str, Estimate]:
-    """The three similarities of a row by their names."""
-    return {name: getattr(row, name) for name in SIMILARITIES}
-
-
 def draw_layers(analysis: LayerAnalysis, path: Path | str, title: str) -> None:
     """One panel for each centring, one line with its interval for each similarity."""
     panels = []
     for centering in dict.fromkeys(row.centering for row in analysis.rows):
-        members = [estimates(row) for row in analysis.rows if row.centering == centering]
+        members = [row for row in analysis.rows if row.centering == centering]
         lines = []
         for name, label in SIMILARITIES.items():
-            means, errors = [one[name].mean for one in members], [one[name].error for one in members]
-            low, high = (
-                [mean + sign * error for mean, error in zip(means, errors, strict=True)]
-                for sign in (-CONFIDENCE, CONFIDENCE)
-            )
-            lines.append(Line(label, means, low, high))
+            found: list[Estimate] = [getattr(one, name) for one in members]
+            low, high = ([one.mean + sign * one.error for one in found] for sign in (-CONFIDENCE, CONFIDENCE))
+            lines.append(Line(label, [one.mean for one in found], low, high))
         panels.append(Panel(f"centering: {centering}", lines))
     layers = list(dict.fromkeys(str(row.layer) for row in analysis.rows))
     draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=title)

@@ -161,19 +161,10 @@ class Findings:
     def sentences(self, spec: TableSpec) -> list[str]:
         """Remarks under a table: how its numbers came about, and what has none."""
         answers = {one: self._answer(one, spec) for one in dict.fromkeys(column.asked for column in spec.columns)}
-        said = [
-            *_attributed(
-                [
-                    (asked, sentence)
-                    for asked, found in answers.items()
-                    if isinstance(found, Evaluation)
-                    for sentence in remarks(found, file_remarks(self.sets[asked.set]))
-                ]
-            ),
-            *self._not_computed(
-                (str(one), found.reason) for one, found in answers.items() if isinstance(found, Failure)
-            ),
-        ]
+        judged = {one: found for one, found in answers.items() if isinstance(found, Evaluation)}
+        said = [*_attributed({one: remarks(found, file_remarks(self.sets[one.set])) for one, found in judged.items()})]
+        failures = {str(one): found.reason for one, found in answers.items() if isinstance(found, Failure)}
+        said += self._not_computed(failures.items())
         if fitted := [name for name in spec.metrics if name in self.metrics.fitted]:
             said.append(
                 f"Statistics (means, idf) fitted on the texts of the set, for want of others: {', '.join(fitted)}."
@@ -211,11 +202,11 @@ def _cell(name: str, group: str, agreement: Evaluation | None, empty: Cell) -> C
     return found._replace(n=empty.n, over=empty.over, gap=empty.gap and math.isnan(found.value))
 
 
-def _attributed(said: Sequence[tuple[Question, str]]) -> Iterator[str]:
+def _attributed(said: Mapping[Question, Sequence[str]]) -> Iterator[str]:
     """Each sentence once; one that does not hold for every set and dimension names those that it is about."""
-    everyone = dict.fromkeys((asked.set, asked.dimension) for asked, _ in said)
-    for sentence in dict.fromkeys(sentence for _, sentence in said):
-        speakers = dict.fromkeys((asked.set, asked.dimension) for asked, one in said if one == sentence)
+    everyone = dict.fromkeys((asked.set, asked.dimension) for asked, sentences in said.items() if sentences)
+    for sentence in dict.fromkeys(sentence for sentences in said.values() for sentence in sentences):
+        speakers = dict.fromkeys((asked.set, asked.dimension) for asked, own in said.items() if sentence in own)
         if len(speakers) == len(everyone):
             yield sentence
             continue
