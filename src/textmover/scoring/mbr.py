@@ -241,7 +241,6 @@ class _Plan:
 
     @classmethod
     def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
-        """Plan of a segment."""
         among = given.references is None
         compared = given.texts if given.references is None else given.references
         place = {text: number for number, text in enumerate(dict.fromkeys((*given.texts, *compared)))}
@@ -276,7 +275,6 @@ class _Plan:
         return copied_sources([self.texts[row] for row in self.rows], [source] * len(self.rows))
 
     def choice(self, scores: np.ndarray, metric: SegmentMetric) -> Choice:
-        """The choice, given the scores of the pairs."""
         size = len(self.texts)
         table = np.zeros((size, size))
         among = len(self.pairs) - self.with_source

@@ -205,11 +205,9 @@ class _Group:
 
     @property
     def encoders(self) -> Iterable[Encoder]:
-        """The encoders that share the states."""
         return [encoder for encoder in self._members if encoder._states is self]
 
     def add(self, encoder: Encoder, weights: _Weights) -> None:
-        """Let another encoder take part."""
         if len(weights.layers) > len(self.weights.layers):
             self.model, self.weights = encoder.model, weights
         self.computed = tuple(sorted({*self.computed, *encoder.layers}))
