@@ -42,16 +42,15 @@ def cache(real_backends, full, tmp_path, monkeypatch):
     folder = cache_folder()
     full(folder)
 
-    def refusing(save, error):
-        def refuse(model, path, *rest, **options):
+    def refuse(package, name, error):
+        save = getattr(package, name)
+
+        def refused(model, path, *rest, **options):
             if Path(path).is_relative_to(folder):
                 raise error
             return save(model, path, *rest, **options)
 
-        return refuse
-
-    def refuse(package, name, error):
-        monkeypatch.setattr(package, name, refusing(getattr(package, name), error))
+        monkeypatch.setattr(package, name, refused)
 
     # As OpenVINO does, which has removed what it has written.
     refuse(openvino, "save_model", RuntimeError("basic_ios::clear: iostream error"))
