@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 import pytest
-import torch
 
 from textmover import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
@@ -17,31 +16,10 @@ REFERENCES = [["a little dog runs home at night"], ["she sold it"], ["a cold dri
 SEVERAL = [["a little dog runs home", "one dog"], ["she sold it"], ["hot tea", "a drink", "water"], ["home", "go"]]
 EARLIER = ["many people walk in the rain", "I hear a song", "red never sings"]
 
-NO_ROOM = torch.OutOfMemoryError("CUDA out of memory")
-
 WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier texts."
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture
-def failing(monkeypatch):
-    """Lets a method find no room as long as something is so; gives the sizes that it was asked for."""
-
-    def failing(owner, name, condition):
-        asked, real = [], getattr(owner, name)
-
-        def limited(*given, **options):
-            asked.append(len(given[0]))
-            if condition(len(asked), *given):
-                raise NO_ROOM
-            return real(*given, **options)
-
-        monkeypatch.setattr(owner, name, staticmethod(limited) if isinstance(owner, type) else limited)
-        return asked
-
-    return failing
 
 
 def warned(caplog) -> list[str]:
