@@ -69,28 +69,23 @@ class TextMoverBERTScore(ScorerMetric):
     Where torchmetrics gives no finite value, that of :class:`Scorer` is given: 0 for a text without tokens, uniform
     weights for one whose idf weights are all 0.
 
+    ``all_layers``, ``model``, ``user_tokenizer``, ``user_forward_fn`` and ``baseline_url`` are not available.
+    ``verbose``, ``batch_size``, ``num_threads`` and ``lang`` are accepted without effect: no score depends on batches,
+    and no baseline is fetched.
+
     Args:
         model_name_or_path: Encoder by name or folder, the default one if ``None``; or a :class:`Scorer` or metric
             module with ``matching="bertscore"``, which is used as it is and referred to, as in ``TextMoverScore``.
         num_layers: Layer that is read, counted from 0, the embeddings; negative ones from the end. The last if
             ``None``.
-        all_layers: Not available.
-        model: Not available.
-        user_tokenizer: Not available.
-        user_forward_fn: Not available.
-        verbose: Accepted without effect.
         idf: Weigh tokens by their inverse document frequency in the references.
         device: Where the encoder runs; a GPU, if there is one, if ``None``.
         max_length: Longest text in tokens, special ones included; what the encoder allows if ``None``.
-        batch_size: Accepted without effect: no score depends on it.
-        num_threads: Accepted without effect.
         return_hash: Add the model's name, layer and idf as torchmetrics writes them; ``scorer.signature`` says all.
-        lang: Accepted without effect, since no baseline is fetched.
         rescale_with_baseline: Map values by :math:`(x - b)/(1 - b)`. Without ``baseline_path``, fit :math:`b` with
             ``metric.scorer.fit(texts)`` before the first update.
         baseline_path: Table of bert-score's (``.csv`` or ``.tsv``), or a file that ``Scorer.save_statistics`` or
             ``textmover fit-baseline`` wrote for the same metric.
-        baseline_url: Not available.
         truncation: Cut longer texts; they are refused otherwise.
         special_tokens: ``"drop"``, if ``None``: as in torchmetrics, tokens match ordinary tokens or nothing
             (similarity 0). ``"targets"``: as in bert-score, they may match special tokens as well.
