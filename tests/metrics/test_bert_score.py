@@ -15,6 +15,7 @@ from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import InputError
 
 SIDES = ("precision", "recall", "f1")
+DROP = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
 PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", "water , cold water !"]
 TARGET = [["a little dog runs home", "the dog ran"], ["she sold two books"], ["warm tea", "tea"], ["go home"], ["tea"]]
 
@@ -103,8 +104,7 @@ def test_a_partner_that_is_worse_than_none_is_none(tiny_encoder, tmp_path, capfd
     model.save_pretrained(folder)
 
     pairs = list(product(["tea", "dog", "water", "home", "book", "cold"], repeat=2))
-    drop = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
-    plain = Scorer.from_pretrained("bertscore-f1", encoder=str(folder), layer=0, device="cpu", **drop)
+    plain = Scorer.from_pretrained("bertscore-f1", encoder=str(folder), layer=0, device="cpu", **DROP)
     found = plain.score(*zip(*pairs, strict=True)).recall
     for row in (int(found.argmin()), int(abs(found - 0.2).argmin())):
         expected = of_torchmetrics(folder, *([text] for text in pairs[row]), num_layers=0)
@@ -184,8 +184,7 @@ def test_idf_weighs_as_the_scorer_does(tiny_encoder, build, special):
 
 
 def test_means_over_references_and_other_f_scores_are_taken_over(tiny_metric):
-    fields = {"matching": "bertscore", "normalize": False, "multi_reference": "mean", "alpha": 0.8}
-    fields |= dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
+    fields = {"matching": "bertscore", "normalize": False, "multi_reference": "mean", "alpha": 0.8, **DROP}
     expected = Scorer(tiny_metric(**fields, weights="idf", idf_from="references")).score(PREDS, TARGET)
     found = scored(TextMoverBERTScore(tiny_metric(**fields), idf=True))
     assert found["f1"].tolist() == pytest.approx(expected.f.tolist(), abs=1e-6)
@@ -328,12 +327,19 @@ def test_texts_without_any_token_at_all_have_0(tmp_path, idf):
     """As with static vectors, which know no special tokens."""
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"{word} {1 / (row + 1)} {row}\n" for row, word in enumerate(["tea", "dog", "home", "go"])))
-    fields = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
-    scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(path), device="cpu", **fields)
+    scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(path), device="cpu", **DROP)
     found = scored(TextMoverBERTScore(scorer, idf=idf), (1, 1, 1), ["", "tea", "go home"], ["", "", "dog home"])
     for values in found.values():
         assert values[:2].tolist() == [0, 0]
         assert values[2] > 0
+
+
+def test_weights_that_are_damaged_are_refused(tiny_metric, idf):
+    metric = tiny_metric(matching="bertscore", normalize=False, **DROP)
+    with torch.no_grad():
+        next(metric.encoder.parameters()).fill_(float("nan"))
+    with pytest.raises(InputError, match=r"finite values from the metric, but its .* of segment 1 is nan"):
+        TextMoverBERTScore(metric, idf=idf).update(["a cat", "tea"], ["the dog", "tea"])
 
 
 def test_a_text_of_which_every_reference_holds_all_has_uniform_weights(build, caplog):
