@@ -1,5 +1,7 @@
 """What the tests of scoring share."""
 
+import logging
+
 import pytest
 
 from textmover.scoring import Scorer
@@ -17,3 +19,14 @@ def load_tiny(tiny_encoder):
         return Scorer.from_pretrained(name, **fields)
 
     return load
+
+
+@pytest.fixture
+def logged(caplog):
+    """Gives what the package itself has logged; without a level, what is seen where nobody has set up logging."""
+
+    def logged(level: int = logging.WARNING) -> list[str]:
+        ours = [one for one in caplog.records if one.name.startswith("textmover")]
+        return [one.getMessage() for one in ours if one.levelno >= level]
+
+    return logged

@@ -69,16 +69,6 @@ def change(folder, **entries):
     path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
 
 
-def said(caplog, level=logging.INFO) -> list[str]:
-    ours = [record for record in caplog.records if record.name.startswith("textmover")]
-    return [record.getMessage() for record in ours if record.levelno >= level]
-
-
-def warned(caplog) -> list[str]:
-    """What is seen where nobody has set up logging, and in the command line."""
-    return said(caplog, logging.WARNING)
-
-
 def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     folder, metric = made
     entries = json.loads((folder / RECORD).read_text())
@@ -95,12 +85,12 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
         assert about == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def test_it_is_made_once(made, caplog):
+def test_it_is_made_once(made, logged):
     folder, metric = made
     before = (folder / "model.xml").stat().st_mtime_ns
     attach(metric, "openvino", "exact")
     assert (folder / "model.xml").stat().st_mtime_ns == before
-    assert said(caplog) == []
+    assert logged(logging.INFO) == []
 
 
 @pytest.mark.long
@@ -167,12 +157,12 @@ def unreadable(folder):
         pytest.param(unreadable, ". Expected {folder} to hold a graph for OpenVINO", marks=pytest.mark.long),
     ],
 )
-def test_one_that_cannot_be_used_is_made_again(made, caplog, spoil, why):
+def test_one_that_cannot_be_used_is_made_again(made, caplog, logged, spoil, why):
     """With ``auto``, which would take torch instead without a word."""
     folder, metric = made
     spoil(folder)
     apply_precision(metric, "exact", "auto")
-    first, second = warned(caplog)
+    first, second = logged()
     assert first.startswith(f"{folder} is made again{why.format(folder=folder)}")
     assert second == (
         "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
@@ -182,7 +172,7 @@ def test_one_that_cannot_be_used_is_made_again(made, caplog, spoil, why):
     assert json.loads((folder / RECORD).read_text())["format"] == FORMAT
     caplog.clear()
     apply_precision(metric, "exact", "openvino")
-    assert said(caplog) == []
+    assert logged(logging.INFO) == []
 
 
 def adopt(folder):
@@ -232,12 +222,12 @@ def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, caplog):
+def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, logged):
     (tmp_path / "textmover").write_text("a file where the cache's folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     metric = tiny_metric()
     attach(metric, "openvino", "exact")
-    _, warning = warned(caplog)
+    _, warning = logged()
     assert "cannot be kept, so it will be made again in each process" in warning
     assert metric.encoder.runner is not None
     batch = metric.tokenize(TEXTS[0])
@@ -284,7 +274,7 @@ def test_the_hash_is_of_weights_and_layers(tiny_metric):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog):
+def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog, logged):
     metric = tiny_metric()
     folder = save_checkpoint(
         metric, tmp_path / "metric", card="# card\n", add=lambda beside: prepare(metric, "openvino", "exact", beside)
@@ -296,7 +286,7 @@ def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_
         scorer = Scorer.from_pretrained(folder, device="cpu")
     assert scorer.metric.encoder.runner.folder == folder / "backends" / "openvino-exact"
     assert not (tmp_path / "cache").exists()
-    assert not [line for line in said(caplog) if "Preparing" in line]
+    assert not [line for line in logged(logging.INFO) if "Preparing" in line]
     (folder / "backends" / "openvino-exact" / "model.xml").write_text("exchanged")
     with pytest.raises(InputError, match=r"model.xml to have the hash"):
         Scorer.from_pretrained(folder, device="cpu")
@@ -315,7 +305,7 @@ def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_p
             apply_precision(metric, "exact", backend, beside)
 
 
-def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tiny_metric, tmp_path, caplog):
+def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tiny_metric, tmp_path, caplog, logged):
     folder, metric = made
     beside = tmp_path / "metric"
     shutil.copytree(folder, beside / "backends" / "openvino-exact")
@@ -327,9 +317,9 @@ def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tin
         change(beside / "backends" / "openvino-exact", **entries)
         attach(metric, "openvino", "exact", beside)
         assert metric.encoder.runner.folder == folder
-        (only,) = said(caplog)
+        (only,) = logged(logging.INFO)
         assert line in only
-        assert warned(caplog) == ([only] if seen else [])
+        assert logged() == ([only] if seen else [])
 
 
 # --- tidying ----------------------------------------------------------------------------------------------------------

@@ -51,10 +51,6 @@ def pretend(monkeypatch):
     return pretend
 
 
-def warned(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-
-
 def chosen(metric) -> tuple[str, str]:
     entries = metric.signature.entries
     return entries["backend"].removesuffix("-1"), entries["precision"]
@@ -114,37 +110,37 @@ def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, capl
     assert found is metric or result[1] != "exact"
 
 
-def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, caplog):
+def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, logged):
     pretend(failing=("openvino",))
     for _ in range(2):  # and not again for each metric
         assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
-    assert warned(caplog) == ["Backend openvino is passed over for torch: openvino cannot"]
+    assert logged() == ["Backend openvino is passed over for torch: openvino cannot"]
     with pytest.raises(BackendError, match="openvino cannot"):
         apply_precision(tiny_metric(), "exact", "openvino")
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "corpus"}])
-def test_a_back_end_that_is_not_exact_is_passed_over(tiny_metric, pretend, caplog, fields):
+def test_a_back_end_that_is_not_exact_is_passed_over(tiny_metric, pretend, logged, fields):
     """Hidden states stand in for scores that wait for statistics."""
     pretend(openvino_exact=0.01)
     assert chosen(apply_precision(tiny_metric(**fields), "exact")) == ("torch", "exact")
-    (line,) = warned(caplog)
+    (line,) = logged()
     assert "to be exact to 1e-05" in line
 
 
 @pytest.mark.usefixtures("real_backends")
-def test_what_a_back_end_is_not_for_is_not_warned_of(tiny_metric, caplog):
+def test_what_a_back_end_is_not_for_is_not_warned_of(tiny_metric, caplog, logged):
     caplog.set_level(logging.INFO)
     assert chosen(apply_precision(tiny_metric(dtype="bfloat16"), "exact")) == ("torch", "bf16")
     assert "Backend openvino is passed over for torch: Expected weights in float32" in caplog.text
-    assert warned(caplog) == []
+    assert logged() == []
 
 
 BROKEN = "ImportError: libcore.so.9: cannot open shared object file: reinstall it"
 
 
 @pytest.mark.parametrize("wanted", ["exact", "auto"])
-def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_package, monkeypatch, caplog, wanted):
+def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_package, monkeypatch, logged, wanted):
     broken_package("openvino")
     monkeypatch.setattr(names, "installed", lambda: ("torch", "openvino"))
     monkeypatch.setattr(precision, "has_int8", lambda device: True)
@@ -153,7 +149,7 @@ def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_pa
         metric = apply_precision(tiny_metric(), wanted)
         assert chosen(metric)[0] == "torch"
         assert len(Scorer(metric).score(*TEXTS)) == 2
-    (line,) = warned(caplog)
+    (line,) = logged()
     assert f"Expected the package openvino to be importable, but got {BROKEN}" in line
 
 

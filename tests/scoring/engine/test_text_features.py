@@ -1,7 +1,6 @@
 """A device without room: what is kept goes first, batches are halved then, and scores stay what they are."""
 
 import gc
-import logging
 import weakref
 
 import numpy as np
@@ -26,16 +25,12 @@ WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def warned(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-
-
 def assert_same(found, expected):
     for name, values in expected.values.items():
         np.testing.assert_allclose(found.values[name], values, rtol=0, atol=1e-6)
 
 
-def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, caplog):
+def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric, batch_tokens=1000)
@@ -44,10 +39,10 @@ def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failin
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [8, 8]
     assert engine.batch_tokens == 1000
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, caplog):
+def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric, batch_tokens=1000)
@@ -55,31 +50,31 @@ def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, capl
     asked = failing(metric, "text_features", lambda _, batch: len(batch) > 4)
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [8, 8, 4, 4]
-    first, second = warned(caplog)
+    first, second = logged()
     assert first == WITHOUT
     assert second.startswith("Out of memory on cpu: going on with batches of ")
 
 
-def test_it_is_said_once_that_they_go(tiny_metric, failing, caplog):
+def test_it_is_said_once_that_they_go(tiny_metric, failing, logged):
     metric = tiny_metric()
     engine = Engine(metric, batch_tokens=8)
     asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
     engine.score(HYPOTHESES, REFERENCES)
     assert len(asked) > 8
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, caplog):
+def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric)
     asked = failing(metric, "pair_scores", lambda *_: engine._cache.nbytes > 0)
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [4, 4]
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
+def test_states_that_metrics_share_go_too(tiny_encoder, failing, logged):
     """Those of other encoders on the same device as well, and none of another device."""
     memory = EncoderMemory()
     options = {"encoder": str(tiny_encoder), "device": "cpu", "memory": memory}
@@ -97,19 +92,19 @@ def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
     assert asked == [8, 8]
     assert same.cache.nbytes == 0
     assert elsewhere.cache.nbytes == held
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
     expected = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
     np.testing.assert_allclose(found, expected.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores, atol=1e-6)
 
 
-def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, caplog):
+def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, logged):
     metric = tiny_metric()
     engine = Engine(metric)
     expected = engine.score(HYPOTHESES, REFERENCES)
     asked = failing(Ragged, "select", lambda *_: True)
     assert_same(engine.score(HYPOTHESES[:2], REFERENCES[:2]), expected_of(expected, 2))
     assert len(asked) == 1
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
 def expected_of(found, count):
@@ -124,14 +119,14 @@ def test_halves_need_no_room_to_be_put_together(tiny_metric, failing):
     assert_same(Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES), expected)
 
 
-def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, caplog):
+def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, logged):
     metric = tiny_metric(multi_reference="all")
     expected = Engine(metric).score(HYPOTHESES, SEVERAL)
     engine = Engine(metric)
     asked = failing(metric, "join", lambda *_: engine._cache.nbytes > 0)
     assert_same(engine.score(HYPOTHESES, SEVERAL), expected)
     assert asked == [2, 2, 3, 2]
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
 def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing):
