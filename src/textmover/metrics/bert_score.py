@@ -24,14 +24,12 @@ from textmover.types import InputError, SegmentMetric, check_choice
 
 SIDES = ("precision", "recall", "f1")
 
-SCORED = dict.fromkeys(SIDES, torch.float64)
-"""States of segments that are scored at once."""
+SCORED = dict.fromkeys(SIDES, torch.float64)  # states of segments that are scored at once
 
 MATCHED = {"similarities": torch.float32, "tokens": torch.int32, "lengths": torch.long, "references": torch.long}
 """States of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
 
-TABLE_ENDINGS = (".csv", ".tsv")
-"""Endings of the tables of baselines that bert-score comes with."""
+TABLE_ENDINGS = (".csv", ".tsv")  # endings of the tables of baselines that bert-score comes with
 
 WITH_IDF: dict[str, tuple[Any, ...]] = {
     "weights": ("uniform",),

@@ -20,11 +20,8 @@ from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Shown, Signature, View, compared_texts
 
-SHOWN = ("metric", "encoder", "backend", "precision")
-"""Entries of the signature by which a scorer is shown."""
-
-CallStatistics = Mapping[str, nn.Module]
-"""Fitted idf tables by the names of the statistics that they stand in for."""
+SHOWN = ("metric", "encoder", "backend", "precision")  # entries of the signature by which a scorer is shown
+CallStatistics = Mapping[str, nn.Module]  # fitted idf tables by the names of the statistics that they stand in for
 
 
 def with_statistics(metric: SegmentMetric, statistics: CallStatistics) -> SegmentMetric:

@@ -26,8 +26,7 @@ from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.tokens import Ragged
 
-DIGEST = 16
-"""Bytes of the hash that stands for the tokens of a text."""
+DIGEST = 16  # bytes of the hash that stands for the tokens of a text
 
 
 class EncoderMemory:

@@ -17,8 +17,7 @@ Places = tuple[tuple[int, int], ...]
 MASS = {"minor": 1.0, "major": 3.0}
 """Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
 
-LIKELY = 0.5
-"""Probability from which missing words are a major error; below they are a minor one."""
+LIKELY = 0.5  # probability from which missing words are a major error; below they are a minor one
 
 SIGNS, SYMBOLS, QUOTES = "-‐‑–.,:/", "%‰‱٪&@#*§/\\", "`´"
 """Characters before a number that belong to it, symbols that Unicode calls punctuation, and the reverse."""
