@@ -21,8 +21,7 @@ from tests.sentences import sentences
 from textmover.cli.main import main
 from textmover.runs.shards.folder import locked
 
-PATIENCE = 240
-"""Seconds after which a run is taken to hang."""
+PATIENCE = 240  # seconds after which a run is taken to hang
 
 OWN = (sys.executable, "-W", "error", "-m", "textmover")
 

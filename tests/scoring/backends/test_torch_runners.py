@@ -208,8 +208,7 @@ def test_an_encoder_whose_states_would_change_is_left_alone(tiny_metric, monkeyp
 
 
 LENGTHS = ([17, 9, 1], [2, 1], [64, 5], [200, 3, 2], [300, 140, 3, 1])
-DEEP = {"modernbert": {"num_hidden_layers": 4}}
-"""What one layer makes of padding, another one spreads to the texts."""
+DEEP = {"modernbert": {"num_hidden_layers": 4}}  # what one layer makes of padding, another one spreads to the texts
 
 BACKENDS = {"openvino": openvino, "onnxruntime": onnxruntime}
 FREQUENT = {
