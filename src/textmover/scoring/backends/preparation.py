@@ -112,8 +112,7 @@ class Prepared(NamedTuple):
     """Largest deviation from torch of an uncalibrated score on the probe pairs; ``None`` without statistics."""
     states: float | None
     """Largest deviation of a hidden state, as a share of the largest; ``None`` where nothing was exported."""
-    made: Artefact | None = None
-    """The artefact, with its deviations when it was made."""
+    made: Artefact | None = None  # the artefact, with its deviations when it was made
 
 
 @lasting()

@@ -68,8 +68,7 @@ class Engine(TextWork):
         self._block = BLOCK
         self._warned: set[str] = set()
         self._features = ""
-        self.lock = new_lock()
-        """Held by whoever scores, or changes what the metric scores with."""
+        self.lock = new_lock()  # held by whoever scores, or changes what the metric scores with
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "lock": None}  # which neither copies nor other processes share

@@ -25,8 +25,7 @@ class TextChunk:
     """Features of ``N`` texts, and what the engine has to know of them."""
 
     features: PackedFeatures
-    lengths: np.ndarray
-    """Tokens of each, int64 ``[N]``."""
+    lengths: np.ndarray  # tokens of each, int64 `[N]`
     flags: Mapping[str, np.ndarray]
     """Flags of the texts by name, bool ``[N]``, as :func:`text_flags` gives them."""
 
