@@ -37,8 +37,6 @@ class NotJsonError(InputError):
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """YAML that is refused for its content."""
-
     def __init__(self, expected: str, got: str, way_out: str, mark: yaml.Mark) -> None:
         super().__init__(problem=f"{got}, {expected}", problem_mark=mark)
         self.expected, self.got, self.way_out = expected, got, way_out
@@ -315,7 +313,6 @@ def check_filled(values: Collection[object], place: Place) -> None:
 
 
 def _value(hint: Any, value: object, place: Place) -> Any:
-    """A value as the type of a field wants it."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return None if value is None else _value(next(one for one in inner if one is not type(None)), value, place)

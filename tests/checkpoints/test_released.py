@@ -28,8 +28,7 @@ KINDS = {
     path.parent.name: json.loads(path.read_text())["kind"] for path in (ROOT / "checkpoints").glob("*/config.json")
 }
 NAMES = sorted(name for name, kind in KINDS.items() if kind != "classifier")
-TABLES = ("textmover-static",)
-"""Those without a transformer."""
+TABLES = ("textmover-static",)  # those without a transformer
 SMALLEST = (*TABLES, "textmover-general", "textmover-wmt")
 MULTILINGUAL = ("textmover-multilingual",)
 MPNET = "sentence-transformers/all-mpnet-base-v2"

@@ -131,25 +131,33 @@ def test_fields_beside_the_weights_can_be_overridden(saved, change):
     assert changed.signature != metric.signature
 
 
-def test_a_fixed_temperature_can_be_overridden(tiny_metric, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "dtype", "precision"),
+    [({"temperature": 0.2}, torch.float32, "exact"), ({"dtype": "bfloat16"}, torch.bfloat16, "bf16")],
+)
+def test_a_fixed_temperature_and_the_dtype_can_be_overridden(tiny_metric, tmp_path, change, dtype, precision):
     save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
-    changed = load_checkpoint(tmp_path / "saved", temperature=0.2)
-    assert scores(changed) == scores(tiny_metric(temperature=0.2))
-
-
-def test_a_dtype_is_taken_as_it_is_asked_for(tiny_metric, tmp_path):
-    save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
-    lower = load_checkpoint(tmp_path / "saved", dtype="bfloat16")
-    assert {one.dtype for one in lower.encoder.parameters()} == {torch.bfloat16}
-    assert scores(lower) == scores(tiny_metric(dtype="bfloat16"))
-    assert lower.precision == "bf16"
+    changed = load_checkpoint(tmp_path / "saved", **change)
+    assert scores(changed) == scores(tiny_metric(**change))
+    assert {one.dtype for one in changed.encoder.parameters()} == {dtype}
+    assert changed.precision == precision
 
 
 @pytest.mark.parametrize(
-    "change", [{"encoder": "x"}, {"layer": 1}, {"revision": "v1"}, {"kind": "transport"}, {"temperature": 0.5}], ids=str
-)
-def test_what_the_weights_decide_cannot_be_overridden(saved, change):
-    with pytest.raises(InputError, match=rf"of its training, but got `{next(iter(change))}`"):
+    ("change", "message"),
+    [
+        *(
+            ({name: value}, f"of its training, but got `{name}`")
+            for name, value in (
+                ("encoder", "x"), ("layer", 1), ("revision", "v1"), ("kind", "transport"), ("temperature", 0.5),
+            )
+        ),
+        ({"scor": "f"}, "did you mean `score`"),
+        ({"iterations": 0}, "`iterations`"),
+    ],
+)  # fmt: skip
+def test_unknown_and_wrong_fields_and_what_the_weights_decide_cannot_be_overridden(saved, change, message):
+    with pytest.raises(InputError, match=message):
         load_checkpoint(saved, **change)
 
 
@@ -181,13 +189,6 @@ def test_a_part_can_be_added_and_starts_afresh(tiny_metric, tmp_path):
     assert (more.calibration.scale.item(), more.calibration.offset.item()) == (1.0, 0.0)
     assert scores(more) == pytest.approx(scores(tiny_metric(temperature=0.3)), abs=1e-6)
     assert load_checkpoint(tmp_path / "saved", centering="corpus").needs_fit
-
-
-def test_overrides_are_checked(saved):
-    with pytest.raises(InputError, match="did you mean `score`"):
-        load_checkpoint(saved, scor="f")
-    with pytest.raises(InputError, match="`iterations`"):
-        load_checkpoint(saved, iterations=0)
 
 
 # --- damaged folders --------------------------------------------------------------------------------------------------

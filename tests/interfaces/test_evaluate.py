@@ -8,7 +8,6 @@ import pytest
 
 from textmover import InputError
 from textmover.interfaces.evaluate import EvaluationModule, load
-from textmover.scoring.scorer import as_scorer
 
 HYPOTHESES = ["the cat sat on the street", "a dog", "she will sing"]
 REFERENCES = [["a cat sat in the street"], ["the dog", "a dog"], ["she can not sing", "he can sing"]]
@@ -93,23 +92,6 @@ def test_a_metric_without_sides_has_a_score_alone(tiny_encoder):
         predictions=["a cat"], references=["a dog"]
     )
     assert set(found) >= {"score", "scores", "signature", "hashcode"}
-
-
-def test_options_beside_a_scorer_are_refused(tiny_scorer):
-    with pytest.raises(TypeError, match=r"Expected options only .* but got device"):
-        load(tiny_scorer, device="cpu")
-
-
-def test_live_weights_are_seen(tiny_metric):
-    import torch
-
-    metric = tiny_metric()
-    scorer = as_scorer(metric)
-    before = scorer.score(["a cat sat"], ["the dog ran"]).mean
-    with torch.no_grad():
-        for one in metric.parameters():
-            one.add_(torch.randn(one.shape, generator=torch.Generator().manual_seed(0)) * 0.2)
-    assert scorer.score(["a cat sat"], ["the dog ran"]).mean != before
 
 
 def test_features_are_those_of_datasets(module):

@@ -15,6 +15,7 @@ from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import InputError
 
 SIDES = ("precision", "recall", "f1")
+DROP = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
 PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", "water , cold water !"]
 TARGET = [["a little dog runs home", "the dog ran"], ["she sold two books"], ["warm tea", "tea"], ["go home"], ["tea"]]
 
@@ -25,6 +26,11 @@ def build(tiny_encoder):
         return TextMoverBERTScore(str(tiny_encoder), device="cpu", **options)
 
     return made
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "idf"])
+def idf(request) -> bool:
+    return request.param
 
 
 def scored(metric, sizes=(5,), preds=PREDS, target=TARGET) -> dict[str, torch.Tensor]:
@@ -71,7 +77,6 @@ def of_torchmetrics(folder, preds, target, **options) -> dict[str, torch.Tensor]
     return theirs.compute()
 
 
-@pytest.mark.parametrize("idf", [False, True])
 @pytest.mark.parametrize("num_layers", [None, 0, 2, -2])
 def test_it_gives_what_torchmetrics_gives(tiny_encoder, build, idf, num_layers, capfd):
     from transformers import AutoTokenizer
@@ -99,8 +104,7 @@ def test_a_partner_that_is_worse_than_none_is_none(tiny_encoder, tmp_path, capfd
     model.save_pretrained(folder)
 
     pairs = list(product(["tea", "dog", "water", "home", "book", "cold"], repeat=2))
-    drop = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
-    plain = Scorer.from_pretrained("bertscore-f1", encoder=str(folder), layer=0, device="cpu", **drop)
+    plain = Scorer.from_pretrained("bertscore-f1", encoder=str(folder), layer=0, device="cpu", **DROP)
     found = plain.score(*zip(*pairs, strict=True)).recall
     for row in (int(found.argmin()), int(abs(found - 0.2).argmin())):
         expected = of_torchmetrics(folder, *([text] for text in pairs[row]), num_layers=0)
@@ -118,7 +122,6 @@ def test_no_model_is_the_default_one(monkeypatch, tiny_encoder):
     assert TextMoverBERTScore(None, device="cpu", return_hash=True).hash.startswith(str(tiny_encoder))
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_several_references_are_those_of_torchmetrics(tiny_encoder, build, idf, capfd):
     """Each value is the best over the references, and each reference is a document."""
     preds = ["tea", "go home now", "the small dog ran home at night"]
@@ -151,7 +154,6 @@ def test_the_embedded_encoder_gives_what_torchmetrics_and_bert_score_give(embedd
     assert_same(scored(metric, (9, 11), preds, target), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_rescaled_values_are_those_of_torchmetrics(tiny_encoder, build, idf, tmp_path, capfd):
     table = tmp_path / "baseline.tsv"
     rows = [f"{layer},0.{layer + 1}1,0.{layer + 1}2,0.{layer + 1}3" for layer in range(4)]
@@ -182,8 +184,7 @@ def test_idf_weighs_as_the_scorer_does(tiny_encoder, build, special):
 
 
 def test_means_over_references_and_other_f_scores_are_taken_over(tiny_metric):
-    fields = {"matching": "bertscore", "normalize": False, "multi_reference": "mean", "alpha": 0.8}
-    fields |= dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
+    fields = {"matching": "bertscore", "normalize": False, "multi_reference": "mean", "alpha": 0.8, **DROP}
     expected = Scorer(tiny_metric(**fields, weights="idf", idf_from="references")).score(PREDS, TARGET)
     found = scored(TextMoverBERTScore(tiny_metric(**fields), idf=True))
     assert found["f1"].tolist() == pytest.approx(expected.f.tolist(), abs=1e-6)
@@ -193,7 +194,6 @@ def test_means_over_references_and_other_f_scores_are_taken_over(tiny_metric):
 # --- updates and outputs ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_outputs_have_the_form_of_torchmetrics(build, idf):
     metric = build(idf=idf)
     several = scored(metric)
@@ -208,14 +208,12 @@ def test_outputs_have_the_form_of_torchmetrics(build, idf):
     assert (metric.plot_lower_bound, metric.plot_upper_bound) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_the_same_texts_in_all_shapes(build, idf):
     expected = scored(build(idf=idf), (2,), ["tea", "go home"], [["cold tea"], ["home"]])
     for target in (["cold tea", "home"], ("cold tea", "home"), [("cold tea",), "home"]):
         assert_same(scored(build(idf=idf), (2,), ("tea", "go home"), target), expected)
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_results_come_in_the_order_of_positions_each_once(build, idf):
     metric = build(idf=idf)
     for rows in ([3, 0, 4], [0, 3], [2, 1, 2]):  # some of them again, as samplers repeat them
@@ -252,7 +250,6 @@ class Reading:
         return self._encode(batch)
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_each_text_is_read_once_in_batches_of_so_many_tokens(build, idf):
     preds = sentences(20, 0) * 3
     target = [[one, "home"] for one in preds[::-1]]
@@ -264,7 +261,6 @@ def test_each_text_is_read_once_in_batches_of_so_many_tokens(build, idf):
     assert_same(found, scored(build(idf=idf), (len(preds),), preds, target))
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_batches_are_halved_where_memory_ends(build, idf, caplog):
     metric = build(idf=idf)
     reading = Reading(metric, limit=12)
@@ -318,7 +314,6 @@ def test_idf_shows_progress_as_scoring_does(build, monkeypatch):
 # --- special cases ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_texts_without_tokens_have_0(build, idf, caplog):
     metric = build(idf=idf)
     found = scored(metric, (1, 3), ["", "tea", "go", ""], ["", "", "go home", "tea"])
@@ -328,17 +323,23 @@ def test_texts_without_tokens_have_0(build, idf, caplog):
     assert len([one for one in caplog.records if "scored as texts with nothing in common" in one.message]) == 1
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_texts_without_any_token_at_all_have_0(tmp_path, idf):
     """As with static vectors, which know no special tokens."""
     path = tmp_path / "vectors.txt"
     path.write_text("".join(f"{word} {1 / (row + 1)} {row}\n" for row, word in enumerate(["tea", "dog", "home", "go"])))
-    fields = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
-    scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(path), device="cpu", **fields)
+    scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(path), device="cpu", **DROP)
     found = scored(TextMoverBERTScore(scorer, idf=idf), (1, 1, 1), ["", "tea", "go home"], ["", "", "dog home"])
     for values in found.values():
         assert values[:2].tolist() == [0, 0]
         assert values[2] > 0
+
+
+def test_weights_that_are_damaged_are_refused(tiny_metric, idf):
+    metric = tiny_metric(matching="bertscore", normalize=False, **DROP)
+    with torch.no_grad():
+        next(metric.encoder.parameters()).fill_(float("nan"))
+    with pytest.raises(InputError, match=r"finite values from the metric, but its .* of segment 1 is nan"):
+        TextMoverBERTScore(metric, idf=idf).update(["a cat", "tea"], ["the dog", "tea"])
 
 
 def test_a_text_of_which_every_reference_holds_all_has_uniform_weights(build, caplog):
@@ -352,7 +353,6 @@ def test_a_text_of_which_every_reference_holds_all_has_uniform_weights(build, ca
     assert_same(single, scored(build(), (1,), preds[1:], target[1:]))
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_long_texts_are_refused_unless_they_may_be_cut(build, idf, caplog):
     long = "water " * 40
     with pytest.raises(InputError, match="at most 12 tokens"):
@@ -455,7 +455,6 @@ def test_objects_leave_nothing_to_choose(tiny_metric, build):
     assert named.endswith("_L3_no-idf")
 
 
-@pytest.mark.parametrize("idf", [False, True])
 def test_a_baseline_is_fitted_saved_and_loaded(build, tmp_path, idf):
     metric = build(rescale_with_baseline=True, idf=idf)
     with pytest.raises(InputError, match=r"\(baseline\) to be fitted"):
@@ -491,7 +490,6 @@ def test_two_processes_give_the_values_of_one_in_order(tiny_encoder, in_two_proc
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("idf", [False, True])
 def test_a_process_without_segments_hinders_no_other(tiny_encoder, in_two_processes, build, idf):
     pairs = [("tea", "cold tea")]
     expected = scored(build(idf=idf), (1,), *([text] for text in pairs[0]))

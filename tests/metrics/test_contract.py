@@ -29,7 +29,9 @@ KINDS = {
 }
 
 
-each_kind = pytest.mark.parametrize("kind", KINDS)
+@pytest.fixture(params=KINDS)
+def kind(request) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,6 @@ def out_of_memory(*_, **__):
     ("at_each_step", "fails"),
     [(False, "first update"), (False, "value"), (True, "first update"), (True, "second update"), (True, "value")],
 )
-@each_kind
 def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_step, fails):
     """Both ways of torchmetrics: one update and joined states, or an update for all and one for the batch alone."""
     metric = build(kind, dist_sync_on_step=at_each_step)
@@ -99,7 +100,6 @@ def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_st
     same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
 
 
-@each_kind
 @pytest.mark.parametrize(
     "refused",
     [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]]), ({"a": 1}, ["x"]), (["a"], {"x": 1}), (["a \ud800"], ["x"])],
@@ -115,7 +115,6 @@ def test_refused_texts_leave_what_was_collected(build, kind, refused):
 
 
 @pytest.mark.parametrize("broken", ["gathering", "value"])
-@each_kind
 def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, broken):
     """What is gathered goes away again, whatever fails behind it."""
     gathered = out_of_memory if broken == "gathering" else lambda tensor, group: [tensor, tensor]
@@ -132,7 +131,6 @@ def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, brok
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])
-@each_kind
 def test_a_running_value_is_that_of_the_last_batches(build, kind, way):
     running = Running(build(kind), window=2)
     call = running if way == "forward" else running.update
@@ -170,7 +168,6 @@ def test_wrappers_give_the_value(build, wrapper, kind):
     same(value(wrapped.compute()), of(build(kind), 0, 1, 2, 3, 4))
 
 
-@each_kind
 def test_a_tracker_keeps_one_value_per_epoch(build, kind):
     tracker = MetricTracker(build(kind))
     epochs = [[0, 1], [2, 3]]
@@ -192,7 +189,6 @@ DOUBLES = {
 
 
 @pytest.mark.parametrize("double", DOUBLES)
-@each_kind
 def test_doubles_go_on_with_the_same_states(build, kind, double):
     metric = build(kind)
     metric.update(PREDS[:2], TARGET[:2])
@@ -202,7 +198,6 @@ def test_doubles_go_on_with_the_same_states(build, kind, double):
     same(metric.compute(), of(build(kind), 0, 1))
 
 
-@each_kind
 def test_reset_starts_anew(build, kind):
     metric = build(kind)
     first = of(metric, 0, 1)
@@ -211,7 +206,6 @@ def test_reset_starts_anew(build, kind):
     same(of(metric, 0, 1), first)
 
 
-@each_kind
 def test_computing_reads_no_text_and_loads_nothing(build, kind, monkeypatch):
     metric = build(kind)
     metric.update(PREDS, TARGET)
@@ -235,14 +229,12 @@ def test_wrappers_that_take_other_values_refuse(build, wrap, kind, error):
 
 
 @pytest.mark.parametrize("option", ["sync_on_compute", "compute_with_cache", "compute_on_cpu", "dist_sync_on_step"])
-@each_kind
 def test_options_of_torchmetrics_change_no_value(build, kind, option):
     metric = build(kind, **{option: option in ("compute_on_cpu", "dist_sync_on_step")})
     same(metric(PREDS[:2], TARGET[:2]), of(build(kind), 0, 1))
     same(of(metric, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
 
 
-@each_kind
 def test_saved_states_go_on_elsewhere(build, kind):
     metric, other = build(kind), build(kind)
     metric.update(PREDS[:3], TARGET[:3])
@@ -254,7 +246,6 @@ def test_saved_states_go_on_elsewhere(build, kind):
 
 
 @pytest.mark.parametrize("given", [lambda one: one, lambda one: one.metric_state], ids=["metric", "states"])
-@each_kind
 def test_merged_metrics_have_the_value_of_all(build, kind, given):
     one, other = build(kind), build(kind)
     one.update(PREDS[2:], TARGET[2:], positions=[2, 3, 4])
@@ -278,7 +269,6 @@ def test_metrics_that_score_differently_are_not_merged(build, tiny_encoder):
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-@each_kind
 @pytest.mark.parametrize("first", [lambda one: None, lambda one: one.update([], [])], ids=["no update", "of nothing"])
 def test_there_is_no_mean_of_nothing(build, kind, first):
     metric = build(kind)
@@ -314,7 +304,6 @@ class Validating(LightningModule):
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
-@each_kind
 def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, precision):
     expected = of(build(kind), 0, 1, 2, 3, 4)
     scorers[KINDS[kind][0]].clear_cache()
@@ -327,7 +316,6 @@ def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, prec
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-@each_kind
 def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
     """An update reads the present weights and names the segment; with idf too, whose values come in the end."""
     metric = KINDS[kind][0]

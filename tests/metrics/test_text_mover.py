@@ -3,11 +3,15 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from textmover.metrics import TextMoverScore
+from textmover import EncoderMemory
+from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.rome.config import RomeConfig
+from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
 
@@ -157,3 +161,111 @@ def test_idf_of_an_earlier_call_is_no_given_one(tiny_metric):
     Scorer(model).score(PREDS, TARGET)
     with pytest.raises(InputError, match="fits them on the texts of each call"):
         TextMoverScore(model).update(PREDS, TARGET)
+
+
+# --- RoMe with its features -------------------------------------------------------------------------------------------
+
+
+HYPOTHESES = ["a cat sat on the street", "the dog", "", "the old town by the sea"]
+REFERENCES = ["the cat sat on a street", "a dog sat there", "the town", "the old town by the sea"]
+
+
+@pytest.fixture
+def rome(tiny_encoder):
+    """Builds RoMe without a parser and without a classifier."""
+
+    def build(**fields):
+        chosen = {"parser": "none", "features": ("semantic", "length-ratio"), "weights": "uniform", **fields}
+        return RomeMetric.from_config(RomeConfig(encoder=str(tiny_encoder), **chosen)).eval()
+
+    return build
+
+
+def test_every_value_is_what_the_scorer_gives(rome):
+    metric = RoMeScore(rome(), reduction="none")
+    metric.update(HYPOTHESES[:1], REFERENCES[:1])
+    metric.update(HYPOTHESES[1:], REFERENCES[1:])
+    expected = Scorer(rome()).score(HYPOTHESES, REFERENCES)
+    found = metric.compute()
+    assert list(found) == ["score", "semantic", "length-ratio"]
+    np.testing.assert_allclose(found["score"], expected.scores, atol=1e-6)
+    for name, values in expected.components.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-6)
+
+
+def test_means_are_those_of_all_segments(rome):
+    metric = RoMeScore(rome())
+    result = metric(HYPOTHESES, REFERENCES)
+    expected = Scorer(rome()).score(HYPOTHESES, REFERENCES)
+    assert result["score"].item() == pytest.approx(expected.scores.mean(), abs=1e-6)
+    assert all(one.dtype == torch.float64 and one.ndim == 0 for one in result.values())
+    metric.reset()
+    metric.update("the dog", "the dog")
+    assert metric.compute()["semantic"].item() == pytest.approx(1, abs=1e-6)
+
+
+def test_what_hangs_on_the_updates_is_refused(rome):
+    with pytest.raises(InputError, match="Expected idf weights that all updates share"):
+        RoMeScore(rome(weights="tf-idf", idf_from="references")).update("a", "b")
+
+
+def test_other_metrics_are_refused(tiny_metric):
+    with pytest.raises(InputError, match="Expected a RoMe metric, but got one of kind 'transport'"):
+        RoMeScore(tiny_metric())
+
+
+# --- collections that share one encoder -------------------------------------------------------------------------------
+
+
+BATCHES = [
+    (["the small dog ran", "tea", "go home"], ["a little dog runs home", "cold water", "go home"]),
+    (["tea", "she will buy a book"], ["she sold it", "a little dog runs home"]),
+]
+
+
+@pytest.fixture
+def build(tiny_encoder):
+    common = {"encoder": str(tiny_encoder), "device": "cpu", "reduction": "none"}
+
+    def build(memory: EncoderMemory | None) -> MetricCollection:
+        return MetricCollection(
+            {
+                "twmd": TextMoverScore("twmd", temperature=0.1, memory=memory, **common),
+                "bertscore": TextMoverScore("bertscore-f1", layer=2, memory=memory, **common),
+                "mover": TextMoverScore("moverscore-wmd2", last_layers=2, weights="uniform", memory=memory, **common),
+            }
+        )
+
+    return build
+
+
+def fed(metrics: MetricCollection) -> dict[str, torch.Tensor]:
+    for batch in BATCHES:
+        metrics.update(*batch)
+    return metrics.compute()
+
+
+def test_collections_and_their_copies_score_as_each_metric_alone(build):
+    metrics, expected = build(EncoderMemory()), fed(build(None))
+    for double in (lambda one: one, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))):
+        other = double(metrics)
+        other.reset()
+        encoders = [one.scorer.metric.encoder for one in other.values()]
+        assert len({id(one.model) for one in encoders}) == 1
+        for name, scores in fed(other).items():
+            torch.testing.assert_close(scores, expected[name], rtol=0, atol=1e-6)
+
+
+def test_what_comes_out_of_a_pickle_has_no_memory_as_the_documentation_says(build):
+    metrics = build(EncoderMemory())
+    pickled = pickle.loads(pickle.dumps(metrics))
+    for other, shares in ((copy.deepcopy(metrics), True), (metrics.clone(), True), (pickled, False)):
+        states = [one.scorer.metric.encoder._states for one in other.values()]
+        assert (None not in states and len(set(map(id, states))) == 1) == shares
+
+
+def test_bert_score_shares_too(tiny_encoder):
+    memory = EncoderMemory()
+    ours = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", memory=memory)
+    theirs = TextMoverBERTScore(str(tiny_encoder), device="cpu", memory=memory)
+    assert ours.scorer.metric.encoder.model is theirs.scorer.metric.encoder.model

@@ -21,8 +21,7 @@ from tests.sentences import sentences
 from textmover.cli.main import main
 from textmover.runs.shards.folder import locked
 
-PATIENCE = 240
-"""Seconds after which a run is taken to hang."""
+PATIENCE = 240  # seconds after which a run is taken to hang
 
 OWN = (sys.executable, "-W", "error", "-m", "textmover")
 
@@ -55,6 +54,12 @@ def command(tiny_encoder):
         return [str(one) for one in (*program, "score", *fixed, *arguments)]
 
     return command
+
+
+def started(arguments: list[str], env: dict[str, str], **how) -> subprocess.Popen:
+    """A process with one thread and these variables, whose standard error is read."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **env}
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=env, **how)
 
 
 @pytest.fixture(scope="module")
@@ -212,16 +217,16 @@ def test_processes_that_a_launcher_has_started(command, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     arguments = command("-i", *texts, "--output", path, "--devices", 2)
-    started = [*launcher, *arguments[arguments.index("textmover") :]]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(started, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
-    assert ended.returncode == 0, ended.stderr
+    launched = [*launcher, *arguments[arguments.index("textmover") :]]
+    process = started(launched, {})
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 0, said
     assert path.read_bytes() == whole
-    assert ended.stderr.count("Written:") == 1
-    again = [*started, "--overwrite", "--num-nodes", "2"]
-    ended = subprocess.run(again, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
-    assert ended.returncode
-    assert ended.stderr.count("textmover: Expected a launcher that starts --devices 2 times --num-nodes 2") == 1
+    assert said.count("Written:") == 1
+    process = started([*launched, "--overwrite", "--num-nodes", "2"], {})
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode
+    assert said.count("textmover: Expected a launcher that starts --devices 2 times --num-nodes 2") == 1
 
 
 @pytest.fixture
@@ -229,14 +234,9 @@ def machines(command):
     """Run a command on two machines that are this one; how it ended on each, and what it said."""
 
     def machines(*arguments: list[object]) -> tuple[list[int], list[str]]:
-        common = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         nodes = [
-            subprocess.Popen(
-                command(*one, "--num-nodes", 2),
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**common, "NODE_RANK": str(rank)},
-            )
+            started(command(*one, "--num-nodes", 2), {**common, "NODE_RANK": str(rank)})
             for rank, one in enumerate(arguments)
         ]
         said = [node.communicate(timeout=PATIENCE)[1] for node in nodes]
@@ -375,14 +375,8 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     path = tmp_path / "scores.txt"
     parts = tmp_path / "scores.txt.parts"
     arguments = ("-i", *texts, "--output", path)
-    process = subprocess.Popen(
-        command(*arguments, "--devices", 2),
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **patched(0.5)},
-        start_new_session=True,
-        preexec_fn=heed_interruptions,
-    )
+    started_command = command(*arguments, "--devices", 2)
+    process = started(started_command, patched(0.5), start_new_session=True, preexec_fn=heed_interruptions)
     after_shards(parts, 3, process)
     (second,) = (pid for pid in children_of(process.pid) if not gone(pid))
     if which == "keyboard":
@@ -423,12 +417,8 @@ def test_whichever_process_is_killed_what_is_kept_is_said(
     for number in range(10):
         path, parts = tmp_path / f"{number}.txt", tmp_path / f"{number}.txt.parts"
         pid.unlink(missing_ok=True)
-        process = subprocess.Popen(
-            command("-i", *texts, "--output", path, "--devices", 2, program=(programs / "textmover",)),
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        )
+        arguments = ("-i", *texts, "--output", path, "--devices", 2)
+        process = started(command(*arguments, program=(programs / "textmover",)), environment)
         wait_for(process, pid.exists)
         time.sleep(draw.uniform(0, 4))
         with contextlib.suppress(ProcessLookupError):
@@ -464,8 +454,7 @@ def test_a_second_run_on_the_same_output_is_refused(score, refused, texts, tmp_p
 def test_one_lock_is_held_for_all_processes(command, score, texts, tmp_path, patched, whole):
     path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **patched(4)}
-    with subprocess.Popen(command(*arguments, "--resume"), stderr=subprocess.PIPE, text=True, env=environment) as first:
+    with started(command(*arguments, "--resume"), patched(4)) as first:
         after_shards(parts, 1, first)
         assert score(*arguments, "--overwrite", code=2).stderr.count("another run is writing there") == 1
         assert first.wait(PATIENCE) == 0, first.stderr.read()

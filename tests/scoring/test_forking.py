@@ -14,8 +14,7 @@ from textmover.scoring import Scorer
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"] * 20
 REFERENCES = ["a little dog runs home", "she sold two books", "warm tea and a long walk"] * 20
-LIMIT = 60
-"""Seconds that a child may take; one that waits for threads of its parent never ends."""
+LIMIT = 60  # seconds that a child may take; one that waits for threads of its parent never ends
 
 
 @pytest.fixture(autouse=True)

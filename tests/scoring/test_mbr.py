@@ -8,7 +8,6 @@ import pytest
 from tests.sentences import sentences
 
 from textmover.readers.candidates import Candidates
-from textmover.scoring import Scorer
 from textmover.scoring.mbr import choose, choose_each, is_symmetric
 from textmover.types import InputError
 
@@ -30,17 +29,8 @@ def sets():
 
 
 @pytest.fixture(scope="module")
-def made(tiny_encoder):
-    kept = {}
-
-    def make(name: str, **fields) -> Scorer:
-        key = (name, *fields.items())
-        if key not in kept:
-            fields = {"last_layers": 3, **fields} if name.startswith("moverscore") else fields
-            kept[key] = Scorer.from_pretrained(name, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
-        return kept[key]
-
-    return make
+def made(load_tiny):
+    return functools.cache(load_tiny)
 
 
 def loop(scorer, candidates, references):
@@ -179,8 +169,8 @@ def test_idf_weights_are_fitted_on_all_texts(made, sets):
     assert str(before.signature) == str(again.signature)
 
 
-def test_each_text_is_encoded_once_and_each_pair_matched_once(made, tiny_encoder, sets, monkeypatch, texts_read):
-    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch", cache=False)
+def test_each_text_is_encoded_once_and_each_pair_matched_once(load_tiny, sets, monkeypatch, texts_read):
+    scorer = load_tiny("twmd", cache=False)
     matched, pair_scores = [], scorer.metric.pair_scores
     texts_read.clear()
     monkeypatch.setattr(scorer.metric, "pair_scores", lambda a, b: (matched.append(len(a)), pair_scores(a, b))[1])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.sentences import sentences
 
-from textmover.scoring import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.metric_set import score_together
 
@@ -17,18 +16,17 @@ def pairs():
     return sentences(24, 0), [[one] for one in references]
 
 
-def made(encoder, memory=None) -> dict[str, Scorer]:
-    options = {"encoder": str(encoder), "device": "cpu", "backend": "torch", "memory": memory}
-    more = {"moverscore-wmd2": {"last_layers": 3}}
-    return {name: Scorer.from_pretrained(name, **options, **more.get(name, {})) for name in PRESETS}
+@pytest.fixture
+def made(load_tiny):
+    return lambda memory=None: {name: load_tiny(name, memory=memory) for name in PRESETS}
 
 
-def test_scores_are_those_of_each_alone_in_windows_of_any_size(tiny_encoder, pairs, monkeypatch):
-    alone = {name: scorer.score(*pairs) for name, scorer in made(tiny_encoder).items()}
+def test_scores_are_those_of_each_alone_in_windows_of_any_size(made, pairs, monkeypatch):
+    alone = {name: scorer.score(*pairs) for name, scorer in made().items()}
     for window in (5, 1000):
         monkeypatch.setattr("textmover.scoring.metric_set.WINDOW", window)
         memory, done = EncoderMemory(), []
-        found = score_together(made(tiny_encoder, memory), *pairs, memory, done.append)
+        found = score_together(made(memory), *pairs, memory, done.append)
         assert sum(done) == len(PRESETS) * 24
         for name, scores in alone.items():
             for value in ("scores", "precision", "recall", "f"):
@@ -40,19 +38,19 @@ def test_scores_are_those_of_each_alone_in_windows_of_any_size(tiny_encoder, pai
             assert dict(found[name].counts) == dict(scores.counts)
 
 
-def test_each_text_is_encoded_once_for_all_metrics(tiny_encoder, pairs, texts_read):
+def test_each_text_is_encoded_once_for_all_metrics(made, pairs, texts_read):
     memory = EncoderMemory()
-    scorers = made(tiny_encoder, memory)
+    scorers = made(memory)
     assert len({id(scorer.metric.encoder.model) for scorer in scorers.values()}) == 1
     texts_read.clear()
     score_together(scorers, *pairs, memory)
     assert sum(texts_read) == len({*pairs[0], *(text for (text,) in pairs[1])})
 
 
-def test_memory_does_not_grow_with_the_texts(tiny_encoder, monkeypatch):
+def test_memory_does_not_grow_with_the_texts(made, monkeypatch):
     monkeypatch.setattr("textmover.scoring.metric_set.WINDOW", 8)
     memory, held = EncoderMemory(), []
-    scorers = made(tiny_encoder, memory)
+    scorers = made(memory)
     (group,) = memory._groups
 
     def measure(_: int) -> None:

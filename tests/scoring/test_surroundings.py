@@ -57,14 +57,13 @@ def surrounded(request):
     return SURROUNDINGS[request.param]
 
 
-def made(name, tiny_encoder, fit=True, **options):
-    fields = {"last_layers": 3} if name.startswith("moverscore-w") or name == "moverscore-smd" else {}
-    if name == "rome":
-        fields = {"scorer": "mean", "parser": "none", "features": ("semantic", "twmd")}
-    scorer = Scorer.from_pretrained(
-        name, encoder=str(tiny_encoder), device="cpu", **{"backend": "torch", **fields, **options}
-    )
-    return scorer.fit(CORPUS) if fit and scorer.metric.needs_fit else scorer
+@pytest.fixture
+def made(load_tiny):
+    def make(name, fit=True, **options):
+        scorer = load_tiny(name, **({"features": ("semantic", "twmd")} if name == "rome" else {}), **options)
+        return scorer.fit(CORPUS) if fit and scorer.metric.needs_fit else scorer
+
+    return make
 
 
 def same(found, expected, surrounding=""):
@@ -82,10 +81,10 @@ def scored(scorer):
 
 
 @pytest.mark.parametrize("name", ["twmd-b", pytest.param("bertscore-f1-idf", marks=pytest.mark.slow), "rome"])
-def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name, tiny_encoder):
-    expected = scored(made(name, tiny_encoder))
+def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name, made):
+    expected = scored(made(name))
     with surrounded():
-        inside = made(name, tiny_encoder)
+        inside = made(name)
         found = scored(inside)
     same(found, expected)
     same(scored(inside), expected)
@@ -93,18 +92,18 @@ def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name,
         inside.fit(CORPUS[:4])  # they are no inference tensors
 
 
-def test_idf_tables_of_the_call_are_fitted_as_anywhere_else(surrounded, tiny_encoder):
-    scorer = made("bertscore-f1-idf", tiny_encoder, cache=False, fit=False)
+def test_idf_tables_of_the_call_are_fitted_as_anywhere_else(surrounded, made):
+    scorer = made("bertscore-f1-idf", cache=False, fit=False)
     expected = scored(scorer)
     with surrounded():
         same(scored(scorer), expected)
-        same(scored(made("bertscore-f1-idf", tiny_encoder, fit=False)), expected)
+        same(scored(made("bertscore-f1-idf", fit=False)), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_scores_as_anywhere_else(name, tiny_encoder):
-    scorer = made(name, tiny_encoder, cache=False)
+def test_every_preset_scores_as_anywhere_else(name, made):
+    scorer = made(name, cache=False)
     expected = scored(scorer)
     for surrounding, surrounded in SURROUNDINGS.items():
         with surrounded():
@@ -159,8 +158,8 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_every_door_gives_what_it_gives_anywhere_else(door, tiny_encoder):
-    scorer = made("bertscore-f1", tiny_encoder, subwords="first", rescale=True)
+def test_every_door_gives_what_it_gives_anywhere_else(door, made):
+    scorer = made("bertscore-f1", subwords="first", rescale=True)
     expected = DOORS[door](scorer)
     for surrounding, surrounded in SURROUNDINGS.items():
         if surrounding == "device" and door in ("torchmetrics", "bert-score"):
@@ -171,8 +170,8 @@ def test_every_door_gives_what_it_gives_anywhere_else(door, tiny_encoder):
         same(found, expected, surrounding)
 
 
-def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, tiny_encoder, tmp_path):
-    scorer = made("twmd-b", tiny_encoder, calibrate=True)
+def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, made, tmp_path):
+    scorer = made("twmd-b", calibrate=True)
     expected = scored(scorer)
     with surrounded():
         save_checkpoint(scorer.metric, tmp_path / "saved", card="A card.")
@@ -180,10 +179,10 @@ def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, tiny_en
     same(found, expected)
 
 
-def test_what_is_kept_inside_serves_outside(surrounded, tiny_encoder):
+def test_what_is_kept_inside_serves_outside(surrounded, made):
     memory = EncoderMemory()
-    expected = scored(made("twmd", tiny_encoder))
-    scorer, other = (made(name, tiny_encoder, memory=memory) for name in ("twmd", "trwmd"))
+    expected = scored(made("twmd"))
+    scorer, other = (made(name, memory=memory) for name in ("twmd", "trwmd"))
     with surrounded():
         with torch.no_grad():
             scorer.metric(*(scorer.metric.tokenize(CORPUS).to("cpu"),) * 2)  # as a program around may call it
@@ -192,8 +191,8 @@ def test_what_is_kept_inside_serves_outside(surrounded, tiny_encoder):
 
 
 @pytest.mark.parametrize("surrounding", ["autocast-bf16", "fewer-digits"])
-def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding, tiny_encoder, monkeypatch):
-    scorer, read = made("twmd", tiny_encoder, memory=EncoderMemory()), []
+def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding, made, monkeypatch):
+    scorer, read = made("twmd", memory=EncoderMemory()), []
     batch = scorer.metric.tokenize(CORPUS).to("cpu")
     with SURROUNDINGS[surrounding](), torch.no_grad():
         scorer.metric(batch, batch)
@@ -213,12 +212,12 @@ def test_states_that_a_program_made_in_other_arithmetic_are_not_kept(surrounding
         pytest.param("autocast-fp16", "onnxruntime", marks=pytest.mark.long),
     ],
 )
-def test_a_back_end_is_prepared_as_anywhere_else(name, backend, tiny_encoder, tmp_path, monkeypatch, real_backends):
+def test_a_back_end_is_prepared_as_anywhere_else(name, backend, made, tmp_path, monkeypatch, real_backends):
     pytest.importorskip(backend)
-    expected = scored(made("twmd", tiny_encoder))
+    expected = scored(made("twmd"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with SURROUNDINGS[name]():
-        inside = made("twmd", tiny_encoder, backend=backend)
+        inside = made("twmd", backend=backend)
         found = scored(inside)
     np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
     assert f"|backend:{backend}" in found[1]

@@ -1,5 +1,6 @@
 """One scorer in several threads: every call has the values and the signature that it has alone."""
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -55,19 +56,11 @@ DOORS = {one.__name__: one for one in (scored, chosen, compared, explained, eval
 
 
 @pytest.fixture(scope="module")
-def made(tiny_encoder):
-    kept = {}
-
+def made(load_tiny):
+    @functools.cache
     def make(name):
-        if name not in kept:
-            fields = {"last_layers": 3} if name.startswith("moverscore-w") or name == "moverscore-smd" else {}
-            if name == "rome":
-                fields = {"scorer": "mean", "parser": "none", "features": ("semantic",), "idf_from": "references"}
-            scorer = Scorer.from_pretrained(name, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
-            if scorer.metric.needs_fit and not scorer.metric.fits_on_call:
-                scorer.fit(sentences(20, 0))
-            kept[name] = scorer
-        return kept[name]
+        scorer = load_tiny(name, **({"idf_from": "references"} if name == "rome" else {}))
+        return scorer.fit(sentences(20, 0)) if scorer.metric.needs_fit and not scorer.metric.fits_on_call else scorer
 
     return make
 

@@ -33,10 +33,11 @@ def average_metrics(
     texts: Sequence[str] | None = None,
     rated: Sequence[Segment] | None = None,
 ) -> SegmentMetric:
-    r"""One metric with the mean of several metrics' weights, :math:`\sum_k w_k \theta_k / \sum_k w_k`, in float64.
+    r"""A new metric with the mean of several metrics' weights, :math:`\sum_k w_k \theta_k / \sum_k w_k`, in float64.
 
-    Everything with real numbers is averaged: encoder, layer mix, temperature (its logarithm), and, as an approximation,
-    corpus mean, baseline, scale and offset, unless there is something to fit them on. Idf tables have to be equal then.
+    It is in evaluation mode. Everything with real numbers is averaged: encoder, layer mix, temperature (its logarithm),
+    and, as an approximation, corpus mean, baseline, scale and offset, unless there is something to fit them on. Idf
+    tables have to be equal then.
 
     Args:
         metrics: At least one, all of one configuration and from one base encoder; they stay as they are.
@@ -44,9 +45,6 @@ def average_metrics(
         texts: A corpus to fit corpus mean, idf tables and baseline on, with the averaged weights.
         rated: Segments with human scores to fit the scale and offset of the calibration head to; needed where the
             metrics were calibrated to ratings of different scales, whose mean is on none of them.
-
-    Returns:
-        A new metric in evaluation mode.
 
     Raises:
         InputError: If the metrics differ in what their weights mean, a statistic is fitted in some of them only, or

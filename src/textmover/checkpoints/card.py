@@ -57,8 +57,8 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
     data, for the weights of each have seen their own. Nothing where the cards tell nothing.
     """
     (first, card), *others = cards
-    head, sections = _sections(card)
-    kept = [text for title, text in sections if title not in NOT_HANDED_ON]
+    (_, head), *sections = _split(card, "##")
+    kept = [text for title, text in sections if title.strip() not in NOT_HANDED_ON]
     told = [*_notices(head), *(one for _, other in others for one in _notices(other))]
     notices = [one for one in dict.fromkeys(told) if not any(one in text for text in kept)]
     told_data = _data(card)
@@ -83,30 +83,21 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
     return "\n" + "\n\n".join(lines) + "\n"
 
 
-def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split a card into the text before its first second-level heading, and its sections."""
+def _split(card: str, marks: str) -> list[tuple[str, str]]:
+    """Titles and texts, headings included, of what begins with a heading of these marks; first what is before them."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for line, code in _lines(card):
-        if line.startswith("## ") and not code:
-            found.append((line.removeprefix("## ").strip(), []))
+        heading = None if code else re.match(rf"{marks} (.*)", line)
+        if heading:
+            found.append((heading[1], []))
         found[-1][1].append(line)
-    (_, head), *sections = found
-    return "\n".join(head), [(title, "\n".join(text)) for title, text in sections]
+    return [(title, "\n".join(lines)) for title, lines in found]
 
 
 def _data(card: str) -> list[str]:
     """Texts under all headings of data, without the headings."""
-    found: list[list[str]] = []
-    under = False
-    for line, code in _lines(card):
-        heading = None if code else re.match(r"#{2,6} (.*)", line)
-        if heading:
-            under = heading[1].strip() == DATA or heading[1].startswith(f"{DATA} of ")
-            if under:
-                found.append([])
-        elif under:
-            found[-1].append(line)
-    return list(dict.fromkeys(filter(None, ("\n".join(lines).strip() for lines in found))))
+    titled = [one for one in _split(card, "#{2,6}") if one[0].strip() == DATA or one[0].startswith(f"{DATA} of ")]
+    return list(dict.fromkeys(filter(None, (text.partition("\n")[2].strip() for _, text in titled))))
 
 
 def _one_lower(text: str) -> str:

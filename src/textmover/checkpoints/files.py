@@ -16,11 +16,8 @@ from textmover.presets import KINDS
 from textmover.safe_reading import read_json
 from textmover.types import InputError
 
-FORMAT = 2
-"""Version of a metric's folder: 1 holds all weights, 2 an adapter; a reader refuses a later one."""
-
-CLASSIFIER, CLASSIFIER_FORMAT = "classifier", 1
-"""Kind of a classifier's folder, and its version."""
+FORMAT = 2  # version of a metric's folder: 1 holds all weights, 2 an adapter; a reader refuses a later one
+CLASSIFIER, CLASSIFIER_FORMAT = "classifier", 1  # kind of a classifier's folder, and its version
 
 CONFIG, WEIGHTS, HEAD, CARD = "config.json", "model.safetensors", "head.safetensors", "README.md"
 

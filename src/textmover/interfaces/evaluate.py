@@ -94,13 +94,7 @@ class EvaluationModule:
         self.add_batch(predictions=[text], **{name: [one] for name, one in sides.items() if one is not None})
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, sources: Any = None) -> None:
-        """Keep predictions until :meth:`compute`.
-
-        Args:
-            predictions: ``n`` generated texts.
-            references: For each, one text or several.
-            sources: For each, the text that it translates.
-        """
+        """Keep predictions until :meth:`compute`, whose arguments are the same."""
         texts, grouped = _checked(predictions, references, sources)
         self._predictions += texts
         self._references += grouped

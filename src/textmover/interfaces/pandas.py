@@ -81,11 +81,7 @@ def score_frame(
 
 @pd.api.extensions.register_dataframe_accessor("textmover")
 class FrameAccessor:
-    """``df.textmover``.
-
-    Args:
-        frame: The data frame.
-    """
+    """``df.textmover``: scores of the rows of a data frame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame

@@ -1,4 +1,4 @@
-"""Greedy matches of tokens, kept until the idf weights of all references are known."""
+"""Greedy matching as torchmetrics does it, and matches kept until the idf weights of all references are known."""
 
 from __future__ import annotations
 
@@ -11,15 +11,32 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional import f_score, pairwise_similarity
-from textmover.metrics.bert_score_model import FlooredGreedy
 from textmover.modules.devices import own_arithmetic
+from textmover.modules.matching.matchings import Greedy
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import token_keys
 from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_table import check_finite
-from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
+from textmover.types import InputError, MatchResult, PairScores, SegmentMetric, TokenEmbeddings
+
+
+class FlooredGreedy(Greedy):
+    """Greedy matching in which the best partner of a token is never worse than orthogonal.
+
+    torchmetrics leaves zero vectors in the places of special tokens, so that each token has a partner of similarity 0.
+    """
+
+    bounds = (0.0, 1.0)
+
+    def signature_entries(self) -> dict[str, str]:
+        """Those of greedy matching, and the floor."""
+        return {**super().signature_entries(), "floor": "0"}
+
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
+        """See :meth:`Matching.forward`."""
+        return super().forward(similarity.clamp(min=0), reference, hypothesis, with_plan=with_plan)
 
 
 class TokenMatches(NamedTuple):

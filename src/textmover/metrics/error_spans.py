@@ -14,8 +14,7 @@ from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pa
 from textmover.metrics.ordered import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
-CELLS = 1000
-"""Steps of the probabilities that are counted; bins of the calibration are made of these."""
+CELLS = 1000  # steps of the probabilities that are counted; bins of the calibration are made of these
 
 
 class ErrorSpanAgreement(FullPrecision):

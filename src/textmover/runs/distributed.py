@@ -156,7 +156,6 @@ class _Member:
                 sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
 
     def score(self) -> None:
-        """Score the shards of this process and write them, unless an earlier run has."""
         if self.failure is None:
             if self.rank:
                 self._check_shared(self.parts)

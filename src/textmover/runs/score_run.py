@@ -186,18 +186,11 @@ def score_pairs(
     places = {key: place for place, key in enumerate(firsts)}
     chosen = [places[key] for key in keys]
     texts, against = [key[0] for key in firsts], [references[row] for row in firsts.values()]
-    found = []
-    finished = 0
+    slices = [slice(start, start + parts) for start in range(0, len(texts), parts)]
     with progress_bar("scoring", shown=shown) as advance:
-
-        def count(pairs: int) -> None:
-            nonlocal finished
-            finished += pairs
-            advance(pairs, finished / len(texts), True)
-
-        for start in range(0, len(texts), parts):
-            part = slice(start, start + parts)
-            found.append(scorer.score_fitted(texts[part], against[part], count, warn=False))
+        count = PairCount(1, advance)
+        count.read(len(texts), 1.0)
+        found = [scorer.score_fitted(texts[one], against[one], count.within, warn=False) for one in slices]
     scores = joined_scores(found)
     flags = {name: marked[chosen] for name, marked in scores.flags.items()}
     counts, named = dict[str, Counter[str]](), np.array(systems)

@@ -13,8 +13,7 @@ from textmover.presets import KINDS
 from textmover.safe_reading import load_yaml
 from textmover.types import InputError
 
-FIELD = "field."
-"""Prefix of the destination of a configuration field's flag."""
+FIELD = "field."  # prefix of the destination of a configuration field's flag
 
 FIELD_FLAGS = {"output": "--metric-output"}
 """Flags of fields that would otherwise have the name of a command's own option."""
@@ -68,8 +67,7 @@ def written(value: Any) -> str:
     return str(value)
 
 
-LONGEST_WORD = 48
-"""Characters of the choices that may stand behind a flag."""
+LONGEST_WORD = 48  # characters of the choices that may stand behind a flag
 
 
 def value_word(hint: Any) -> str:

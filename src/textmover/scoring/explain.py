@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 LONGEST = 25_000_000
 """Most pairs of words, estimated from the spaces in the texts, whose plans are laid out: 200 MB to a matrix."""
 
-NAMES = "reference", "source"
-"""Name of the other side in steps, and that which it has instead."""
+NAMES = "reference", "source"  # name of the other side in steps, and that which it has instead
 
 
 def explain(

@@ -24,11 +24,8 @@ from textmover.types.text_words import legible
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
-STEP = 64
-"""Segments that a process takes at a time, and after which progress is reported."""
-
-WORTH_PROCESSES = 1000
-"""Scores from which on processes of their own pay, which take about two seconds to start."""
+STEP = 64  # segments that a process takes at a time, and after which progress is reported
+WORTH_PROCESSES = 1000  # scores from which on processes of their own pay, which take about two seconds to start
 
 ScoreOne = Callable[[str, Sequence[str]], float]
 

@@ -225,23 +225,17 @@ class _Plan:
     texts: list[str]
     pairs: np.ndarray
     """Places in the texts of the hypothesis and the reference of each pair that is scored, int64 ``[P, 2]``."""
-    rows: np.ndarray
-    """Place of each candidate, int64 ``[N]``."""
-    columns: np.ndarray
-    """Place of each text that they are compared with, int64 ``[M]``."""
-    weights: np.ndarray
-    """Weight of each of these, float64 ``[M]``."""
-    left_out: bool
-    """True if a candidate is not compared with itself; possible among the candidates alone."""
-    symmetric: bool
-    """True if each score stands for both directions."""
+    rows: np.ndarray  # place of each candidate, int64 `[N]`
+    columns: np.ndarray  # place of each text that they are compared with, int64 `[M]`
+    weights: np.ndarray  # weight of each of these, float64 `[M]`
+    left_out: bool  # true if a candidate is not compared with itself; possible among the candidates alone
+    symmetric: bool  # true if each score stands for both directions
     matrix: bool
     with_source: int = 0
     """Pairs of a candidate and the source, the last ones, or all where there is nothing else to compare with."""
 
     @classmethod
     def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
-        """Plan of a segment."""
         among = given.references is None
         compared = given.texts if given.references is None else given.references
         place = {text: number for number, text in enumerate(dict.fromkeys((*given.texts, *compared)))}
@@ -276,7 +270,6 @@ class _Plan:
         return copied_sources([self.texts[row] for row in self.rows], [source] * len(self.rows))
 
     def choice(self, scores: np.ndarray, metric: SegmentMetric) -> Choice:
-        """The choice, given the scores of the pairs."""
         size = len(self.texts)
         table = np.zeros((size, size))
         among = len(self.pairs) - self.with_source

@@ -27,8 +27,7 @@ from textmover.types import InputError, SegmentScores
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 2048
-"""Segments that all metrics score before the next ones: bounds what is kept of their texts."""
+WINDOW = 2048  # segments that all metrics score before the next ones: bounds what is kept of their texts
 
 
 def score_together(
@@ -74,8 +73,7 @@ def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:
     return SegmentScores.from_values(values, parts[0].signature.beside(sides), flags)
 
 
-STATES_BYTES = 1 << 30
-"""Memory that remembered hidden states may take."""
+STATES_BYTES = 1 << 30  # memory that remembered hidden states may take
 
 BEHIND_VECTORS = frozenset(
     {
@@ -123,8 +121,7 @@ def vectors_key(config: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
 
 
-Fitted = dict[tuple[Any, ...], dict[str, Tensor]]
-"""States of fitted statistics by what they depend on."""
+Fitted = dict[tuple[Any, ...], dict[str, Tensor]]  # states of fitted statistics by what they depend on
 
 
 def fit_once(scorer: Scorer, texts: Sequence[str], names: Iterable[str], fitted: Fitted) -> None:

@@ -23,8 +23,7 @@ logger = logging.getLogger(__name__)
 
 Precision = Literal["exact", "fast", "int8", "auto"]
 
-AUTO_BOUND = 0.01
-"""Largest deviation of an uncalibrated score on the probe pairs that ``auto`` accepts."""
+AUTO_BOUND = 0.01  # largest deviation of an uncalibrated score on the probe pairs that `auto` accepts
 
 _WIDE = {
     "exact": ("openvino", "torch", "onnxruntime"),
@@ -42,8 +41,7 @@ CAN = {
 }
 """All back-ends that have a precision."""
 
-_SAID: set[str] = set()
-"""Warnings already given in this process, since a broken package is broken for each metric."""
+_SAID: set[str] = set()  # warnings already given in this process, since a broken package is broken for each metric
 
 
 def _processor() -> str:

@@ -63,14 +63,7 @@ class RayScorer:
             )
 
     def __call__(self, batch: Any) -> Any:
-        """Score a batch.
-
-        Args:
-            batch: A dict of NumPy arrays, a pandas data frame or a pyarrow table.
-
-        Returns:
-            The batch with the columns of scores, float64, behind its own.
-        """
+        """Return a batch with the columns of its scores, float64, behind its own."""
         names = list(batch.column_names if hasattr(batch, "column_names") else batch.keys())
         columns = [self._cells(batch, names, column) for column in (self._hypothesis, *self._references)]
         sources = None

@@ -111,9 +111,6 @@ class Scorer(ScorerStatistics):
             memory: Shares hidden states, and the encoder itself, with the other scorers that it was given to.
             **overrides: Fields of the metric's configuration, such as ``encoder=`` or ``temperature=``.
 
-        Returns:
-            The scorer.
-
         Raises:
             InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or the
                 back-end is not there.
@@ -356,7 +353,7 @@ def score(
     sources: Sources | None = None,
     **options: Any,
 ) -> SegmentScores:
-    """Score texts in one line: ``textmover.score(hypotheses, references)``.
+    """Score texts in one line, in input order: ``textmover.score(hypotheses, references)``.
 
     The metric is loaded at each call; keep a :class:`Scorer` where there are several.
 
@@ -366,8 +363,5 @@ def score(
         model: Checkpoint folder, released metric or preset by name, or hub id; see :meth:`Scorer.from_pretrained`.
         sources: See :meth:`Scorer.score`.
         **options: As for :meth:`Scorer.from_pretrained`.
-
-    Returns:
-        Scores in input order.
     """
     return Scorer.from_pretrained(model, **options).score(hypotheses, references, sources)

@@ -33,8 +33,7 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-ENOUGH = 100
-"""Texts from which on a statistic can be trusted."""
+ENOUGH = 100  # texts from which on a statistic can be trusted
 
 
 def take_default(options: argparse.Namespace) -> None:

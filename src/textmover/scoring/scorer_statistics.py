@@ -20,11 +20,8 @@ from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Shown, Signature, View, compared_texts
 
-SHOWN = ("metric", "encoder", "backend", "precision")
-"""Entries of the signature by which a scorer is shown."""
-
-CallStatistics = Mapping[str, nn.Module]
-"""Fitted idf tables by the names of the statistics that they stand in for."""
+SHOWN = ("metric", "encoder", "backend", "precision")  # entries of the signature by which a scorer is shown
+CallStatistics = Mapping[str, nn.Module]  # fitted idf tables by the names of the statistics that they stand in for
 
 
 def with_statistics(metric: SegmentMetric, statistics: CallStatistics) -> SegmentMetric:
@@ -115,14 +112,11 @@ class ScorerStatistics(Shown):
         return frozen
 
     def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Self:
-        """Fit the statistics that the metric needs on texts.
+        """Fit the statistics that the metric needs on texts, and return the scorer.
 
         Args:
             texts: The corpus.
             names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that there are if ``None``.
-
-        Returns:
-            The scorer.
 
         Raises:
             InputError: If there is nothing to fit, or nothing to fit it on.
@@ -138,15 +132,8 @@ class ScorerStatistics(Shown):
     def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:
         """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
 
-        Args:
-            hypotheses: The texts to judge, which are read at most once, like the references.
-            references: For each, one or more texts.
-
-        They serve :meth:`score_fitted` and :meth:`score_stream` until the next call; in several threads, take
-        :meth:`for_call`.
-
-        Returns:
-            The scorer.
+        They serve :meth:`score_fitted` and :meth:`score_stream` of the scorer, which is returned, until the next call;
+        in several threads, take :meth:`for_call`, whose arguments are the same.
 
         Raises:
             InputError: If the metric has no idf weights, or has those of a corpus.
@@ -160,10 +147,7 @@ class ScorerStatistics(Shown):
         return self
 
     def load_statistics(self, *paths: str | Path) -> Self:
-        """Load fitted statistics from files that :meth:`save_statistics` or ``textmover fit-…`` wrote.
-
-        Returns:
-            The scorer.
+        """Load fitted statistics from files of :meth:`save_statistics` or ``textmover fit-…``, and return the scorer.
 
         Raises:
             InputError: If a file cannot be used, or was fitted for another encoder, layer or metric.

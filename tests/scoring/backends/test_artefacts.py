@@ -1,4 +1,4 @@
-"""Where exported graphs are kept, and which of them are taken."""
+"""Where exported graphs are kept, which of them are taken, and one cache for several processes and versions."""
 
 import hashlib
 import json
@@ -8,6 +8,8 @@ import pickle
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -67,16 +69,6 @@ def change(folder, **entries):
     path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
 
 
-def said(caplog, level=logging.INFO) -> list[str]:
-    ours = [record for record in caplog.records if record.name.startswith("textmover")]
-    return [record.getMessage() for record in ours if record.levelno >= level]
-
-
-def warned(caplog) -> list[str]:
-    """What is seen where nobody has set up logging, and in the command line."""
-    return said(caplog, logging.WARNING)
-
-
 def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     folder, metric = made
     entries = json.loads((folder / RECORD).read_text())
@@ -93,12 +85,12 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
         assert about == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def test_it_is_made_once(made, caplog):
+def test_it_is_made_once(made, logged):
     folder, metric = made
     before = (folder / "model.xml").stat().st_mtime_ns
     attach(metric, "openvino", "exact")
     assert (folder / "model.xml").stat().st_mtime_ns == before
-    assert said(caplog) == []
+    assert logged(logging.INFO) == []
 
 
 @pytest.mark.long
@@ -165,12 +157,12 @@ def unreadable(folder):
         pytest.param(unreadable, ". Expected {folder} to hold a graph for OpenVINO", marks=pytest.mark.long),
     ],
 )
-def test_one_that_cannot_be_used_is_made_again(made, caplog, spoil, why):
+def test_one_that_cannot_be_used_is_made_again(made, caplog, logged, spoil, why):
     """With ``auto``, which would take torch instead without a word."""
     folder, metric = made
     spoil(folder)
     apply_precision(metric, "exact", "auto")
-    first, second = warned(caplog)
+    first, second = logged()
     assert first.startswith(f"{folder} is made again{why.format(folder=folder)}")
     assert second == (
         "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
@@ -180,7 +172,7 @@ def test_one_that_cannot_be_used_is_made_again(made, caplog, spoil, why):
     assert json.loads((folder / RECORD).read_text())["format"] == FORMAT
     caplog.clear()
     apply_precision(metric, "exact", "openvino")
-    assert said(caplog) == []
+    assert logged(logging.INFO) == []
 
 
 def adopt(folder):
@@ -230,12 +222,12 @@ def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, caplog):
+def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, logged):
     (tmp_path / "textmover").write_text("a file where the cache's folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     metric = tiny_metric()
     attach(metric, "openvino", "exact")
-    _, warning = warned(caplog)
+    _, warning = logged()
     assert "cannot be kept, so it will be made again in each process" in warning
     assert metric.encoder.runner is not None
     batch = metric.tokenize(TEXTS[0])
@@ -282,7 +274,7 @@ def test_the_hash_is_of_weights_and_layers(tiny_metric):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog):
+def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog, logged):
     metric = tiny_metric()
     folder = save_checkpoint(
         metric, tmp_path / "metric", card="# card\n", add=lambda beside: prepare(metric, "openvino", "exact", beside)
@@ -294,7 +286,7 @@ def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_
         scorer = Scorer.from_pretrained(folder, device="cpu")
     assert scorer.metric.encoder.runner.folder == folder / "backends" / "openvino-exact"
     assert not (tmp_path / "cache").exists()
-    assert not [line for line in said(caplog) if "Preparing" in line]
+    assert not [line for line in logged(logging.INFO) if "Preparing" in line]
     (folder / "backends" / "openvino-exact" / "model.xml").write_text("exchanged")
     with pytest.raises(InputError, match=r"model.xml to have the hash"):
         Scorer.from_pretrained(folder, device="cpu")
@@ -313,7 +305,7 @@ def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_p
             apply_precision(metric, "exact", backend, beside)
 
 
-def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tiny_metric, tmp_path, caplog):
+def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tiny_metric, tmp_path, caplog, logged):
     folder, metric = made
     beside = tmp_path / "metric"
     shutil.copytree(folder, beside / "backends" / "openvino-exact")
@@ -325,9 +317,9 @@ def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tin
         change(beside / "backends" / "openvino-exact", **entries)
         attach(metric, "openvino", "exact", beside)
         assert metric.encoder.runner.folder == folder
-        (only,) = said(caplog)
+        (only,) = logged(logging.INFO)
         assert line in only
-        assert warned(caplog) == ([only] if seen else [])
+        assert logged() == ([only] if seen else [])
 
 
 # --- tidying ----------------------------------------------------------------------------------------------------------
@@ -359,3 +351,72 @@ def test_an_artefact_that_is_used_says_so(made):
     os.utime(folder / RECORD, (0, 0))
     attach(metric, "openvino", "exact")
     assert time.time() - (folder / RECORD).stat().st_mtime < 600
+
+
+def test_old_versions_are_bounded_and_those_in_use_stay(tmp_path):
+    day = 24 * 3600
+    ages = {"openvino-1-exact": 9, "openvino-2-exact": 8, "openvino-exact": 7, "openvino-3-exact": 6}
+    ages |= {"openvino-1-int8": 90, "onnxruntime-1-exact": 90}
+    for name, days in ages.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / RECORD).touch()
+        os.utime(tmp_path / name / RECORD, (time.time() - days * day,) * 2)
+    artefacts.used(tmp_path / "openvino-1-exact" / RECORD)
+    artefacts.bound_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
+    assert {one.name for one in tmp_path.iterdir()} == set(ages) - {"openvino-2-exact", "openvino-exact"}
+    for name in ages:
+        if (tmp_path / name).is_dir():
+            artefacts.used(tmp_path / name / RECORD)
+    (tmp_path / "openvino-5-exact").mkdir()
+    (tmp_path / "openvino-5-exact" / RECORD).touch()
+    artefacts.bound_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
+    assert len(list(tmp_path.glob("openvino-*-exact"))) == 3, "all of them have been opened today"
+
+
+AT_ONCE = """
+import sys, time
+from pathlib import Path
+from textmover import Scorer
+from textmover.scoring.backends import preparation
+
+encoder, here, name = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+fill = preparation._fill
+preparation._fill = lambda *given: ((here / f"made by {name}").touch(), fill(*given))[1]
+(here / f"ready {name}").touch()
+while not (here / "go").exists():
+    time.sleep(0.01)
+scores = Scorer.from_pretrained("twmd", encoder=encoder, device="cpu", backend="openvino").score(["a cat"], ["the dog"])
+print(scores.scores.tobytes().hex(), scores.signature.entries["backend"])
+"""
+
+
+@pytest.mark.long
+def test_two_processes_at_once_make_one_artefact(tiny_encoder, real_backends, tmp_path):
+    """Each says that it takes a while, since both wait; in Python as nobody has set up its logging."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", AT_ONCE, str(tiny_encoder), str(tmp_path), name],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name in ("a", "b")
+    ]  # fmt: skip
+    try:
+        while len(list(tmp_path.glob("ready *"))) < 2:
+            assert all(one.poll() is None for one in running)
+            time.sleep(0.01)
+        (tmp_path / "go").touch()
+        outputs = [one.communicate(timeout=120) for one in running]
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+    (first, told), (second, also_told) = outputs
+    assert first == second
+    assert first.endswith(f" openvino-{names.version('openvino')}\n")
+    assert len(list(tmp_path.glob("made by *"))) == 1
+    (folder,) = (tmp_path / "cache" / "textmover" / "backends").glob("*/*/")
+    assert folder.name == f"openvino-{names.version('openvino')}-exact"
+    for line in (told, also_told):
+        assert line.startswith("Preparing backend openvino (exact) for this encoder, once: this takes about ten")
+        assert line.count("\n") == 1

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import logging
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,16 +41,15 @@ def cache(real_backends, full, tmp_path, monkeypatch):
     folder = cache_folder()
     full(folder)
 
-    def refusing(save, error):
-        def refuse(model, path, *rest, **options):
+    def refuse(package, name, error):
+        save = getattr(package, name)
+
+        def refused(model, path, *rest, **options):
             if Path(path).is_relative_to(folder):
                 raise error
             return save(model, path, *rest, **options)
 
-        return refuse
-
-    def refuse(package, name, error):
-        monkeypatch.setattr(package, name, refusing(getattr(package, name), error))
+        monkeypatch.setattr(package, name, refused)
 
     # As OpenVINO does, which has removed what it has written.
     refuse(openvino, "save_model", RuntimeError("basic_ios::clear: iostream error"))
@@ -67,13 +65,13 @@ def cache(real_backends, full, tmp_path, monkeypatch):
         pytest.param("auto", marks=pytest.mark.long),
     ],
 )
-def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, caplog, asked):
+def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, logged, asked):
     if asked == "auto":
         monkeypatch.setattr("textmover.scoring.backends.names.installed", lambda: ("torch", "openvino"))
     metric = tiny_metric()
     expected = probe_scores(metric)
     apply_precision(metric, "exact", asked)
-    _, kept = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    _, kept = logged()
     assert kept.startswith(str(cache))
     assert "cannot be kept, so it will be made again in each process" in kept
     assert "but got: No space left on device." in kept

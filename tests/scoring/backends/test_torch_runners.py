@@ -1,4 +1,4 @@
-"""Packed weights change nothing but the time: the hidden states of every family of encoders stay what they are."""
+"""Every family of encoders on every back-end: packed weights and exported graphs give the hidden states of torch."""
 
 import copy
 import logging
@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from textmover.modules.encoder.encoder import EncoderGraph
+from textmover.modules.encoder.encoder import Encoder, EncoderGraph
 from textmover.scoring import Scorer
-from textmover.scoring.backends import attach, torch_runners
+from textmover.scoring.backends import attach, onnxruntime, openvino, torch_runners
 from textmover.scoring.backends.torch_runners import PackedRunner, packed_runner
 
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -202,3 +202,49 @@ def test_an_encoder_whose_states_would_change_is_left_alone(tiny_metric, monkeyp
     attach(metric, "torch", "exact")
     assert metric.encoder.runner is None
     assert "Weights stay unpacked" in caplog.text
+
+
+# --- exported graphs: padded batches of unlike lengths ----------------------------------------------------------------
+
+
+LENGTHS = ([17, 9, 1], [2, 1], [64, 5], [200, 3, 2], [300, 140, 3, 1])
+DEEP = {"modernbert": {"num_hidden_layers": 4}}  # what one layer makes of padding, another one spreads to the texts
+
+BACKENDS = {"openvino": openvino, "onnxruntime": onnxruntime}
+FREQUENT = {
+    ("modernbert", "openvino"): (),
+    ("mpnet", "openvino"): pytest.mark.slow,
+    ("deberta-v2", "onnxruntime"): pytest.mark.slow,
+}
+"""Those that are tried more often than now and then: the kinds of attention."""
+
+
+def batches():
+    draw = torch.Generator().manual_seed(2)
+    for lengths in LENGTHS:
+        mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+        yield torch.randint(5, 100, mask.shape, generator=draw).where(mask, 1), mask
+
+
+@pytest.mark.parametrize(
+    ("family", "backend"),
+    [
+        pytest.param(family, backend, marks=FREQUENT.get((family, backend), pytest.mark.long))
+        for family in FAMILIES
+        for backend in BACKENDS
+    ],
+)
+def test_unlike_lengths_in_a_padded_batch(family, backend, tmp_path):
+    pytest.importorskip(backend)
+    model = graph_of(family, **DEEP.get(family, {})).model
+    top = model.config.num_hidden_layers
+    encoder = Encoder(model, top, (1, top)).eval()
+    (ids, mask), *_ = batches()
+    BACKENDS[backend].export(encoder, (ids, mask.long()), "exact", tmp_path)
+    runner = BACKENDS[backend].Runner(tmp_path, "exact")
+    for ids, mask in batches():
+        with torch.inference_mode():
+            wanted, found = encoder.graph()(ids, mask.long()), runner(ids, mask)
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one[mask], other[mask], rtol=1e-5, atol=1e-5)
+            assert one.isfinite().all()  # padding too: what is masked afterwards is multiplied by 0

@@ -284,7 +284,7 @@ def test_the_folder_is_bounded(load, tmp_path):
         assert sum(one.stat().st_size for one in tmp_path.rglob("*.safetensors")) <= 20_000
 
 
-def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog):
+def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, logged):
     (tmp_path / "v1").mkdir()
     other = tmp_path / "v0" / ("ab" * 12) / "0123456789abcdef.safetensors"
     other.parent.mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog)
     memory = EncoderMemory(folder=tmp_path)
     load("twmd", memory=memory).score(["tea"], ["tea"])
     memory.flush()
-    (line,) = said_by_us(caplog)
+    (line,) = logged()
     assert line == (
         f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when space is needed, "
         f"or with `textmover cache {tmp_path} --clear`."
@@ -313,12 +313,6 @@ class Renamed(CompiledRunner):
     name = "openvino-2026.4.1"
 
 
-def said_by_us(caplog) -> list[str]:
-    """What the package itself has logged; transformers reports on each model that it loads."""
-    ours = [one.getMessage() for one in caplog.records if one.name.startswith("textmover")]
-    return [one for one in ours if not one.endswith("computes on cpu.")]
-
-
 def rerun(load, folder, monkeypatch) -> list[str]:
     """Texts that a new process would read which keeps its states in a folder."""
     monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # a compiler takes its time
@@ -332,25 +326,25 @@ def rerun(load, folder, monkeypatch) -> list[str]:
 
 
 @pytest.mark.parametrize("change", OTHER_VERSIONS)
-def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_path, caplog, monkeypatch, change):
+def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_path, logged, monkeypatch, change):
     assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
     assert rerun(load, tmp_path, monkeypatch) == []
-    assert said_by_us(caplog) == []
+    assert logged() == []
     versions = f"openvino 2026.4.1, torch {torch.__version__}, transformers {transformers.__version__}"
     with monkeypatch.context() as patch:
         OTHER_VERSIONS[change](patch)
         assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
-        (said,) = said_by_us(caplog)
+        (said,) = logged()
         assert said == (
             f"States of texts in {tmp_path / 'v3'} were made with other versions ({versions}) and are ignored: texts "
             "are encoded again."
         )
         assert rerun(load, tmp_path, monkeypatch) == []
     assert rerun(load, tmp_path, monkeypatch) == []  # both are there
-    assert len(said_by_us(caplog)) == 1
+    assert len(logged()) == 1
 
 
-def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_path, caplog, monkeypatch):
+def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_path, logged, monkeypatch):
     rerun(load, tmp_path, monkeypatch)
     (record,) = tmp_path.rglob("identity.json")
     told = json.loads(record.read_text())
@@ -359,7 +353,7 @@ def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_pa
     for changes in ({"versions": "torch 1", "weights": "f00"}, {"versions": "torch 1", "device": "cuda"}):
         (tmp_path / "v3" / "other" / "identity.json").write_text(json.dumps({**told, **changes}))
         StateFiles(tmp_path, told, 1000)
-    assert said_by_us(caplog) == []
+    assert logged() == []
 
 
 @pytest.mark.parametrize(
@@ -399,7 +393,7 @@ def test_what_is_kept_of_a_text_has_not_changed_unless_the_format_says_so(load, 
     assert found["layer.1"][[1, 10, -4], 5].tolist() == pytest.approx([0.1916, 0.18923, 0.19166], abs=1e-4)
 
 
-def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, monkeypatch):
+def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, logged, monkeypatch):
     _, path = kept
     path.write_bytes(path.read_bytes()[:100])
     foreign = path.with_name("mine.safetensors")
@@ -409,7 +403,7 @@ def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, m
     read = encoded(scorer, monkeypatch)
     scorer.score(HYPOTHESES, REFERENCES)
     assert set(read) == TEXTS
-    first, second = sorted(said_by_us(caplog))
+    first, second = sorted(logged())
     assert re.fullmatch(rf"{path} is damaged \(.*\) and has been removed: its texts are encoded again\.", first)
     assert second.startswith(f"{foreign} is damaged (")
     assert "and is ignored, since textmover has not named it" in second
@@ -418,7 +412,7 @@ def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, m
     foreign.unlink()
     caplog.clear()
     rerun(load, tmp_path, monkeypatch)
-    assert said_by_us(caplog) == []
+    assert logged() == []
 
 
 @pytest.mark.parametrize(

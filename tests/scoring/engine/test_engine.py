@@ -237,35 +237,26 @@ NO_ROOM = (
 )
 
 
-def failing_above(monkeypatch, metric, name: str, most: int, error: Exception = NO_ROOM[0]) -> list[int]:
-    """Sizes of the batches that a method was asked for; those above ``most`` have no room."""
-    asked, real = [], getattr(metric, name)
-
-    def limited(*sides):
-        asked.append(len(sides[0]))
-        if len(sides[0]) > most:
-            raise error
-        return real(*sides)
-
-    monkeypatch.setattr(metric, name, limited)
-    return asked
+def above(most: int):
+    """Whether a batch is larger."""
+    return lambda _, batch, *more: len(batch) > most
 
 
 @pytest.mark.parametrize("error", NO_ROOM, ids=str)
 @pytest.mark.parametrize("name", ["text_features", "pair_scores"])
-def test_batches_without_room_are_halved_and_the_run_goes_on(tiny_metric, monkeypatch, caplog, name, error):
+def test_batches_without_room_are_halved_and_the_run_goes_on(tiny_metric, failing, caplog, name, error):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
-    failing_above(monkeypatch, metric, name, 2, error)
+    failing(metric, name, above(2), error)
     found = Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES)
     assert difference(expected, found) <= 1e-6
     assert caplog.records[-1].getMessage().startswith("Out of memory on cpu: going on with ")
 
 
-def test_later_batches_are_small_from_the_start(tiny_metric, monkeypatch):
+def test_later_batches_are_small_from_the_start(tiny_metric, failing):
     metric = tiny_metric()
     engine = Engine(metric, batch_tokens=1000, cache=False)
-    asked = failing_above(monkeypatch, metric, "text_features", most=2)
+    asked = failing(metric, "text_features", above(2))
     engine.score(HYPOTHESES, REFERENCES)
     del asked[:]
     engine.score(HYPOTHESES, REFERENCES)
@@ -274,9 +265,9 @@ def test_later_batches_are_small_from_the_start(tiny_metric, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["text_features", "pair_scores"])
-def test_other_errors_of_a_device_end_the_run(tiny_metric, monkeypatch, name):
+def test_other_errors_of_a_device_end_the_run(tiny_metric, failing, name):
     metric = tiny_metric()
-    asked = failing_above(monkeypatch, metric, name, 0, RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
+    asked = failing(metric, name, above(0), RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
     with pytest.raises(RuntimeError, match="CUDNN_STATUS_NOT_SUPPORTED"):
         Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES)
     assert len(asked) == 1
@@ -285,20 +276,10 @@ def test_other_errors_of_a_device_end_the_run(tiny_metric, monkeypatch, name):
 @pytest.mark.parametrize(
     ("centering", "name"), [("none", "text_features"), ("none", "pair_scores"), ("batch", "pair_scores")]
 )
-def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(
-    tiny_metric, one_thread, monkeypatch, centering, name
-):
+def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(tiny_metric, one_thread, failing, centering, name):
     metric = tiny_metric(centering=centering)
     expected = Engine(metric).score(["tea"], [["go home"]])
-    real, asked = getattr(metric, name), []
-
-    def every_other(*sides):
-        asked.append(len(sides[0]))
-        if len(asked) % 2:
-            raise NO_ROOM[2]
-        return real(*sides)
-
-    monkeypatch.setattr(metric, name, every_other)
+    asked = failing(metric, name, lambda number, *_: number % 2, NO_ROOM[2])
     engine = Engine(metric, batch_tokens=1, cache=False)
     assert difference(expected, engine.score(["tea"], [["go home"]])) <= 1e-6
     assert asked == [1] * (4 if name == "text_features" else 2)
@@ -311,9 +292,9 @@ def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(
         ("batch", "pair_scores", 3, "12 pairs that are read together to fit into the memory of cpu"),
     ],
 )
-def test_texts_that_have_no_room_in_any_way_are_an_error(tiny_metric, monkeypatch, centering, name, most, message):
+def test_texts_that_have_no_room_in_any_way_are_an_error(tiny_metric, failing, centering, name, most, message):
     metric = tiny_metric(centering=centering)
-    failing_above(monkeypatch, metric, name, most)
+    failing(metric, name, above(most))
     with pytest.raises(InputError, match=message):
         Engine(metric).score(HYPOTHESES, REFERENCES)
 
@@ -321,16 +302,9 @@ def test_texts_that_have_no_room_in_any_way_are_an_error(tiny_metric, monkeypatc
 # --- cache ------------------------------------------------------------------------------------------------------------
 
 
-def counted(metric, monkeypatch) -> list[int]:
-    """Numbers of texts that the metric is asked to read from here on."""
-    read, features = [], metric.text_features
-    monkeypatch.setattr(metric, "text_features", lambda batch: (read.append(len(batch)), features(batch))[1])
-    return read
-
-
-def test_each_distinct_text_is_read_once(tiny_metric, monkeypatch):
+def test_each_distinct_text_is_read_once(tiny_metric, failing):
     metric = tiny_metric()
-    read = counted(metric, monkeypatch)
+    read = failing(metric, "text_features", lambda *_: False)
     engine = Engine(metric)
     engine.score(HYPOTHESES, REFERENCES)
     assert sum(read) == 7  # "go home" stands on both sides

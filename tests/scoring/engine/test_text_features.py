@@ -1,6 +1,7 @@
 """A device without room: what is kept goes first, batches are halved then, and scores stay what they are."""
 
-import logging
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from textmover import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import Engine
+from textmover.scoring.engine.text_features import NoRoomError, attempts
 from textmover.types import InputError
 from textmover.types.tokens import Ragged
 
@@ -17,35 +19,10 @@ REFERENCES = [["a little dog runs home at night"], ["she sold it"], ["a cold dri
 SEVERAL = [["a little dog runs home", "one dog"], ["she sold it"], ["hot tea", "a drink", "water"], ["home", "go"]]
 EARLIER = ["many people walk in the rain", "I hear a song", "red never sings"]
 
-NO_ROOM = torch.OutOfMemoryError("CUDA out of memory")
-
 WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier texts."
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture
-def failing(monkeypatch):
-    """Lets a method find no room as long as something is so; gives the sizes that it was asked for."""
-
-    def failing(owner, name, condition):
-        asked, real = [], getattr(owner, name)
-
-        def limited(*given, **options):
-            asked.append(len(given[0]))
-            if condition(len(asked), *given):
-                raise NO_ROOM
-            return real(*given, **options)
-
-        monkeypatch.setattr(owner, name, staticmethod(limited) if isinstance(owner, type) else limited)
-        return asked
-
-    return failing
-
-
-def warned(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
 
 
 def assert_same(found, expected):
@@ -53,7 +30,7 @@ def assert_same(found, expected):
         np.testing.assert_allclose(found.values[name], values, rtol=0, atol=1e-6)
 
 
-def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, caplog):
+def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric, batch_tokens=1000)
@@ -62,10 +39,10 @@ def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failin
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [8, 8]
     assert engine.batch_tokens == 1000
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, caplog):
+def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric, batch_tokens=1000)
@@ -73,31 +50,31 @@ def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, capl
     asked = failing(metric, "text_features", lambda _, batch: len(batch) > 4)
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [8, 8, 4, 4]
-    first, second = warned(caplog)
+    first, second = logged()
     assert first == WITHOUT
     assert second.startswith("Out of memory on cpu: going on with batches of ")
 
 
-def test_it_is_said_once_that_they_go(tiny_metric, failing, caplog):
+def test_it_is_said_once_that_they_go(tiny_metric, failing, logged):
     metric = tiny_metric()
     engine = Engine(metric, batch_tokens=8)
     asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
     engine.score(HYPOTHESES, REFERENCES)
     assert len(asked) > 8
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, caplog):
+def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, logged):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
     engine = Engine(metric)
     asked = failing(metric, "pair_scores", lambda *_: engine._cache.nbytes > 0)
     assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
     assert asked == [4, 4]
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
-def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
+def test_states_that_metrics_share_go_too(tiny_encoder, failing, logged):
     """Those of other encoders on the same device as well, and none of another device."""
     memory = EncoderMemory()
     options = {"encoder": str(tiny_encoder), "device": "cpu", "memory": memory}
@@ -115,19 +92,19 @@ def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
     assert asked == [8, 8]
     assert same.cache.nbytes == 0
     assert elsewhere.cache.nbytes == held
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
     expected = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
     np.testing.assert_allclose(found, expected.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores, atol=1e-6)
 
 
-def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, caplog):
+def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, logged):
     metric = tiny_metric()
     engine = Engine(metric)
     expected = engine.score(HYPOTHESES, REFERENCES)
     asked = failing(Ragged, "select", lambda *_: True)
     assert_same(engine.score(HYPOTHESES[:2], REFERENCES[:2]), expected_of(expected, 2))
     assert len(asked) == 1
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
 def expected_of(found, count):
@@ -142,14 +119,14 @@ def test_halves_need_no_room_to_be_put_together(tiny_metric, failing):
     assert_same(Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES), expected)
 
 
-def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, caplog):
+def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, logged):
     metric = tiny_metric(multi_reference="all")
     expected = Engine(metric).score(HYPOTHESES, SEVERAL)
     engine = Engine(metric)
     asked = failing(metric, "join", lambda *_: engine._cache.nbytes > 0)
     assert_same(engine.score(HYPOTHESES, SEVERAL), expected)
     assert asked == [2, 2, 3, 2]
-    assert warned(caplog) == [WITHOUT]
+    assert logged() == [WITHOUT]
 
 
 def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing):
@@ -159,3 +136,100 @@ def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing
     with pytest.raises(InputError, match=message):
         Engine(metric).score(HYPOTHESES, SEVERAL)
     assert asked == [2, 3, 3]
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+class Held:
+    """Stands for a tensor that an attempt has made before its memory ended."""
+
+
+class Work:
+    """Finds no room at its first attempts."""
+
+    def __init__(self, fails: int, error: str = "cuBLAS error: CUBLAS_STATUS_ALLOC_FAILED") -> None:
+        self.fails, self.error = fails, error
+        self.made: list[weakref.ref] = []
+
+    def __call__(self) -> int:
+        made = Held()
+        self.made.append(weakref.ref(made))
+        if len(self.made) <= self.fails:
+            raise RuntimeError(self.error)
+        return len(self.made)
+
+
+def in_room(work: Work, device: torch.device, **options: object) -> int:
+    for attempt in attempts(device, **options):
+        with attempt:
+            found = work()
+    return found
+
+
+@pytest.fixture
+def emptied(monkeypatch):
+    """What attempts still hold each time when the allocator's cache is emptied."""
+    found: list[int] = []
+    work = Work(fails=1)
+
+    def empty():
+        gc.disable()  # nothing may wait for it
+        found.append(sum(one() is not None for one in work.made))
+        gc.enable()
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", empty)
+    return work, found
+
+
+def test_the_allocator_gives_back_what_nothing_holds_any_more(emptied):
+    work, found = emptied
+    with pytest.raises(NoRoomError, match="CUBLAS_STATUS_ALLOC_FAILED"):
+        in_room(work, CUDA, last=False)
+    assert found == [0]
+    work.made.clear()
+    assert in_room(work, CUDA, last=True) == 2
+    assert found == [0, 0]
+
+
+@pytest.mark.parametrize(("goes", "attempts_made"), [(None, 2), (True, 2), (False, 1)])
+def test_there_is_a_second_attempt_at_the_last_piece_or_where_something_goes_and_no_third(emptied, goes, attempts_made):
+    """What goes goes once: work may fill what was let go again, and find no room again."""
+    work, found = emptied
+    work.fails = 5
+    went = []
+    spare = {} if goes is None else {"spare": lambda: went.append(None) is None and goes}
+    with pytest.raises(NoRoomError):
+        in_room(work, CUDA, last=goes is None, **spare)
+    assert (len(work.made), len(went), found) == (attempts_made, len(spare), [0] * attempts_made)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_what_can_be_made_again_goes_before_the_second_attempt(emptied, last):
+    work, found = emptied
+    went = []
+
+    def spare():
+        assert len(found) == len(went)  # before the allocator gives back what it has
+        went.append(len(work.made))
+        return True
+
+    assert in_room(work, CUDA, last=last, spare=spare) == 2
+    assert (went, found) == ([1], [0])
+
+
+def test_other_devices_have_no_such_cache(emptied):
+    work, found = emptied
+    assert in_room(work, CPU, last=True) == 2
+    assert found == []
+
+
+def test_other_errors_go_through():
+    work = Work(1, "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED")
+    with pytest.raises(RuntimeError, match="NOT_SUPPORTED") as caught:
+        in_room(work, CUDA, last=True)
+    assert type(caught.value) is RuntimeError
+    assert len(work.made) == 1

@@ -22,11 +22,8 @@ __all__ = ["EMBEDDED_MEANS", "WORDS", "fill_idf", "fill_mean"]
 
 logger = logging.getLogger(__name__)
 
-EMBEDDED_MEANS = "all-MiniLM-L6-v2.safetensors"
-"""File with the means of the embedded encoder's layers."""
-
-WORDS = "words.safetensors"
-"""File with the words and their numbers."""
+EMBEDDED_MEANS = "all-MiniLM-L6-v2.safetensors"  # file with the means of the embedded encoder's layers
+WORDS = "words.safetensors"  # file with the words and their numbers
 
 
 def fill_mean(metric: SegmentMetric) -> bool:

@@ -89,11 +89,8 @@ def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
 
 def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
     """Number of rows of all shards, and the digest of their texts for the manifest."""
-    rows, found = 0, []
-    for shard in shards:
-        rows += len(shard.rows)
-        found.append(digest_texts(shard.rows)[0])
-    return rows, joined(found)
+    found = [(len(shard.rows), digest_texts(shard.rows)[0]) for shard in shards]
+    return sum(rows for rows, _ in found), joined(texts for _, texts in found)
 
 
 def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
@@ -196,16 +193,13 @@ class Parts:
         beyond = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
         if beyond is not None:
             raise self._other_input(f"ends before them (from row {beyond.first} on)")
-        records = []
-        for index in range(shards):
-            record = self._record(index)
-            if record is None:
-                raise InputError(
-                    f"Expected {plural(shards, 'shard')} in {self.folder}, but number {index} is missing: continue "
-                    "with --resume."
-                )
-            records.append(record)
-        return records
+        records = [self._record(index) for index in range(shards)]
+        if None in records:
+            raise InputError(
+                f"Expected {plural(shards, 'shard')} in {self.folder}, but number {records.index(None)} is missing: "
+                "continue with --resume."
+            )
+        return [record for record in records if record is not None]
 
     def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
         """Make one file of all shards, or of the mean alone, and remove the folder.

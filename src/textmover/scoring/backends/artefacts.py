@@ -25,8 +25,7 @@ from textmover.safe_reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder
 
-VERSIONS = 3
-"""Number of back-end versions whose graph of an encoder is kept, for environments used in turns."""
+VERSIONS = 3  # number of back-end versions whose graph of an encoder is kept, for environments used in turns
 
 UNUSED = 24 * 3600.0
 """Seconds for which a graph has not been opened before it can be removed: no process is at it any more."""
@@ -50,11 +49,8 @@ def bound_versions(folder: Path, pattern: str) -> None:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 3
-"""Version of what an artefact holds; one of another version is made again."""
-
-FOLDER = "backends"
-"""Folder of a checkpoint, and of the cache, that holds artefacts."""
+FORMAT = 3  # version of what an artefact holds; one of another version is made again
+FOLDER = "backends"  # folder of a checkpoint, and of the cache, that holds artefacts
 
 RECORD = "backend.json"
 

@@ -21,8 +21,7 @@ from textmover.scoring.backends.names import BackendError, version
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import RowRunner, RunnableEncoder
 
-MOST_TEXTS = 1 << 16
-"""Largest batch of an exported graph; batches are cut by their tokens long before."""
+MOST_TEXTS = 1 << 16  # largest batch of an exported graph; batches are cut by their tokens long before
 
 
 def graph_limit(encoder: RunnableEncoder) -> int:

@@ -18,8 +18,7 @@ Backend = Literal["auto", "torch", "torch-compile", "openvino", "onnxruntime"]
 
 BACKENDS: tuple[str, ...] = get_args(Backend)
 
-EXPORTED = ("openvino", "onnxruntime")
-"""Back-ends that run an exported graph, on the CPU."""
+EXPORTED = ("openvino", "onnxruntime")  # back-ends that run an exported graph, on the CPU
 
 MAKING = {
     ("openvino", "exact"): ("openvino",),

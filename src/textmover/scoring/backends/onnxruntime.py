@@ -26,8 +26,7 @@ from textmover.types import RunnableEncoder
 
 INPUT_LEVELS, WEIGHT_LEVELS = 127, 63
 
-SMALLEST = 1e-12
-"""Stands in for the largest value of a token that is all zeros."""
+SMALLEST = 1e-12  # stands in for the largest value of a token that is all zeros
 
 
 def quantize(model: Any) -> None:

@@ -36,11 +36,8 @@ ROWS, ROW_LENGTH = 8, 64
 """Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
 fill worse; more rows are no faster."""
 
-MASK = 3
-"""Input of the attention operation that says which places see which."""
-
-OPERATION = 1 << 10
-"""Bytes that an operation takes in the description of a graph, rather too many than too few."""
+MASK = 3  # input of the attention operation that says which places see which
+OPERATION = 1 << 10  # bytes that an operation takes in the description of a graph, rather too many than too few
 
 GROUP = 128
 """Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates. With

@@ -26,8 +26,7 @@ from textmover.types import EncoderRunner, InputError, RowRunner, RunnableEncode
 
 _Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
-UNLIKE = 256
-"""Tokens of a text in whose company a short one is probed; more than local attention sees."""
+UNLIKE = 256  # tokens of a text in whose company a short one is probed; more than local attention sees
 
 
 def probe_row_scores(metric: SegmentMetric, runner: RowRunner) -> Tensor:
@@ -95,8 +94,7 @@ COARSE_BOUND = 0.1
 """The same for int8 and bfloat16 that were asked for by name: ten times what they move, and far below what nonsense
 does."""
 
-COARSE_STATES = 0.5
-"""The same for hidden states, as a share of the largest, where a metric cannot score yet."""
+COARSE_STATES = 0.5  # the same for hidden states, as a share of the largest, where a metric cannot score yet
 
 MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
 """Modules that export and run graphs, by back-end."""
@@ -114,8 +112,7 @@ class Prepared(NamedTuple):
     """Largest deviation from torch of an uncalibrated score on the probe pairs; ``None`` without statistics."""
     states: float | None
     """Largest deviation of a hidden state, as a share of the largest; ``None`` where nothing was exported."""
-    made: Artefact | None = None
-    """The artefact, with its deviations when it was made."""
+    made: Artefact | None = None  # the artefact, with its deviations when it was made
 
 
 @lasting()

@@ -14,8 +14,7 @@ from textmover.modules.encoder.encoder import EncoderGraph, drop_capturing_hooks
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
 
-MACHINES = ("x86_64", "AMD64")
-"""Processors, as Python names them, on which this was measured to be faster."""
+MACHINES = ("x86_64", "AMD64")  # processors, as Python names them, on which this was measured to be faster
 
 ROWS = 1024
 """Rows of the products that the weights are laid out for: the tokens of a batch, about. Others work as well."""

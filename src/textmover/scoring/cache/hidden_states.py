@@ -26,8 +26,7 @@ from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.tokens import Ragged
 
-DIGEST = 16
-"""Bytes of the hash that stands for the tokens of a text."""
+DIGEST = 16  # bytes of the hash that stands for the tokens of a text
 
 
 class EncoderMemory:
@@ -205,11 +204,9 @@ class _Group:
 
     @property
     def encoders(self) -> Iterable[Encoder]:
-        """The encoders that share the states."""
         return [encoder for encoder in self._members if encoder._states is self]
 
     def add(self, encoder: Encoder, weights: _Weights) -> None:
-        """Let another encoder take part."""
         if len(weights.layers) > len(self.weights.layers):
             self.model, self.weights = encoder.model, weights
         self.computed = tuple(sorted({*self.computed, *encoder.layers}))

@@ -39,14 +39,9 @@ from textmover.types.tokens import Ragged
 
 logger = logging.getLogger(__name__)
 
-SHARD = 1 << 26
-"""Bytes of states that are collected before they are written."""
-
-KEYS, CHECKS = "keys", "checks"
-"""Names of the tensors beside the lengths and those of the layers."""
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a full disk or an exceeded quota."""
+SHARD = 1 << 26  # bytes of states that are collected before they are written
+KEYS, CHECKS = "keys", "checks"  # names of the tensors beside the lengths and those of the layers
+FULL = (errno.ENOSPC, errno.EDQUOT)  # errors of a full disk or an exceeded quota
 
 
 class StateFiles:

@@ -18,8 +18,7 @@ FORMAT = 3
 
 IDENTITY = "identity.json"
 
-VERSIONS = "versions"
-"""Entry of an identity that names the packages by which states were computed."""
+VERSIONS = "versions"  # entry of an identity that names the packages by which states were computed
 
 ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
 """Entries of an identity."""
@@ -29,11 +28,8 @@ LENGTHS = "lengths"
 ROOT = re.compile(r"v\d+")
 """Name of the folder that holds all states of a layout; this has been the same in every one, as have the next."""
 
-PLACE = re.compile(r"[0-9a-f]{24}")
-"""Name of the folder that holds the states of one encoder."""
-
-STATES = re.compile(r"[0-9a-f]{16}\.safetensors")
-"""Name of a file of states."""
+PLACE = re.compile(r"[0-9a-f]{24}")  # name of the folder that holds the states of one encoder
+STATES = re.compile(r"[0-9a-f]{16}\.safetensors")  # name of a file of states
 
 LEFT = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
 """Name of a file that an earlier version was writing when it was killed."""

@@ -18,8 +18,7 @@ class TextCache(Generic[Key, Chunk]):
 
     def __init__(self, limit: int, *, evict: bool = True) -> None:
         self.limit, self.evict = limit, evict
-        self.nbytes = 0
-        """Memory held, in bytes."""
+        self.nbytes = 0  # memory held, in bytes
         self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
         self._places: dict[Key, tuple[int, int]] = {}
         self._next = 0

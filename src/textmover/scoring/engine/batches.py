@@ -15,17 +15,13 @@ from torch import Tensor
 from textmover.scoring.engine.threads import spread
 from textmover.types import RowRunner, TokenBatch
 
-CHUNK = 1024
-"""Texts that are tokenised at a time, at most."""
-
-CHUNK_CHARACTERS = 1 << 19
-"""Characters that they may have, if padded to the longest."""
+CHUNK = 1024  # texts that are tokenised at a time, at most
+CHUNK_CHARACTERS = 1 << 19  # characters that they may have, if padded to the longest
 
 FEW = 16
 """Texts that are encoded together where there are no more; what is left over of more is split into powers of two."""
 
-BLOCK = 1 << 20
-"""Largest number of entries of a similarity block."""
+BLOCK = 1 << 20  # largest number of entries of a similarity block
 
 
 def token_batches(
@@ -77,14 +73,9 @@ def pair_batches(lengths: np.ndarray, tokens: int, block: int = BLOCK) -> Iterat
         yield batch
 
 
-TEXTS = 1024
-"""Texts that are tokenised at a time, and fill rows together."""
-
-CHUNK_BYTES = 1 << 26
-"""Memory that their hidden states may take, were all of them sentences of everyday length."""
-
-SENTENCE = 32
-"""Tokens of such a sentence."""
+TEXTS = 1024  # texts that are tokenised at a time, and fill rows together
+CHUNK_BYTES = 1 << 26  # memory that their hidden states may take, were all of them sentences of everyday length
+SENTENCE = 32  # tokens of such a sentence
 
 FULL = 0.8
 """Share of a row that must hold tokens: batches of like length are the faster ones for texts that fill it worse."""

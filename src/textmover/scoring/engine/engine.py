@@ -24,29 +24,17 @@ from textmover.types import InputError, SegmentMetric, SourcedReferences, compar
 
 logger = logging.getLogger(__name__)
 
-PairReader = Callable[[Any, Any], Any]
-"""Features of hypotheses and of other texts to what is wanted of the pairs."""
-
-WINDOW = 4096
-"""Segments worked on at a time: bounds memory however long the input is."""
-
-CACHE_BYTES = 1 << 29
-"""Memory that the features of texts may take between calls."""
-
-WINDOW_BYTES = 3 << 27
-"""Memory that the features of their texts may take; one segment at the least."""
-
-SAMPLE = 64
-"""Texts that tell how many tokens there are to a character."""
-
-JOINT_PAIRS = 32
-"""Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
+PairReader = Callable[[Any, Any], Any]  # features of hypotheses and of other texts to what is wanted of the pairs
+WINDOW = 4096  # segments worked on at a time: bounds memory however long the input is
+CACHE_BYTES = 1 << 29  # memory that the features of texts may take between calls
+WINDOW_BYTES = 3 << 27  # memory that the features of their texts may take; one segment at the least
+SAMPLE = 64  # texts that tell how many tokens there are to a character
+JOINT_PAIRS = 32  # pairs to a batch where texts are read together; the batch of the TWMD paper's scripts
 
 PAIR_TOKENS = 8
 """Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
 
-STRETCH = 1 << 18
-"""Pairs within groups that are matched before their scores are collected."""
+STRETCH = 1 << 18  # pairs within groups that are matched before their scores are collected
 
 
 @dataclass
@@ -80,8 +68,7 @@ class Engine(TextWork):
         self._block = BLOCK
         self._warned: set[str] = set()
         self._features = ""
-        self.lock = new_lock()
-        """Held by whoever scores, or changes what the metric scores with."""
+        self.lock = new_lock()  # held by whoever scores, or changes what the metric scores with
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "lock": None}  # which neither copies nor other processes share

@@ -80,8 +80,7 @@ WARNINGS = {
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
-MULTILINGUAL = languages_of("multilingual-e5-small")
-"""Languages that `textmover-multilingual` reads."""
+MULTILINGUAL = languages_of("multilingual-e5-small")  # languages that `textmover-multilingual` reads
 
 READERS = {
     "letters": "use `--model textmover-multilingual`",
@@ -107,11 +106,8 @@ def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np
     return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
 
 
-Counts = Mapping[str, int | Mapping[str, int]]
-"""Segments out of the ordinary by flag; of several systems by system."""
-
-MOST_NAMED = 6
-"""Systems that a warning names."""
+Counts = Mapping[str, int | Mapping[str, int]]  # segments out of the ordinary by flag; of several systems by system
+MOST_NAMED = 6  # systems that a warning names
 
 
 def unusual(

@@ -25,8 +25,7 @@ class TextChunk:
     """Features of ``N`` texts, and what the engine has to know of them."""
 
     features: PackedFeatures
-    lengths: np.ndarray
-    """Tokens of each, int64 ``[N]``."""
+    lengths: np.ndarray  # tokens of each, int64 `[N]`
     flags: Mapping[str, np.ndarray]
     """Flags of the texts by name, bool ``[N]``, as :func:`text_flags` gives them."""
 
@@ -44,8 +43,7 @@ class TextChunk:
         return TextChunk(self.features.select(rows), self.lengths[rows], flags)
 
 
-Reference = str | tuple[str, ...]
-"""Reference of a hypothesis: a text, or several that are taken as one."""
+Reference = str | tuple[str, ...]  # reference of a hypothesis: a text, or several that are taken as one
 
 
 class TextTable:
@@ -81,17 +79,10 @@ class TextTable:
 
 logger = logging.getLogger(__name__)
 
-AHEAD = 4
-"""Batches of tokens that wait for the encoder."""
-
-EXAMPLES, SHOWN = 3, 40
-"""Examples that a warning gives, and characters of a text that it shows."""
-
-ROW_CHARACTERS = 8
-"""Characters to a token of texts that may stand side by side; longer texts are not tried."""
-
-ENCODING = 0.9
-"""Share of the work on a window that is done when its texts are encoded, as progress counts it."""
+AHEAD = 4  # batches of tokens that wait for the encoder
+EXAMPLES, SHOWN = 3, 40  # examples that a warning gives, and characters of a text that it shows
+ROW_CHARACTERS = 8  # characters to a token of texts that may stand side by side; longer texts are not tried
+ENCODING = 0.9  # share of the work on a window that is done when its texts are encoded, as progress counts it
 
 
 SIGNS = (

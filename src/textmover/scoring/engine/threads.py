@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-MOST = 8
-"""Workers at most; on larger processors each has several threads of its own."""
+MOST = 8  # workers at most; on larger processors each has several threads of its own
 
 FAREWELL = 0.5
 """Seconds that the end of a reading thread is waited for; one that hangs on standard input ends with the process."""

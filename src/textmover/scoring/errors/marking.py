@@ -41,8 +41,7 @@ WARNINGS = {
 }
 """Meanings of flags that differ from those for scores."""
 
-WINDOW = 2048
-"""Segments worked on at a time."""
+WINDOW = 2048  # segments worked on at a time
 
 
 class _Odds(NamedTuple):

@@ -17,8 +17,7 @@ Places = tuple[tuple[int, int], ...]
 MASS = {"minor": 1.0, "major": 3.0}
 """Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
 
-LIKELY = 0.5
-"""Probability from which missing words are a major error; below they are a minor one."""
+LIKELY = 0.5  # probability from which missing words are a major error; below they are a minor one
 
 SIGNS, SYMBOLS, QUOTES = "-‐‑–.,:/", "%‰‱٪&@#*§/\\", "`´"
 """Characters before a number that belong to it, symbols that Unicode calls punctuation, and the reverse."""
@@ -54,7 +53,7 @@ def error_spans(
     *,
     bare: bool = False,
 ) -> tuple[ErrorSpan, ...]:
-    """Mark the errors of a text.
+    """Mark the errors of a text, by place.
 
     A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
     one another are one span with the gaps between and beside them. Any other gap is a span of no characters, behind the
@@ -69,9 +68,6 @@ def error_spans(
         thresholds: Probabilities from which words and gaps are marked.
         severities: Probability of each severity for each word, ``[W, 3]``; by :data:`MASS` if ``None``.
         bare: Whether the text lacks all words, a critical error.
-
-    Returns:
-        The errors by place.
 
     Example:
         >>> error_spans("A cat sat", [(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))

@@ -1,4 +1,4 @@
-"""Texts side by side in rows: each once, none cut, and every state where it belongs."""
+"""Texts, alone or side by side in rows, and pairs: each once, none cut, within a budget, with mates of like length."""
 
 import random
 
@@ -6,16 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.engine import batches as rows
-from textmover.scoring.engine.batches import TextRows, best_fit, encoded_in_rows, row_groups
+from textmover.scoring.engine import batches
+from textmover.scoring.engine.batches import (
+    BLOCK,
+    TextRows,
+    best_fit,
+    encoded_in_rows,
+    pair_batches,
+    row_groups,
+    token_batches,
+)
 from textmover.types import TokenBatch
 
 VOCABULARY = 1000
 
 
 def tokenize(texts):
-    """Words, which are numbers, as tokens."""
-    words = [[int(word) for word in text.split()] for text in texts]
+    """Words as tokens: numbers as they are, others by their length."""
+    words = [[int(word) if word.isdigit() else len(word) for word in text.split()] for text in texts]
     ids = torch.zeros(len(texts), max(map(len, words)), dtype=torch.long)
     mask = torch.zeros_like(ids, dtype=torch.bool)
     for row, one in enumerate(words):
@@ -93,7 +101,7 @@ def test_no_rows_at_all():
 @pytest.mark.parametrize("order", ["mixed", "sorted"])
 @pytest.mark.parametrize(("count", "longest"), [(1, 5), (3, 10), (200, 10), (500, 25)])
 def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longest, order):
-    monkeypatch.setattr(rows, "TEXTS", 60)
+    monkeypatch.setattr(batches, "TEXTS", 60)
     texts = made_texts(count, longest)
     texts = sorted(texts, key=len) if order == "sorted" else texts
     names = []
@@ -109,7 +117,7 @@ def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longes
 
 
 def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
-    monkeypatch.setattr(rows, "TEXTS", 80)
+    monkeypatch.setattr(batches, "TEXTS", 80)
     read = []
     groups = row_groups(lambda texts: (read.append(len(texts)), tokenize(texts))[1], made_texts(240), Runner())
     next(groups)
@@ -119,7 +127,7 @@ def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
 
 
 def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
-    monkeypatch.setattr(rows, "TEXTS", 60)
+    monkeypatch.setattr(batches, "TEXTS", 60)
     texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
     runner, found = Runner(), []
     for group in row_groups(tokenize, texts, runner):
@@ -149,7 +157,7 @@ def used(given):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(("count", "longest"), [(2, 5), (40, 10), (700, 14)])
 def test_every_text_comes_with_its_own_states(monkeypatch, count, longest, workers):
-    monkeypatch.setattr(rows, "TEXTS", 90)
+    monkeypatch.setattr(batches, "TEXTS", 90)
     texts, runner = made_texts(count, longest), Runner()
     groups = row_groups(tokenize, texts, runner)
     found = [one for part in encoded_in_rows(groups, used, 40, workers) for one in part]
@@ -180,7 +188,7 @@ def test_batches_are_within_the_budget_and_of_like_length():
 
 
 def test_texts_in_no_row_are_used_as_they_are_tokenised(monkeypatch):
-    monkeypatch.setattr(rows, "TEXTS", 40)
+    monkeypatch.setattr(batches, "TEXTS", 40)
     read = []
     texts = [" ".join(["7"] * 6)] * 800
     groups = row_groups(lambda chunk: (read.append(len(chunk)), tokenize(chunk))[1], texts, Runner())
@@ -197,3 +205,69 @@ def test_what_fails_is_raised():
     runner = Broken()
     with pytest.raises(RuntimeError, match="broken"):
         list(encoded_in_rows(row_groups(tokenize, made_texts(100), runner), used, 40, 2))
+
+
+# --- batches of like length -------------------------------------------------------------------------------------------
+
+
+def worded_texts(count: int) -> list[str]:
+    generator = random.Random(0)
+    return [" ".join("x" * generator.randint(1, 9) for _ in range(generator.randint(0, 40))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("budget", [1, 30, 100, 10**6])
+@pytest.mark.parametrize(("chunk", "characters"), [(1024, 1 << 19), (7, 1 << 19), (1024, 500)])
+def test_each_text_comes_once_within_the_budget(monkeypatch, budget, chunk, characters):
+    monkeypatch.setattr(batches, "CHUNK", chunk)
+    monkeypatch.setattr(batches, "CHUNK_CHARACTERS", characters)
+    texts = worded_texts(200)
+    rows = []
+    for places, tokens in token_batches(tokenize, texts, lambda: budget):
+        assert tokens.texts == tuple(texts[place] for place in places)
+        assert tokens.mask.shape[1] == int(tokens.lengths.max())
+        assert len(places) == 1 or tokens.mask.numel() <= budget
+        rows += places
+    assert sorted(rows) == list(range(200))
+
+
+def test_little_is_padding():
+    masks = [tokens.mask for _, tokens in token_batches(tokenize, worded_texts(3000), lambda: 400)]
+    assert sum(mask.numel() for mask in masks) < 1.05 * sum(int(mask.sum()) for mask in masks)
+
+
+def test_the_last_texts_come_in_numbers_that_come_again():
+    def sizes(counts):
+        cut = [token_batches(tokenize, ["a b c d"] * count, lambda: 400) for count in counts]
+        return {len(tokens) for texts in cut for _, tokens in texts}
+
+    assert sizes(range(17, 400)) == {1, 2, 4, 8, 16, 32, 64, 100}
+    assert sizes([7]) == {7}  # few texts are encoded together
+
+
+def test_texts_are_tokenised_as_they_are_needed():
+    read = []
+    found = token_batches(lambda texts: (read.append(len(texts)), tokenize(texts))[1], worded_texts(3000), lambda: 100)
+    next(found)
+    assert read == [1024]
+
+
+def test_the_budget_may_shrink_on_the_way():
+    budget = [100]
+    sizes = []
+    for _, tokens in token_batches(tokenize, ["a b c d"] * 60, lambda: budget[0]):
+        sizes.append(len(tokens))
+        budget[0] = 8
+    assert sizes == [25, *[2] * 17, 1]
+
+
+def test_no_text_makes_no_batch():
+    assert list(token_batches(tokenize, [], lambda: 10)) == []
+
+
+def test_pairs_are_bounded_by_tokens_and_by_entries():
+    pairs = np.array([[300, 400], [512, 512], [3, 4], [3, 500], [9, 9]] * 40)
+    found = list(pair_batches(pairs, tokens=16384))
+    assert sorted(row for rows in found for row in rows) == list(range(200))
+    for rows in found:
+        width, height = pairs[rows].max(axis=0)
+        assert len(rows) == 1 or (len(rows) * width * height <= BLOCK and len(rows) * (width + height) <= 16384)

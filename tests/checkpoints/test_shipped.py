@@ -1,4 +1,4 @@
-"""The mean that comes along: for presets on the embedded encoder alone, and made again by anyone."""
+"""Statistics that come along: the mean, for presets on the embedded encoder alone, and the frequencies of words."""
 
 import json
 import logging
@@ -11,6 +11,7 @@ from safetensors import safe_open
 
 from textmover.checkpoints import shipped
 from textmover.modules.encoder.source import EMBEDDED_SHA256
+from textmover.rome.features.words import WordIdf
 from textmover.scoring import Scorer, load_metric, save_checkpoint
 
 NAME = "sentence-transformers/all-MiniLM-L6-v2"
@@ -97,3 +98,51 @@ def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared
         own = load_metric("twmd-b", encoder=NAME)
         own.fit(load_script("benchmarks/fit_shipped.py").draw(folder / name, "sentence", "1000", 1))
         assert torch.cosine_similarity(shipped_mean, own.statistics["mean"].mean, dim=0) > 0.8
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+class Metric:
+    """Stands in for a metric with one table."""
+
+    def __init__(self, table, fits_on_call=False):
+        self.statistics, self.fits_on_call = {"idf": table}, fits_on_call
+
+
+def test_frequent_words_weigh_less_than_rare_ones():
+    table = WordIdf()
+    assert shipped.fill_idf(Metric(table))
+    the, house, archipelago, unknown = table(table.ids([["The", "house", "council", "qwertz"]]))[0].tolist()
+    assert 0 < the < house < archipelago < unknown
+    assert table.informative
+
+
+def test_tables_that_are_fitted_or_wait_for_a_call_stay_as_they_are():
+    table = WordIdf()
+    assert not shipped.fill_idf(Metric(table, fits_on_call=True))
+    table.add_words([["a"], ["b"]])
+    before = table.fingerprint
+    assert not shipped.fill_idf(Metric(table))
+    assert table.fingerprint == before
+    assert not shipped.fill_idf(Metric(None))
+
+
+def test_the_file_says_what_it_was_counted_on():
+    with resources.as_file(resources.files(shipped).joinpath(shipped.WORDS)) as path:
+        with safe_open(path, "pt") as file:
+            about, words = file.metadata(), bytes(file.get_tensor("words").numpy()).decode().split("\n")
+            counts, documents = file.get_tensor("counts"), int(file.get_tensor("documents"))
+        assert path.stat().st_size < 300_000
+    assert sum(json.loads(about["corpora"]).values()) == documents
+    assert len(words) == int(about["words"]) == len(counts) - 1
+    assert int(counts[:-1].min()) == int(about["fewest"])
+    assert words[int(counts.argmax())] in {".", "the"}
+
+
+def test_all_words_are_kept_where_one_text_is_enough():
+    texts = [["a", "b"], ["a", "c"]]
+    whole = WordIdf()
+    whole.add_words(texts)
+    assert whole.most_frequent(1).fingerprint == whole.fingerprint
+    assert whole.most_frequent(3)(whole.most_frequent(3).ids([["a"]])).tolist() == [[pytest.approx(1.0)]]
