@@ -29,8 +29,7 @@ from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole, plural
 
-ENCODER_FOLDER = "encoder"
-"""Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
+ENCODER_FOLDER = "encoder"  # folder of a checkpoint that holds the encoder's configuration and its tokenizer
 
 DIFFERENCE = "difference"
 """Encoder entry of an adapter: the difference from its base, which brings the rest along."""

@@ -24,14 +24,12 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticVectors, is_static
 from textmover.types import InputError
 
-SHORTEST = 3
-"""Letters of a word, at least."""
+SHORTEST = 3  # letters of a word, at least
 
 STATIC_WORDS = 50_000
 """Words of a file of static vectors that are candidates; such files begin with the most frequent ones."""
 
-Sentences = Callable[[list[str]], Tensor]
-"""Sentences to unit vectors ``[n, D]``."""
+Sentences = Callable[[list[str]], Tensor]  # sentences to unit vectors ``[n, D]``
 
 
 class WordNeighbours:
