@@ -207,10 +207,7 @@ def test_a_head_from_before_edits_of_words_marks_as_it_did(head):
     old = {name: one for name, one in head.state_dict().items() if name != "words"}
     loaded = ErrorHead(8).eval()
     loaded.load_state_dict(old)
-    sides, pieces = (
-        (text(0, 1, 2, 5), text(0, 1, 1, 5)),
-        spellings(Pieces({"the": 1, "##s": 2, "cat": 5} | SPECIAL)),
-    )
+    sides, pieces = ((text(0, 1, 2, 5), text(0, 1, 1, 5)), spellings(Pieces({"the": 1, "##s": 2, "cat": 5} | SPECIAL)))
     torch.testing.assert_close(loaded(*sides, pieces), head(*sides), atol=0, rtol=0)
     assert not torch.equal(head(*sides, pieces).wrong, head(*sides).wrong)
 
