@@ -246,10 +246,9 @@ def test_identical_texts_score_the_better_end(embedded_metric, preset):
 @pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
 def test_tokens_and_features_lead_to_the_same_scores(tiny_metric, fields):
     metric = tiny_metric(**fields)
-    hypotheses, references = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
+    sides = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
     with torch.no_grad():
-        tokens = metric(hypotheses, references)
-        features = metric.pair_scores(metric.text_features(hypotheses), metric.text_features(references))
+        tokens, features = metric(*sides), metric.pair_scores(*map(metric.text_features, sides))
     for name in ("score", "precision", "recall", "f"):
         one, other = getattr(tokens, name), getattr(features, name)
         assert (one is None) == (other is None) == (not metric.matching.has_sides and name != "score")
