@@ -64,16 +64,15 @@ def assemble(config: MetricConfig) -> Parts:
     return replace(parts, identity=_written(f"{name}@{source.sha256[:8]}"))
 
 
-def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
-    """The encoder as it was before any training: its base, cut alike, in its own type unless ``dtype`` is given."""
+def untrained(encoder: Encoder) -> Encoder:
+    """The encoder as it was before any training: its base, cut alike, in its own type."""
     base = base_of(encoder)
     if base is None:
         raise InputError(
             "Expected an encoder that names its pretrained base, but got one without: build the "
             "metric from its configuration, or load it from a checkpoint."
         )
-    source = base.find()
-    dtype = dtype or next(encoder.parameters()).dtype
+    source, dtype = base.find(), next(encoder.parameters()).dtype
     found = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
     if found.depth != encoder.depth:
         raise InputError(
