@@ -193,13 +193,7 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
             f"aggregation={config.aggregation!r}: they have no layers, so set aggregation='single' and no layer."
         )
-    tokenizer = WordTokenizer(
-        vectors,
-        config.max_length,
-        config.long_texts,
-        traits=needs_traits(config),
-        stop_words=stop_words(config.stop_words),
-    )
+    tokenizer = WordTokenizer(vectors, config.max_length, config.long_texts, **_traits(config))
     return Parts(StaticEncoder(vectors), tokenizer, vectors.identity)
 
 
@@ -271,14 +265,11 @@ def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Token
 
 
 def _built(config: MetricConfig, folder: Path, model_type: str | None, limit: int, rows: int | None) -> Tokenizer:
-    tokenizer = Tokenizer(
-        folder,
-        model_type,
-        config.max_length or limit,
-        config.long_texts,
-        traits=needs_traits(config),
-        stop_words=stop_words(config.stop_words),
-        any_script=len(languages_of(config.encoder)) > 1,
-    )
+    traits = {**_traits(config), "any_script": len(languages_of(config.encoder)) > 1}
+    tokenizer = Tokenizer(folder, model_type, config.max_length or limit, config.long_texts, **traits)
     tokenizer.check(rows)
     return tokenizer
+
+
+def _traits(config: MetricConfig) -> dict[str, Any]:
+    return {"traits": needs_traits(config), "stop_words": stop_words(config.stop_words)}
