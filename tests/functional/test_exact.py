@@ -1,18 +1,14 @@
 """Exact transport against POT, SciPy's assignment and linear programme, its laws, and its gradients."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import ot
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
+from tests.functional.transport_rules import each_stored, problem_of, uniform
 from torch.autograd import gradcheck, gradgradcheck
 
 from textmover.functional import exact_transport, partial_transport
-
-CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 
 
 def with_holes(given):
@@ -25,18 +21,17 @@ def with_holes(given):
 # --- outside oracles --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+@each_stored
 def test_stored_values(case):
-    cost, a, b = (torch.tensor(case[name], dtype=torch.float64)[None] for name in ("cost", "a", "b"))
-    uniform = (torch.full((1, size), 1 / size, dtype=torch.float64) for size in cost.shape[1:])
-    assert exact_transport(cost, a, b).transport.item() == pytest.approx(case["emd_weighted"], abs=1e-9)
-    assert exact_transport(cost, *uniform).transport.item() == pytest.approx(case["emd_uniform"], abs=1e-9)
+    cost, *weights = problem_of(case)
+    for sides, name in ((weights, "emd_weighted"), (uniform(*cost.shape[1:]), "emd_uniform")):
+        assert exact_transport(cost, *sides).transport.item() == pytest.approx(case[name], abs=1e-9)
 
 
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("holes", [True, False])
-def test_values_of_pot(costs, uniform, holes):
-    given = costs(24, 9, 7, ragged=True, uniform=uniform)
+def test_values_of_pot(costs, equal, holes):
+    given = costs(24, 9, 7, ragged=True, uniform=equal)
     given = with_holes(given) if holes else given
     found = exact_transport(*given[:3])
     assert found.converged.all()
@@ -170,9 +165,9 @@ def test_the_gradient_of_the_cost_is_the_plan(costs):
     torch.testing.assert_close(slope, found.plan * torch.arange(1.0, 5.0).double()[:, None, None], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("uniform", [True, False])
-def test_gradients_of_the_weights_are_potentials(costs, uniform):
-    cost, a, b, *_ = costs(8, 6, 6, uniform=uniform)
+@pytest.mark.parametrize("equal", [True, False])
+def test_gradients_of_the_weights_are_potentials(costs, equal):
+    cost, a, b, *_ = costs(8, 6, 6, uniform=equal)
     a, b = a.requires_grad_(), b.requires_grad_()
     found = exact_transport(cost, a, b)
     f, g = torch.autograd.grad(found.transport.sum(), (a, b))

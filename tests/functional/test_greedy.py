@@ -1,14 +1,10 @@
 """Greedy matching against loops, published code's values and its laws."""
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
+from tests.functional.transport_rules import each_of_the_authors, uniform, vectors_of
 
 from textmover.functional import greedy_matching
-
-CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 
 
 def by_loops(similarity, a, b, reference_mask, hypothesis_mask) -> tuple[float, float, float]:
@@ -19,19 +15,19 @@ def by_loops(similarity, a, b, reference_mask, hypothesis_mask) -> tuple[float, 
     return recall, precision, 2 * recall * precision / (recall + precision) if min(recall, precision) > 0 else 0.0
 
 
-@pytest.mark.parametrize("uniform", [True, False])
-def test_loop_over_all_tokens(problem, uniform):
-    given = problem(5, ragged=True, uniform=uniform)
+@pytest.mark.parametrize("equal", [True, False])
+def test_loop_over_all_tokens(problem, equal):
+    given = problem(5, ragged=True, uniform=equal)
     found = greedy_matching(*given)
     for row in range(5):
         expected = by_loops(*(tensor[row] for tensor in given))
         assert [value[row].item() for value in found[:3]] == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+@each_of_the_authors
 def test_values_of_the_authors_code(case):
-    x, y = (torch.tensor(case[side], dtype=torch.float64) for side in ("reference", "candidate"))
-    a, b = (torch.full((1, len(side)), 1 / len(side), dtype=torch.float64) for side in (x, y))
+    x, y = vectors_of(case)
+    a, b = uniform(len(x), len(y))
     found = greedy_matching((x @ y.T)[None], a, b, a > 0, b > 0)
     assert [value.item() for value in found[:3]] == pytest.approx(case["bertscore_rpf"], abs=1e-9)
 

@@ -1,23 +1,16 @@
 """Mean cosine and kernel alignment against their definitions on vectors and against published code's values."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cosine
+from tests.functional.transport_rules import each_of_the_authors, uniform, vectors_of
 
 from textmover.functional import mean_cosine, normalize_by_self, wordset_cka
 
 KERNELS = {"mean_cosine": mean_cosine, "wordset_cka": wordset_cka}
-CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 
 pytestmark = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-
-
-def uniform(size: int) -> torch.Tensor:
-    return torch.full((1, size), 1 / size, dtype=torch.float64)
 
 
 def normalised(kernel, x: torch.Tensor, y: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
@@ -27,11 +20,11 @@ def normalised(kernel, x: torch.Tensor, y: torch.Tensor, a: torch.Tensor, b: tor
     return normalize_by_self(value, own_x, own_y)[0].item()
 
 
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+@each_of_the_authors
 def test_values_of_the_authors_code(kernel, case):
-    x, y = (torch.tensor(case[side], dtype=torch.float64) for side in ("reference", "candidate"))
+    x, y = vectors_of(case)
     expected = case["sbert" if kernel is mean_cosine else "wordset_cka"]
-    assert normalised(kernel, x, y, uniform(len(x)), uniform(len(y))) == pytest.approx(expected, abs=1e-9)
+    assert normalised(kernel, x, y, *uniform(len(x), len(y))) == pytest.approx(expected, abs=1e-9)
 
 
 def test_definition_on_weighted_vectors(kernel):

@@ -1,17 +1,14 @@
 """Lazy earth mover's distance: stored values, its limits in the other metrics, and its laws."""
 
-import json
 from itertools import pairwise
-from pathlib import Path
 
 import ot
 import pytest
 import torch
-from tests.functional.transport_rules import INF, TIGHT
+from tests.functional.transport_rules import INF, TIGHT, divergence, each_stored, problem_of, uniform
 
 from textmover.functional import exact_transport, greedy_matching, lazy_emd, trwmd, unbalanced_sinkhorn
 
-CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 ROUTES = {
     "both give way": ((0.31, 0.23), 0.03, TIGHT),
     "unrolled": ((0.95, 0.009), 0.1, {"iterations": 3}),
@@ -33,10 +30,10 @@ def solved(given, penalties, epsilon, rule, **options):
 
 
 @pytest.mark.parametrize("pair", [(0.23, 0.31), (0.009, 0.95), (0.018, 0.97)], ids=str)
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+@each_stored
 def test_stored_values(case, pair):
-    cost = torch.tensor(case["cost"], dtype=torch.float64).T[None]  # there, rows are the candidate
-    a, b = (torch.full((1, size), 1 / size, dtype=torch.float64) for size in cost.shape[1:])
+    cost = problem_of(case)[0].mT  # there, rows are the candidate
+    a, b = uniform(*cost.shape[1:])
     options = {"reference_penalty": pair[1], "hypothesis_penalty": pair[0], "with_plan": True, **TIGHT}
     found = lazy_emd(cost, a, b, a > 0, b > 0, 0.009, **options)
     name = f"({pair[0]},{pair[1]})"
@@ -126,7 +123,7 @@ def test_a_growing_penalty_moves_more_mass_and_draws_its_side_to_the_weights(cos
         plan = solved(given, pair, 0.02, TIGHT, with_plan=True).plan
         sums = plan.sum(dim=2 - side)
         masses.append(plan.sum(dim=(1, 2)))
-        distances.append((torch.special.xlogy(sums, sums / weights) - sums + weights).sum(dim=1))
+        distances.append(divergence(sums, weights))
     for fewer, more in pairwise(masses):
         assert (fewer <= more + 1e-9).all()
     for farther, nearer in pairwise(distances):  # follows from optimality

@@ -1,4 +1,4 @@
-"""Losses against SciPy, loops, and batches in which nothing varies."""
+"""Losses against SciPy, loops and sentence-transformers, with ties, and batches in which nothing varies."""
 
 import inspect
 import itertools
@@ -9,22 +9,39 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from scipy.stats import pearsonr
+from scipy.special import log_softmax, softmax
+from scipy.stats import entropy, pearsonr
 from torch.autograd import gradcheck
 
-from textmover.functional.losses import FEWEST, LOSSES, OPTIONS, combined_loss, huber_loss, mse_loss, pearson_loss
+from textmover.functional.losses import (
+    FEWEST,
+    LOSSES,
+    OPTIONS,
+    combined_loss,
+    cosent_loss,
+    hinge_loss,
+    huber_loss,
+    listwise_loss,
+    mse_loss,
+    pairwise_loss,
+    pearson_loss,
+)
 from textmover.types import InputError
 
 MIXED = {"mse": 0.5, "pearson": 1.0, "pairwise": 2.0, "cosent": {"weight": 0.1, "scale": 2.0}}
 ALL = {**LOSSES, "combined": partial(combined_loss, weights=MIXED)}
 each_loss = pytest.mark.parametrize("loss", ALL.values(), ids=ALL)
+ORDERING = {"pairwise": pairwise_loss, "cosent": cosent_loss, "hinge": hinge_loss}
+each_tie = pytest.mark.parametrize("ties", [False, True])
 
 
-def draw(count: int = 12, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+def draw(
+    count: int = 12, dtype: torch.dtype = torch.float64, *, ties: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(count, generator=generator, dtype=torch.float64)
     ratings = scores + torch.randn(count, generator=generator, dtype=torch.float64)
-    return scores.to(dtype), ratings.to(dtype)
+    return (scores.round(), ratings.round()) if ties else (scores.to(dtype), ratings.to(dtype))
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -72,14 +89,6 @@ def test_pearson_neither_underflows_nor_overflows_in_float32(scale):
 def test_order_of_the_batch_does_not_matter(loss):
     scores, ratings = draw()
     torch.testing.assert_close(loss(scores.flip(0), ratings.flip(0)), loss(scores, ratings), rtol=1e-13, atol=0)
-
-
-@each_loss
-def test_descending_the_gradient_lowers_the_loss(loss):
-    scores, ratings = draw()
-    scores.requires_grad_()
-    (slope,) = torch.autograd.grad(loss(scores, ratings), scores)
-    assert loss(scores - 1e-3 * slope, ratings) < loss(scores, ratings)
 
 
 def test_combined_is_the_weighted_sum():
@@ -197,3 +206,102 @@ def test_the_fewest_segments_are_those_from_which_a_loss_has_a_gradient(name):
         scores, ratings = torch.tensor([0.3, 1.2, -0.4][:count], requires_grad=True), torch.tensor([2.0, 0.5, 1.0])
         LOSSES[name](scores, ratings[:count]).backward()
         assert (scores.grad.abs().max() > 1e-3) == (count >= FEWEST[name]), count
+
+
+# --- ranking losses ---------------------------------------------------------------------------------------------------
+
+
+def pairs(ratings: torch.Tensor) -> list[tuple[int, int]]:
+    """The better and the worse of every pair that is no tie."""
+    count = range(len(ratings))
+    return [(i, j) for i, j in itertools.product(count, count) if ratings[i] > ratings[j]]
+
+
+@each_tie
+def test_pairwise_is_a_loop_over_pairs(ties):
+    scores, ratings = draw(ties=ties)
+    s, y = scores.tolist(), ratings.tolist()
+    lost = sum((y[i] - y[j]) * math.log(1 + math.exp(s[j] - s[i])) for i, j in pairs(ratings))
+    total = sum(y[i] - y[j] for i, j in pairs(ratings))
+    assert pairwise_loss(scores, ratings).item() == pytest.approx(lost / total, rel=1e-13)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 7.0])
+def test_listwise_is_the_cross_entropy_of_two_softmaxes(temperature):
+    scores, ratings = draw()
+    s, y = scores.numpy() / temperature, ratings.numpy() / temperature
+    found = listwise_loss(scores, ratings, temperature=temperature).item()
+    assert found == pytest.approx(-(softmax(y) * log_softmax(s)).sum(), rel=1e-13)
+    assert found - entropy(softmax(y)) == pytest.approx(entropy(softmax(y), softmax(s)), rel=1e-9)
+
+
+@each_tie
+@pytest.mark.parametrize("scale", [0.5, 5.0, 20.0])
+def test_cosent_is_a_loop_over_pairs(scale, ties):
+    scores, ratings = draw(ties=ties)
+    lost = sum(math.exp(scale * (scores[j] - scores[i])) for i, j in pairs(ratings))
+    assert cosent_loss(scores, ratings, scale=scale).item() == pytest.approx(math.log(1 + lost), rel=1e-13)
+
+
+@each_tie
+def test_cosent_is_that_of_sentence_transformers(ties):
+    from sentence_transformers.sentence_transformer.losses import CoSENTLoss
+
+    _, ratings = draw(64, ties=ties)
+    generator = torch.Generator().manual_seed(1)
+    one, other = (torch.randn(64, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    reference = CoSENTLoss(model=None, scale=20.0)
+    cosines = torch.cosine_similarity(one, other)
+    expected = reference.compute_loss_from_embeddings([one, other], ratings)
+    torch.testing.assert_close(cosent_loss(cosines, ratings, scale=20.0), expected, rtol=1e-12, atol=0)
+
+
+@each_tie
+@pytest.mark.parametrize(("gap", "margin"), [(1.0, 1.0), (0.0, 0.5), (2.0, 3.0)])
+def test_hinge_is_a_loop_over_pairs_held_apart(gap, margin, ties):
+    scores, ratings = draw(ties=ties)
+    s, y = scores.tolist(), ratings.tolist()
+    lost = [max(0.0, margin - (s[i] - s[j])) for i, j in pairs(ratings) if y[i] - y[j] >= gap]
+    assert lost
+    assert hinge_loss(scores, ratings, gap=gap, margin=margin).item() == pytest.approx(np.mean(lost), rel=1e-13)
+
+
+def test_values_in_float32_are_those_in_float64_on_a_high_level():
+    scores, ratings = draw(100)
+    for loss in (*ORDERING.values(), listwise_loss):
+        found = loss(100 + scores.float(), 70 + ratings.float())
+        torch.testing.assert_close(found.double(), loss(scores, ratings), rtol=1e-4, atol=1e-4)
+
+
+def test_far_apart_scores_do_not_overflow():
+    scores = torch.tensor([-1e6, 0.0, 1e6], requires_grad=True)
+    for loss in (*ORDERING.values(), listwise_loss):
+        found = loss(scores, torch.tensor([1.0, 0.0, -1.0]))
+        (slope,) = torch.autograd.grad(found, scores)
+        assert found.isfinite()
+        assert slope.isfinite().all()
+
+
+def test_hinge_is_zero_where_all_pairs_keep_the_margin_and_leaves_close_pairs_alone():
+    ratings = torch.tensor([0.0, 0.2, 3.0, 3.1])
+    scores = torch.tensor([0.1, 0.0, 1.5, 1.2], requires_grad=True)  # close pairs in the wrong order
+    assert hinge_loss(scores, ratings).item() == 0
+    (slope,) = torch.autograd.grad(hinge_loss(scores, ratings, gap=0.05), scores)
+    assert (slope != 0).any()
+
+
+@pytest.mark.parametrize("loss", ORDERING.values(), ids=ORDERING)
+def test_equal_ratings_ask_for_nothing(loss):
+    scores, _ = draw()
+    scores.requires_grad_()
+    found = loss(scores, torch.full_like(scores, 0.3))
+    (slope,) = torch.autograd.grad(found, scores)
+    assert found.item() == 0
+    assert (slope == 0).all()
+
+
+@pytest.mark.parametrize("loss", [*ORDERING.values(), listwise_loss], ids=[*ORDERING, "listwise"])
+def test_gradients_with_ties(loss):
+    ratings = torch.tensor([1.0, 0.0, 1.0, 2.5, 0.0], dtype=torch.float64)
+    scores = torch.tensor([0.3, 0.3, -0.4, 0.9, 0.15], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda given: loss(given, ratings), scores)

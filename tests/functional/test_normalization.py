@@ -23,8 +23,7 @@ def test_weighted_f_is_the_inverse_of_the_weighted_mean_of_inverses(alpha):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize(
-    ("precision", "recall"),
-    [(0.0, 0.0), (-0.5, -0.2), (0.0, 0.4), (0.4, 0.0), (-0.1, 0.5), (0.3, -0.3), (-0.5, 0.2)],
+    ("precision", "recall"), [(0.0, 0.0), (-0.5, -0.2), (0.0, 0.4), (0.4, 0.0), (-0.1, 0.5), (0.3, -0.3), (-0.5, 0.2)]
 )
 def test_weighted_f_is_finite_with_finite_gradients_everywhere(alpha, precision, recall):
     values = torch.tensor([precision, recall], requires_grad=True)

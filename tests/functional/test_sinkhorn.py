@@ -1,34 +1,21 @@
 """Entropic transport against POT, its laws, and gradients through loops and through the implicit function theorem."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import ot
 import pytest
 import torch
-from tests.functional.transport_rules import TIGHT, each_rule
+from tests.functional.transport_rules import TIGHT, each_rule, each_stored, problem_of
 
 from textmover.functional import _potentials as _scaling
 from textmover.functional import sinkhorn
-
-CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
-
-
-def assert_same(found, expected, bound: float = 1e-12) -> None:
-    """Plans, transport and objective agree."""
-    for name in ("plan", "transport", "objective"):
-        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=bound, msg=name)
-
 
 # --- outside oracles --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
-@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+@each_stored
 def test_stored_values(case, epsilon):
-    cost, a, b = (torch.tensor(case[name], dtype=torch.float64)[None] for name in ("cost", "a", "b"))
-    found = sinkhorn(cost, a, b, epsilon, **TIGHT)
+    found = sinkhorn(*problem_of(case), epsilon, **TIGHT)
     assert found.transport.item() == pytest.approx(case[f"sinkhorn_eps={epsilon}"], abs=1e-9)
 
 
@@ -96,21 +83,6 @@ def test_one_token_has_one_plan(rule):
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [0.05, 0.3])
-@pytest.mark.parametrize("output", ["transport", "objective"])
-def test_implicit_gradient_of_epsilon_is_the_finite_difference(costs, output, epsilon):
-    given = costs()
-
-    def value(at):
-        return getattr(sinkhorn(*given[:3], at, **TIGHT), output).sum()
-
-    at = torch.tensor(epsilon, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(value(at), at)
-    step = 1e-4 * epsilon
-    expected = (value(epsilon + step) - value(epsilon - step)) / (2 * step)
-    assert slope.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_implicit_gradients_in_float32_are_close_to_float64(costs):

@@ -1,19 +1,15 @@
 """TWMD and TRWMD against published code's values, loops, exact transport and their laws."""
 
-import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp, softmax
-from tests.functional.transport_rules import TIGHT
+from tests.functional.transport_rules import FAMILY, TIGHT, uniform, vectors_of
 
 from textmover.functional import f_score, greedy_matching, mean_cosine, normalize_by_self, trwmd, twmd
 from textmover.functional.tempered import LEAST_TEMPERATURE
-
-CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 
 
 def solved(problem, temperature, **options):
@@ -76,20 +72,20 @@ def test_one_kernel_gives_values_and_gradients_of_the_log_domain(problem, temper
 
 
 def expected_values():
-    for index, case in enumerate(CASES):
+    for index, case in enumerate(FAMILY):
         for name in ("twmd", "trwmd"):
             for setting, values in case[f"{name}_rpf"].items():
                 options = dict(part.split("=") for part in setting.split(","))
                 iterations = {"iterations": int(options["iterations"])} if "iterations" in options else {}
-                yield pytest.param(index, name, float(options["T"]), iterations, values, id=f"{index}-{name}-{setting}")
+                yield pytest.param(case, name, float(options["T"]), iterations, values, id=f"{index}-{name}-{setting}")
 
 
-@pytest.mark.parametrize(("index", "name", "temperature", "iterations", "values"), list(expected_values()))
-def test_values_of_the_authors_code(index, name, temperature, iterations, values):
-    x, y = (torch.tensor(CASES[index][side], dtype=torch.float64) for side in ("reference", "candidate"))
+@pytest.mark.parametrize(("case", "name", "temperature", "iterations", "values"), list(expected_values()))
+def test_values_of_the_authors_code(case, name, temperature, iterations, values):
+    x, y = vectors_of(case)
 
     def match(rows, columns):
-        a, b = (torch.full((1, len(side)), 1 / len(side), dtype=torch.float64) for side in (rows, columns))
+        a, b = uniform(len(rows), len(columns))
         block = (rows @ columns.T)[None]
         if name == "twmd":
             return twmd(block, a, b, temperature, **iterations)

@@ -13,6 +13,7 @@ from textmover.types import InputError
 
 FIRST = ["the cat", "", "red " * 100, "a dog sat on the table", "one two three " * 8, "x"]
 SECOND = ["a dog sat", "the cat", "blue " * 90, "", "four", "old " * 90]
+CUT = {"truncation": "longest_first", "padding": True, "return_tensors": "pt", "return_token_type_ids": True}
 
 
 def config(encoding="joint", **fields):
@@ -39,15 +40,7 @@ def test_joined_texts_are_those_of_the_tokenizer(tiny_metric, tiny_encoder, limi
     metric = tiny_metric()
     template = PairTemplate.of(metric.tokenizer)
     joined = join_texts(metric.tokenize(FIRST), metric.tokenize(SECOND), template, limit)
-    expected = huggingface(tiny_encoder)(
-        FIRST,
-        SECOND,
-        truncation="longest_first",
-        max_length=limit,
-        padding=True,
-        return_tensors="pt",
-        return_token_type_ids=True,
-    )
+    expected = huggingface(tiny_encoder)(FIRST, SECOND, max_length=limit, **CUT)
     assert torch.equal(joined.input_ids, expected["input_ids"])
     assert torch.equal(joined.mask, expected["attention_mask"].bool())
     assert torch.equal(joined.types, expected["token_type_ids"])
@@ -67,7 +60,7 @@ def test_a_tokenizer_with_two_separators_and_no_types(tiny_metric, tiny_encoder)
     assert template.size == 4
     assert template.types == (0,) * 5
     joined = join_texts(metric.tokenize(FIRST), metric.tokenize(SECOND), template, 20)
-    expected = theirs(FIRST, SECOND, truncation="longest_first", max_length=20, padding=True, return_tensors="pt")
+    expected = theirs(FIRST, SECOND, max_length=20, **CUT)
     assert torch.equal(joined.input_ids, expected["input_ids"])
 
 
@@ -150,11 +143,13 @@ def test_the_features_of_a_pair_read_separately():
 
 
 def test_cut_texts_are_told(build):
-    assert build("joint").cut(*build("joint").tokenize(FIRST, SECOND)).tolist() == [False, False, True] + [False] * 3
-    short = build("joint", {"max_length": 10})
-    tokens = short.tokenize(["the cat is red", "the cat is red"], ["a dog", "a dog is big and old"])
-    assert short.cut(*tokens).tolist() == [False, True]
-    assert build("single", {"max_length": 5}).cut(*build("single", {"max_length": 5}).tokenize(["a b c", "a b c d"])).tolist() == [False, True]  # fmt: skip  # noqa: E501
+    def cut(classifier, *sides):
+        return classifier.cut(*classifier.tokenize(*sides)).tolist()
+
+    assert cut(build("joint"), FIRST, SECOND) == [False, False, True] + [False] * 3
+    pairs = ["the cat is red", "the cat is red"], ["a dog", "a dog is big and old"]
+    assert cut(build("joint", {"max_length": 10}), *pairs) == [False, True]
+    assert cut(build("single", {"max_length": 5}), ["a b c", "a b c d"]) == [False, True]
 
 
 def test_pairs_that_do_not_fit_one_sequence_are_refused_where_texts_are_not_to_be_cut(build):

@@ -60,28 +60,31 @@ def by_name(fields: dict) -> str:
 # --- numbers of others ------------------------------------------------------------------------------------------------
 
 
-def bertscore_of(metric: MetricModel, pairs: list[dict]) -> dict[str, list[float]]:
-    found = Scorer(metric).score([pair["hypothesis"] for pair in pairs], [pair["reference"] for pair in pairs])
-    return {"precision": found.precision.tolist(), "recall": found.recall.tolist(), "f1": found.f.tolist()}
+def texts_of(pairs: list[dict]) -> list[list[str]]:
+    return [[pair[side] for pair in pairs] for side in ("hypothesis", "reference")]
 
 
-def largest_difference(found: dict[str, list[float]], expected: dict[str, list[float]]) -> float:
-    return max(abs(a - b) for side in SIDES for a, b in zip(found[side], expected[side], strict=True))
+def assert_bertscore(metric: MetricModel, pairs: list[dict], expected: dict[str, list[float]]) -> None:
+    found = Scorer(metric).score(*texts_of(pairs))
+    for side, values in zip(SIDES, (found.precision, found.recall, found.f), strict=True):
+        assert values.tolist() == pytest.approx(expected[side], rel=0, abs=1e-5), side
 
 
-@pytest.mark.parametrize(("layer", "key"), [(6, "bertscore_L6_noidf"), (3, "bertscore_L3_noidf")])
-def test_bertscore_of_written_pairs(embedded_metric, layer, key):
-    metric = embedded_metric("bertscore-f1") if layer == 6 else embedded_metric("bertscore-f1", layer=layer)
+@pytest.fixture
+def published(request) -> dict:
+    """Pairs with the values of others' code: written ones, or real ones of the shared folder."""
+    if request.param == "written":
+        return WRITTEN
+    folder = request.getfixturevalue("shared_folder")
+    return json.loads((folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("published", ["written", "real"], indirect=True)
+@pytest.mark.parametrize(("layer", "idf"), [(6, ""), (3, ""), (6, "-idf")])
+def test_bertscore_of_pairs(embedded_metric, published, layer, idf):
+    metric = embedded_metric(f"bertscore-f1{idf}", **({} if layer == 6 else {"layer": layer}))
     assert metric.encoder.layers == (layer,)
-    difference = largest_difference(bertscore_of(metric, WRITTEN["pairs"]), WRITTEN["values"][key])
-    assert difference <= 1e-5, difference
-
-
-def test_bertscore_of_real_pairs(embedded_metric, shared_folder):
-    oracle = json.loads((shared_folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
-    found = bertscore_of(embedded_metric("bertscore-f1"), oracle["pairs"])
-    difference = largest_difference(found, oracle["values"]["bertscore_L6_noidf"])
-    assert difference <= 1e-5, difference
+    assert_bertscore(metric, published["pairs"], published["values"][f"bertscore_L{layer}_{idf[1:] or 'noidf'}"])
 
 
 def test_bertscore_is_what_bert_score_computes(embedded, embedded_metric, capfd):
@@ -96,10 +99,8 @@ def test_bertscore_is_what_bert_score_computes(embedded, embedded_metric, capfd)
     assert metric.tokenize(long).lengths.tolist() == [300, 300]
     pairs = [*WRITTEN["pairs"], {"hypothesis": long[0], "reference": long[1]}]
 
-    expected = theirs.score([pair["hypothesis"] for pair in pairs], [pair["reference"] for pair in pairs])
-    values = {side: one.tolist() for side, one in zip(SIDES, expected, strict=True)}
-    difference = largest_difference(bertscore_of(metric, pairs), values)
-    assert difference <= 1e-5, difference
+    expected = theirs.score(*texts_of(pairs))
+    assert_bertscore(metric, pairs, {side: one.tolist() for side, one in zip(SIDES, expected, strict=True)})
 
 
 def test_unknown_tokens_alike_are_those_of_bert_score(embedded, embedded_metric):
@@ -117,10 +118,8 @@ def test_unknown_tokens_alike_are_those_of_bert_score(embedded, embedded_metric)
 def test_presets_of_bertscore_name_its_three_numbers(embedded_metric):
     pairs = WRITTEN["pairs"][:4]
     for preset, side in (("bertscore-p", "precision"), ("bertscore-r", "recall"), ("bertscore-f1", "f1")):
-        scores = Scorer(embedded_metric(preset)).score(
-            *([pair[s] for pair in pairs] for s in ("hypothesis", "reference"))
-        )
-        assert scores.scores.tolist() == pytest.approx(WRITTEN["values"]["bertscore_L6_noidf"][side][:4], abs=1e-5)
+        expected = WRITTEN["values"]["bertscore_L6_noidf"][side][:4]
+        assert scores_of(embedded_metric(preset), pairs) == pytest.approx(expected, abs=1e-5)
 
 
 def moverscore_key(ngram: int, subwords: str, weights: str) -> str:
@@ -128,10 +127,18 @@ def moverscore_key(ngram: int, subwords: str, weights: str) -> str:
 
 
 def scores_of(metric: MetricModel, pairs: list[dict]) -> np.ndarray:
-    return Scorer(metric).score([pair["hypothesis"] for pair in pairs], [pair["reference"] for pair in pairs]).scores
+    return Scorer(metric).score(*texts_of(pairs)).scores
 
 
-def moverscore_differences(embedded_metric, published: dict, *, v2_bound: float) -> None:
+@pytest.mark.parametrize(
+    ("published", "v2_bound"),
+    [
+        pytest.param("written", 1.2e-4, marks=pytest.mark.slow),
+        pytest.param("real", 1e-6, marks=pytest.mark.long),
+    ],
+    indirect=["published"],
+)
+def test_moverscore_of_pairs(embedded_metric, published, v2_bound):
     pairs, values = published["pairs"], published["values"]
     for weights in ("idf", "uniform"):
         for subwords in ("first", "all"):
@@ -146,27 +153,6 @@ def moverscore_differences(embedded_metric, published: dict, *, v2_bound: float)
         assert abs(found - values[f"moverscore_v2_{weights}"]).max() < v2_bound
         if weights == "uniform":
             assert found[[not one for one in differs]] == pytest.approx(1.0, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_moverscore_of_written_pairs(embedded_metric):
-    moverscore_differences(embedded_metric, WRITTEN, v2_bound=1.2e-4)
-
-
-@pytest.mark.long
-def test_moverscore_of_real_pairs(embedded_metric, shared_folder):
-    real = json.loads((shared_folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
-    moverscore_differences(embedded_metric, real, v2_bound=1e-6)
-
-
-@pytest.mark.parametrize("oracle", ["written", "real"])
-def test_bertscore_with_idf_of_the_references(embedded_metric, request, oracle):
-    published = WRITTEN
-    if oracle == "real":
-        folder = request.getfixturevalue("shared_folder")
-        published = json.loads((folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
-    found = bertscore_of(embedded_metric("bertscore-f1-idf"), published["pairs"])
-    assert largest_difference(found, published["values"]["bertscore_L6_idf"]) < 1e-5
 
 
 def generated_pairs(count: int) -> tuple[list[str], list[list[str]]]:
@@ -220,7 +206,7 @@ def test_a_rescaled_bertscore_is_that_of_bert_score(embedded, embedded_metric, t
     table = tmp_path / "baseline.csv"
     rows = [f"{layer},{precision},{recall},{f}" for layer in range(7)]
     table.write_text("\n".join(["LAYER,P,R,F", *rows]) + "\n")
-    sides = [[pair[side] for pair in pairs] for side in ("hypothesis", "reference")]
+    sides = texts_of(pairs)
     expected = bert_score(
         *sides, model_type=str(embedded), num_layers=6, device="cpu", lang="en", rescale_with_baseline=True,
         baseline_path=str(table),
@@ -260,10 +246,9 @@ def test_identical_texts_score_the_better_end(embedded_metric, preset):
 @pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
 def test_tokens_and_features_lead_to_the_same_scores(tiny_metric, fields):
     metric = tiny_metric(**fields)
-    hypotheses, references = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
+    sides = metric.tokenize(HYPOTHESES), metric.tokenize(REFERENCES)
     with torch.no_grad():
-        tokens = metric(hypotheses, references)
-        features = metric.pair_scores(metric.text_features(hypotheses), metric.text_features(references))
+        tokens, features = metric(*sides), metric.pair_scores(*map(metric.text_features, sides))
     for name in ("score", "precision", "recall", "f"):
         one, other = getattr(tokens, name), getattr(features, name)
         assert (one is None) == (other is None) == (not metric.matching.has_sides and name != "score")

@@ -159,8 +159,6 @@ def unbalanced_sinkhorn(
     Reference:
         Chizat et al. 2018; Lazy-EMD (Chen et al., IJCAI 2020), Definition 4.
     """
-    if measure not in ("entropy", "product"):
-        raise ValueError(f"Expected `measure` to be 'entropy' or 'product', but got {measure!r}.")
     for name, penalty in (("row_penalty", row_penalty), ("column_penalty", column_penalty)):
         if not bool(penalty >= 0):
             raise ValueError(f"Expected `{name}` to be a number from 0 to infinity, but got {penalty}.")
@@ -180,6 +178,8 @@ def _solve(
     stop: tuple[int | None, float | None, int],
 ) -> SinkhornResult:
     iterations, tolerance, max_iterations = stop
+    if measure not in ("entropy", "product"):
+        raise ValueError(f"Expected `measure` to be 'entropy' or 'product', but got {measure!r}.")
     check_problem(cost, a, b, name="cost")
     check_temperature(epsilon, name="epsilon")
     _check_stop(*stop)
@@ -341,20 +341,8 @@ def lazy_emd(
     if not any(isinstance(penalty, Tensor) or penalty > 0 for penalty in penalties):
         raise ValueError("Expected a penalty above 0 on at least one side, but got 0 for both: nothing would be moved.")
     if isinstance(epsilon, Tensor) or epsilon != 0:
-        result = unbalanced_sinkhorn(
-            cost,
-            a,
-            b,
-            epsilon,
-            reference_penalty,
-            hypothesis_penalty,
-            measure=measure,
-            row_mask=reference_mask,
-            column_mask=hypothesis_mask,
-            iterations=iterations,
-            tolerance=tolerance,
-            max_iterations=max_iterations,
-        )
+        masks, stop = (reference_mask, hypothesis_mask), (iterations, tolerance, max_iterations)
+        result = _solve(cost, a, b, epsilon, penalties, measure, masks, stop)
         return _distance(result.transport, result.plan if with_plan else None, result.converged)
     infinite = float("inf")
     if penalties == (infinite, infinite):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature
 from textmover.functional.normalization import f_score
-from textmover.functional.sinkhorn import SinkhornResult, sinkhorn
+from textmover.functional.sinkhorn import sinkhorn
 from textmover.types import MatchResult
 
 Value = Literal["transport", "objective"]
@@ -73,20 +73,19 @@ def twmd(
     if value not in ("transport", "objective"):
         raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
 
-    def solve(block: Tensor, rows: Tensor, columns: Tensor) -> SinkhornResult:
-        if tolerance is None:
-            return sinkhorn(-block, rows, columns, temperature, iterations=iterations)
-        return sinkhorn(-block, rows, columns, temperature, tolerance=tolerance, max_iterations=max_iterations)
-
-    one = iterations == 1 and tolerance is None and value == "transport" and not with_plan
-    if one and _kernel_carries(similarity, temperature):
+    if tolerance is not None:
+        found = sinkhorn(-similarity, a, b, temperature, tolerance=tolerance, max_iterations=max_iterations)
+        f = -getattr(found, value)
+        return MatchResult(f, f, f, found.plan if with_plan else None, found.converged)
+    plan = None
+    if iterations == 1 and value == "transport" and not with_plan and _kernel_carries(similarity, temperature):
         recall, precision = _one_iteration(similarity, a, b, temperature)
-        return MatchResult(recall, precision, f_score(precision, recall, alpha))
-    forward = solve(similarity, a, b)
-    recall = -getattr(forward, value)
-    precision = recall if tolerance is not None else -getattr(solve(similarity.transpose(1, 2), b, a), value)
-    f = recall if tolerance is not None else f_score(precision, recall, alpha)
-    return MatchResult(recall, precision, f, forward.plan if with_plan else None, forward.converged)
+    else:
+        forward = sinkhorn(-similarity, a, b, temperature, iterations=iterations)
+        backward = sinkhorn(-similarity.transpose(1, 2), b, a, temperature, iterations=iterations)
+        recall, precision = -getattr(forward, value), -getattr(backward, value)
+        plan = forward.plan if with_plan else None
+    return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)
 
 
 def _kernel_carries(similarity: Tensor, temperature: Tensor | float) -> bool:

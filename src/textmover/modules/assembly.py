@@ -29,8 +29,7 @@ from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole, plural
 
-ENCODER_FOLDER = "encoder"
-"""Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
+ENCODER_FOLDER = "encoder"  # folder of a checkpoint that holds the encoder's configuration and its tokenizer
 
 DIFFERENCE = "difference"
 """Encoder entry of an adapter: the difference from its base, which brings the rest along."""
@@ -65,16 +64,15 @@ def assemble(config: MetricConfig) -> Parts:
     return replace(parts, identity=_written(f"{name}@{source.sha256[:8]}"))
 
 
-def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
-    """The encoder as it was before any training: its base, cut alike, in its own type unless ``dtype`` is given."""
+def untrained(encoder: Encoder) -> Encoder:
+    """The encoder as it was before any training: its base, cut alike, in its own type."""
     base = base_of(encoder)
     if base is None:
         raise InputError(
             "Expected an encoder that names its pretrained base, but got one without: build the "
             "metric from its configuration, or load it from a checkpoint."
         )
-    source = base.find()
-    dtype = dtype or next(encoder.parameters()).dtype
+    source, dtype = base.find(), next(encoder.parameters()).dtype
     found = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
     if found.depth != encoder.depth:
         raise InputError(
@@ -195,13 +193,7 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
             f"aggregation={config.aggregation!r}: they have no layers, so set aggregation='single' and no layer."
         )
-    tokenizer = WordTokenizer(
-        vectors,
-        config.max_length,
-        config.long_texts,
-        traits=needs_traits(config),
-        stop_words=stop_words(config.stop_words),
-    )
+    tokenizer = WordTokenizer(vectors, config.max_length, config.long_texts, **_traits(config))
     return Parts(StaticEncoder(vectors), tokenizer, vectors.identity)
 
 
@@ -273,14 +265,11 @@ def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Token
 
 
 def _built(config: MetricConfig, folder: Path, model_type: str | None, limit: int, rows: int | None) -> Tokenizer:
-    tokenizer = Tokenizer(
-        folder,
-        model_type,
-        config.max_length or limit,
-        config.long_texts,
-        traits=needs_traits(config),
-        stop_words=stop_words(config.stop_words),
-        any_script=len(languages_of(config.encoder)) > 1,
-    )
+    traits = {**_traits(config), "any_script": len(languages_of(config.encoder)) > 1}
+    tokenizer = Tokenizer(folder, model_type, config.max_length or limit, config.long_texts, **traits)
     tokenizer.check(rows)
     return tokenizer
+
+
+def _traits(config: MetricConfig) -> dict[str, Any]:
+    return {"traits": needs_traits(config), "stop_words": stop_words(config.stop_words)}

@@ -20,8 +20,7 @@ from textmover.types import InputError, TokenBatch, check_choice, check_whole
 Encoding = Literal["single", "joint", "separate"]
 Pooling = Literal["mean", "cls"]
 
-BATCH = 64
-"""Texts that are classified at a time."""
+BATCH = 64  # texts that are classified at a time
 
 
 @dataclass(frozen=True)

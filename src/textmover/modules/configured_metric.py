@@ -226,8 +226,8 @@ def metric_signature(metric: MetricModel) -> Signature:
         entries |= metric.combination.signature_entries(config.mode)
     if metric.calibration is not None:
         entries |= metric.calibration.signature_entries()
-    runner = None if metric.runnable_encoder is None else metric.runnable_encoder.runner
     if metric.runnable_encoder is not None:
+        runner = metric.runnable_encoder.runner
         entries["backend"] = "torch" if runner is None else runner.name
     return Signature({**entries, "precision": metric.precision})
 

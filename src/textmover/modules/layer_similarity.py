@@ -25,8 +25,7 @@ from textmover.types import InputError, TokenTrait, check_choice, check_whole
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
 """The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""
 
-WINDOW = 2048
-"""Texts that are tokenised at a time."""
+WINDOW = 2048  # texts that are tokenised at a time
 
 Indices = NDArray[np.int64]
 

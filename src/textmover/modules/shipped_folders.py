@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-INSTALLED = Path(__file__).parents[1] / "released"
-"""Folder of an installed package, filled by the build."""
+INSTALLED = Path(__file__).parents[1] / "released"  # folder of an installed package, filled by the build
 
 REPOSITORY = Path(__file__).parents[3] / "checkpoints"
 """Folder of the repository, for a package that runs from it."""

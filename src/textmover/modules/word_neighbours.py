@@ -24,14 +24,12 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticVectors, is_static
 from textmover.types import InputError
 
-SHORTEST = 3
-"""Letters of a word, at least."""
+SHORTEST = 3  # letters of a word, at least
 
 STATIC_WORDS = 50_000
 """Words of a file of static vectors that are candidates; such files begin with the most frequent ones."""
 
-Sentences = Callable[[list[str]], Tensor]
-"""Sentences to unit vectors ``[n, D]``."""
+Sentences = Callable[[list[str]], Tensor]  # sentences to unit vectors ``[n, D]``
 
 
 class WordNeighbours:
@@ -103,11 +101,10 @@ class WordNeighbours:
         return None if vector is None else torch.nn.functional.normalize(vector - self._mean, dim=-1)
 
 
-def load_neighbours(name: str, *, least: float | None = None, most: int = 12, context: bool = True) -> WordNeighbours:
+def load_neighbours(name: str, *, least: float = 0.4, most: int = 12, context: bool = True) -> WordNeighbours:
     """Neighbours in the space of an encoder, which also reads the sentences (``context``), or of static vectors."""
-    limits: dict[str, Any] = {"most": most, **({} if least is None else {"least": least})}
     if is_static(name):
-        return _static(name, limits)
+        return _static(name, least, most)
     source = resolve_encoder(name)
     tokenizer, config = load_tokenizer(source.folder), load_config(source.folder)
     model = Encoder.load(source.folder, config, [config.num_hidden_layers], dtype=torch.float32).eval().model
@@ -124,7 +121,7 @@ def load_neighbours(name: str, *, least: float | None = None, most: int = 12, co
         return embeddings[pieces].mean(0) if pieces else None
 
     sentences = partial(_pooled, tokenizer, model) if context else None
-    return WordNeighbours(words, embeddings[rows], find, sentences=sentences, **limits)
+    return WordNeighbours(words, embeddings[rows], find, least=least, most=most, sentences=sentences)
 
 
 def _pooled(tokenizer: Any, model: Any, texts: list[str]) -> Tensor:
@@ -150,7 +147,7 @@ def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
     return [word for word, _ in alone], [row for _, row in alone]
 
 
-def _static(name: str, limits: dict[str, Any]) -> WordNeighbours:
+def _static(name: str, least: float, most: int) -> WordNeighbours:
     """Neighbours among the first words of a file of vectors."""
     vectors = StaticVectors.open(name)
     first = itertools.islice(vectors.vocabulary.items(), STATIC_WORDS)
@@ -163,4 +160,4 @@ def _static(name: str, limits: dict[str, Any]) -> WordNeighbours:
         row = vectors.find(word)
         return None if row is None else torch.from_numpy(vectors.rows(np.array([row], dtype=np.int64))[0])
 
-    return WordNeighbours(list(found), torch.from_numpy(vectors.rows(rows)), find, **limits)
+    return WordNeighbours(list(found), torch.from_numpy(vectors.rows(rows)), find, least=least, most=most)

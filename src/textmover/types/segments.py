@@ -6,14 +6,12 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from textmover.types.display import MOST_ROWS, Shown, View, plural
-
-Value = TypeVar("Value")
 
 
 class InputError(ValueError):
@@ -267,8 +265,8 @@ class SegmentScores(Shown):
     @property
     def values(self) -> dict[str, np.ndarray]:
         """All values by name: ``score``, as far as there are any ``precision``, ``recall``, ``f``, and components."""
-        sides = {"precision": self.precision, "recall": self.recall, "f": self.f}
-        there = {name: array for name, array in sides.items() if array is not None}
+        sides = ("precision", "recall", "f")
+        there = {name: array for name in sides if (array := getattr(self, name)) is not None}
         return {"score": self.scores, **there, **self.components}
 
     @property
@@ -328,27 +326,16 @@ class Judgements(Shown):
     def select(self, rows: Sequence[int] | np.ndarray) -> Judgements:
         """The given rows; preferences that lose a side are left out."""
         chosen = np.asarray(rows, dtype=np.int64)
-
-        def picked(values: tuple[Value, ...]) -> tuple[Value, ...]:
-            return tuple(values[row] for row in chosen)
-
-        return replace(
-            self,
-            hypotheses=picked(self.hypotheses),
-            references=picked(self.references),
-            ratings={name: values[chosen] for name, values in self.ratings.items()},
-            groups=picked(self.groups),
-            items=None if self.items is None else picked(self.items),
-            systems=None if self.systems is None else picked(self.systems),
-            preferences=None if self.preferences is None else _among(self.preferences, chosen, len(self)),
-            scores={name: values[chosen] for name, values in self.scores.items()},
-            sources=None if self.sources is None else picked(self.sources),
-        )
-
-
-def _among(preferences: np.ndarray, chosen: np.ndarray, size: int) -> np.ndarray:
-    """Preferences whose sides are both among the chosen rows, by their new places."""
-    places = np.full(size, -1)
-    places[chosen] = np.arange(len(chosen))
-    found = places[preferences]
-    return found[(found >= 0).all(axis=1)]
+        found: dict[str, Any] = {
+            name: tuple(values[row] for row in chosen)
+            for name in ("hypotheses", "references", "groups", "items", "systems", "sources")
+            if (values := getattr(self, name)) is not None
+        }
+        for name in ("ratings", "scores"):
+            found[name] = {key: values[chosen] for key, values in getattr(self, name).items()}
+        if self.preferences is not None:
+            places = np.full(len(self), -1)
+            places[chosen] = np.arange(len(chosen))
+            preferences = places[self.preferences]
+            found["preferences"] = preferences[(preferences >= 0).all(axis=1)]
+        return replace(self, **found)

@@ -142,8 +142,7 @@ class TokenBatch(_Tokens):
 OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
 """Tensors of a batch with a value for each token."""
 
-OF_BATCH = (*OF_TOKENS, "embeddings")
-"""Those of a batch that has not been encoded."""
+OF_BATCH = (*OF_TOKENS, "embeddings")  # those of a batch that has not been encoded
 
 
 def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -293,7 +292,7 @@ class Ragged:
     def from_padded(cls, lengths: np.ndarray, tokens: Mapping[str, Tensor], texts: Mapping[str, Tensor]) -> Self:
         """Pack a batch ``[B, L, …]``, without its padding."""
         mask = np.zeros(next(iter(tokens.values())).shape[:2], dtype=bool)
-        mask[:, : int(lengths.max(initial=0))] = _mask(lengths)
+        mask[:, : int(lengths.max(initial=0))] = padding_mask(lengths)
         flat = {name: tensor.flatten(0, 1) for name, tensor in tokens.items()}
         if not mask.all():
             kept = _moved(np.flatnonzero(mask), next(iter(tokens.values())).device)
@@ -310,7 +309,7 @@ class Ragged:
             Mask ``[B, L]``, tensors of tokens ``[B, L, …]``, 0 where padded, and tensors of texts ``[B, …]``.
         """
         bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
-        mask = _mask(np.array([length for _, _, length in bounds]))
+        mask = padding_mask(np.array([length for _, _, length in bounds]))
         device = parts[0].device
         kept = _moved(np.flatnonzero(mask), device) if device.type != "cpu" else None
         columns = _columns([parts[part] for part in dict.fromkeys(part for part, _ in places)])
@@ -361,7 +360,7 @@ def _moved(array: np.ndarray, device: torch.device) -> Tensor:
     return found.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else found.to(device)
 
 
-def _mask(lengths: np.ndarray) -> np.ndarray:
+def padding_mask(lengths: np.ndarray) -> np.ndarray:
     """True where a text padded to the longest has a token, bool ``[B, L]``."""
     return np.arange(int(lengths.max(initial=0))) < lengths[:, None]
 

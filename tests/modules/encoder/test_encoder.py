@@ -101,17 +101,21 @@ def test_negative_layers_count_from_the_end(tiny_metric, layer):
         assert torch.equal(counted.token_vectors(batch), named.token_vectors(batch))
 
 
+@pytest.mark.parametrize("window", [None, 5])
 @pytest.mark.parametrize("kind", TYPES)
-def test_padding_does_not_move_a_vector(saved, kind):
-    encoder, batch = encoder_from(saved(kind), 2), token_batch()
+def test_padding_does_not_move_a_vector(saved, kind, window):
+    """Nine tokens in windows of five, with six and with a text that fits, too: each type finds its positions again."""
+    encoder, batch = encoder_from(saved(kind), 1, 2), token_batch(rows=6)
+    encoder.window = window
     with torch.no_grad():
-        (together,) = encoder(batch)
-        (embedded,) = encoder(replace(batch, embeddings=encoder.embed(batch.input_ids)))
-        torch.testing.assert_close(embedded[batch.mask], together[batch.mask], rtol=0, atol=2e-6)
+        together = encoder(batch)
+        embedded = encoder(replace(batch, embeddings=encoder.embed(batch.input_ids)))
+        for joint, other in zip(together, embedded, strict=True):
+            torch.testing.assert_close(other[batch.mask], joint[batch.mask], rtol=0, atol=2e-6)
         for row, length in enumerate(batch.lengths.tolist()):
-            (alone,) = encoder(batch.select([row]))
-            assert alone.shape[1] == length
-            torch.testing.assert_close(together[row, :length], alone[0], rtol=0, atol=2e-6)
+            for joint, alone in zip(together, encoder(batch.select([row])), strict=True):
+                assert alone.shape[1] == length
+                torch.testing.assert_close(joint[row, :length], alone[0], rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -160,18 +164,6 @@ def test_frozen_layers_are_the_lowest(saved, kind, count, frozen_layers):
     if kind != "albert":
         numbers = {int(part) for name in frozen for part in name.split(".") if part.isdigit()}
         assert numbers == frozen_layers
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_padding_to_a_longer_text_does_not_move_windows(saved, kind):
-    """Nine tokens in windows of five, with six and with a text that fits: each type finds its positions again."""
-    encoder, batch = encoder_from(saved(kind), 1, 3), token_batch(rows=6)
-    encoder.window = 5
-    with torch.no_grad():
-        together = encoder(batch)
-        for row, length in enumerate(batch.lengths.tolist()):
-            for joint, alone in zip(together, encoder(batch.select([row])), strict=True):
-                torch.testing.assert_close(joint[row, :length], alone[0], rtol=0, atol=2e-6)
 
 
 def test_more_frozen_layers_than_there_are_is_refused(tiny_metric):

@@ -134,7 +134,7 @@ def test_padding_of_zeros_stays_finite(several):
 def test_gradients(several, hidden_states):
     several.double()
     if isinstance(several, Routing):
-        several.tolerance, several.max_iterations = 0.0, 4
+        several.options |= {"tolerance": 0.0, "max_iterations": 4}
     states = [state[:1, :2].clone().requires_grad_() for state in hidden_states]
     assert gradcheck(lambda *given: several(given[: len(LAYERS)]), (*states, *several.parameters()))
 

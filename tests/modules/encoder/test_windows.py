@@ -94,14 +94,10 @@ def test_special_tokens_within_the_text_are_content():
 
 @pytest.mark.parametrize("limit", [2, 3])
 def test_special_tokens_that_leave_no_room_are_refused(limit):
-    fits, long = [1, 2], [1, 1, 0, 0, 2]
+    batch = token_batch([1, 2], [1, 1, 0, 0, 2])
     with pytest.raises(InputError, match=f"more than the 3 special tokens of a text, but got windows of {limit}: rai"):
-        plan_windows(*attributes(token_batch(fits, long)), limit)
-    assert plan_windows(*attributes(token_batch(fits, long)), 4).rows.tolist() == [0, 1, 1]
-
-
-def attributes(batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor]:
-    return batch.mask, batch.special
+        plan_windows(batch.mask, batch.special, limit)
+    assert plan_windows(batch.mask, batch.special, 4).rows.tolist() == [0, 1, 1]
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------------

@@ -22,17 +22,15 @@ def text(*axes: int, size: int = 8, padding: int = 0, dtype: torch.dtype = torch
     return TokenEmbeddings(vectors, mask, special, ids)
 
 
-def of_tokens(name: str, *sides: TokenEmbeddings) -> list[float]:
+def evidence_of(name: str, *sides: TokenEmbeddings) -> list[float]:
+    """Evidence of each ordinary token, or of each gap beside one."""
     found = evidence(*sides, 0.05)
-    return found.tokens[0, found.present[0], TOKEN_EVIDENCE.index(name)].tolist()
-
-
-def of_gaps(name: str, *sides: TokenEmbeddings) -> list[float]:
-    found = evidence(*sides, 0.05)
+    if name in TOKEN_EVIDENCE:
+        return found.tokens[0, found.present[0], TOKEN_EVIDENCE.index(name)].tolist()
     return found.gaps[0, found.between[0], GAP_EVIDENCE.index(name)].tolist()
 
 
-TOKENS = {
+CASES = {
     "best of equal texts": ("best", (0, 1, 2), (0, 1, 2), [1, 1, 1]),
     "best of a wrong token": ("best", (0, 5, 2), (0, 1, 2), [1, 0, 1]),
     "all comes back": ("returned", (0, 1, 2), (0, 1, 2), [1, 1, 1]),
@@ -42,8 +40,6 @@ TOKENS = {
     "a token is passed over": ("step behind", (0, 2), (0, 1, 2), [0.25, 0]),
     "the second of two is too much": ("surplus", (0, 1, 1, 2), (0, 1, 2), [0, 0, 1, 0]),
     "order is turned": ("step before", (1, 0), (0, 1), [0.25, -0.5]),
-}
-GAPS = {
     "nothing between": ("most uncovered between", (0, 1), (0, 1), [0, 0, 0]),
     "lost in the middle": ("most uncovered between", (0, 2), (0, 1, 2), [0, 0.78, 0]),
     "neighbours match the edges": ("most uncovered within", (0, 2), (0, 1, 2), [0, 0.5, 0]),
@@ -53,14 +49,10 @@ GAPS = {
 }
 
 
-@pytest.mark.parametrize(("name", "hypothesis", "other", "wanted"), TOKENS.values(), ids=TOKENS)
-def test_evidence_of_tokens(name, hypothesis, other, wanted):
-    assert of_tokens(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=0.01)
-
-
-@pytest.mark.parametrize(("name", "hypothesis", "other", "wanted"), GAPS.values(), ids=GAPS)
-def test_evidence_of_gaps(name, hypothesis, other, wanted):
-    assert of_gaps(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=0.03)
+@pytest.mark.parametrize(("name", "hypothesis", "other", "wanted"), CASES.values(), ids=CASES)
+def test_evidence_of_tokens_and_gaps(name, hypothesis, other, wanted):
+    bound = 0.01 if name in TOKEN_EVIDENCE else 0.03
+    assert evidence_of(name, text(*hypothesis), text(*other)) == pytest.approx(wanted, abs=bound)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +143,7 @@ def test_white_space_before_a_token_is_no_part_of_its_spelling():
     letters = {"(": 0, "b": 1, ".": 2, "\u2581b": 3, "c": 4} | SPECIAL
     written = evidence(text(0, 3, 2), text(0, 1, 2), 0.05, spellings(Pieces(letters)))
     assert written.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
-    assert of_tokens("kept", text(0, 3, 2), text(0, 1, 2)) == [1, 0, 1]
+    assert evidence_of("kept", text(0, 3, 2), text(0, 1, 2)) == [1, 0, 1]
     further = evidence(text(3, 4, 2), text(3, 3, 4, 2), 0.05, spellings(Pieces(letters)))  # one is no further word
     assert further.tokens[0, 1:4, TOKEN_EVIDENCE.index("kept")].tolist() == [1, 1, 1]
     assert further.gaps[0, 1:5, GAP_EVIDENCE.index("lost")].tolist() == [1, 0, 0, 0]
@@ -207,10 +199,7 @@ def test_a_head_from_before_edits_of_words_marks_as_it_did(head):
     old = {name: one for name, one in head.state_dict().items() if name != "words"}
     loaded = ErrorHead(8).eval()
     loaded.load_state_dict(old)
-    sides, pieces = (
-        (text(0, 1, 2, 5), text(0, 1, 1, 5)),
-        spellings(Pieces({"the": 1, "##s": 2, "cat": 5} | SPECIAL)),
-    )
+    sides, pieces = ((text(0, 1, 2, 5), text(0, 1, 1, 5)), spellings(Pieces({"the": 1, "##s": 2, "cat": 5} | SPECIAL)))
     torch.testing.assert_close(loaded(*sides, pieces), head(*sides), atol=0, rtol=0)
     assert not torch.equal(head(*sides, pieces).wrong, head(*sides).wrong)
 

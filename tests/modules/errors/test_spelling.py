@@ -87,12 +87,7 @@ def test_texts_with_spaces_keep_their_evidence_to_the_bit_beside_others():
     english = "\u2581the|\u2581dog|\u2581saw|\u2581the|\u2581cat|在", "\u2581the|\u2581cat|\u2581saw|\u2581in|在"
     plain = evidence(*map(batch, english), 0.05)
     others = [("\u2581他|在南京|工作", "他在|北京|工作"), ("\u2581他|在北京", "\u2581the|\u2581dog")]
-    mixed = evidence(
-        batch(english[0], *(one for one, _ in others)),
-        batch(english[1], *(other for _, other in others)),
-        0.05,
-        SPELLING,
-    )
+    mixed = evidence(*(batch(*side) for side in zip(english, *others, strict=True)), 0.05, SPELLING)
     alone = evidence(*map(batch, english), 0.05, SPELLING)
     size = plain.tokens.shape[1]
     for found in (mixed, alone):

@@ -13,6 +13,7 @@ from textmover.modules.tokens.weighting import Side
 
 INFINITE = float("inf")
 UNNORMALIZED = ("lazy-emd", "sinkhorn-divergence")
+SBERT = ("sbert", "sbert-pooled")
 
 
 def side_of(vectors, mask) -> Side:
@@ -50,64 +51,50 @@ def test_every_name_has_a_class():
 @pytest.mark.parametrize(
     ("config", "kernel"),
     [
-        (config_of("emd"), lambda s, r, h: [1 - functional.exact_transport(1 - s, r.weights, h.weights).transport] * 3),
+        (config_of("emd"), lambda s, a, b, *_: 1 - functional.exact_transport(1 - s, a, b).transport),
         (
             config_of("emd", cost="squared-euclidean", output="inverse", normalize=False),
-            lambda s, r, h: [1 / (1 + functional.exact_transport(2 - 2 * s, r.weights, h.weights).transport)] * 3,
+            lambda s, a, b, *_: 1 / (1 + functional.exact_transport(2 - 2 * s, a, b).transport),
         ),
         (
             config_of("lazy-emd", hypothesis_penalty=0.1, reference_penalty=INFINITE, output="distance"),
-            lambda s, r, h: (
-                [
-                    functional.unbalanced_sinkhorn(
-                        1 - s, r.weights, h.weights, 0.1, INFINITE, 0.1, tolerance=1e-12
-                    ).transport
-                ]
-                * 3
+            lambda s, a, b, *_: (
+                functional.unbalanced_sinkhorn(1 - s, a, b, 0.1, INFINITE, 0.1, tolerance=1e-12).transport
             ),
         ),
         (
             config_of("sinkhorn-divergence"),  # the biased value: the metric takes the sides' own from it
-            lambda s, r, h: [functional.sinkhorn(1 - s, r.weights, h.weights, 0.1, tolerance=1e-12).objective] * 3,
+            lambda s, a, b, *_: functional.sinkhorn(1 - s, a, b, 0.1, tolerance=1e-12).objective,
         ),
+        *((MetricConfig(matching=name), lambda s, a, b, *_: functional.mean_cosine(s, a, b)) for name in SBERT),
+        (MetricConfig(matching="wordset-cka"), lambda s, a, b, *_: functional.wordset_cka(s, a, b)),
         (
             MetricConfig(temperature=0.1, iterations=3, alpha=0.7),
-            lambda s, r, h: functional.twmd(s, r.weights, h.weights, 0.1, iterations=3, alpha=0.7),
-        ),
-        (
-            MetricConfig(matching="bertscore", alpha=0.2),
-            lambda s, r, h: functional.greedy_matching(s, r.weights, h.weights, r.mask, h.mask, alpha=0.2),
+            lambda s, a, b, *_: functional.twmd(s, a, b, 0.1, iterations=3, alpha=0.7),
         ),
         (
             MetricConfig(temperature=0.1, tolerance=1e-6, value="objective"),
-            lambda s, r, h: functional.twmd(s, r.weights, h.weights, 0.1, tolerance=1e-6, value="objective"),
+            lambda s, a, b, *_: functional.twmd(s, a, b, 0.1, tolerance=1e-6, value="objective"),
+        ),
+        (
+            MetricConfig(matching="bertscore", alpha=0.2),
+            lambda *given: functional.greedy_matching(*given, alpha=0.2),
         ),
         (
             MetricConfig(matching="trwmd", temperature=0.2, value="objective"),
-            lambda s, r, h: functional.trwmd(s, r.weights, h.weights, r.mask, h.mask, 0.2, value="objective"),
+            lambda *given: functional.trwmd(*given, 0.2, value="objective"),
         ),
     ],
 )
 def test_values_are_those_of_the_kernel(block, config, kernel):
-    found, expected = build_matching(config)(*block), kernel(*block)
-    for one, other in zip(found[:3], expected[:3], strict=True):
-        assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("name", "kernel"),
-    [
-        ("sbert", functional.mean_cosine),
-        ("sbert-pooled", functional.mean_cosine),
-        ("wordset-cka", functional.wordset_cka),
-    ],
-)
-def test_matchings_without_sides_give_one_number(block, name, kernel):
-    matching = build_matching(MetricConfig(matching=name))
+    """A kernel that gives one number is that of a matching without sides, whose three values it is."""
+    similarity, *sides = block
+    matching = build_matching(config)
+    expected = kernel(similarity, *(one.weights for one in sides), *(one.mask for one in sides))
+    assert matching.has_sides == (not isinstance(expected, torch.Tensor))
     found = matching(*block)
-    expected = kernel(block[0], block[1].weights, block[2].weights)
-    assert not matching.has_sides
-    assert all(torch.equal(value, expected) for value in found[:3])
+    for one, other in zip(found[:3], expected[:3] if matching.has_sides else [expected] * 3, strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", MATCHINGS)

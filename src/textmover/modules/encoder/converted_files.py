@@ -18,8 +18,7 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-ENTRY = "entry.json"
-"""File of such a folder with the sizes of the others, which reveal a damaged one."""
+ENTRY = "entry.json"  # file of such a folder with the sizes of the others, which reveal a damaged one
 
 _temporary: dict[str, Path] = {}
 """Folders by hash, until the program ends, of files that the cache could not take."""

@@ -52,8 +52,7 @@ class Encoder(nn.Module):
         """The layers that are computed: the wanted ones, and those of encoders that share their states with this."""
         self._runner: EncoderRunner | None = None
         self._stamp = 0
-        self._states: Any = None
-        """Hidden states that several encoders share (``EncoderMemory``)."""
+        self._states: Any = None  # hidden states that several encoders share (``EncoderMemory``)
         self._copied_together = False
         if freeze_layers is not None:
             if freeze_layers > depth:

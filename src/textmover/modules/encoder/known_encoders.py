@@ -61,8 +61,7 @@ LANGUAGES = {
 MULTILINGUAL = re.compile(r"multilingual|xlm|mdeberta|labse|mt5", re.IGNORECASE)
 """Names of encoders, and types of models, that were made for many languages."""
 
-MANY_PIECES = 150_000
-"""Pieces of a vocabulary that holds many languages, whatever its encoder is called."""
+MANY_PIECES = 150_000  # pieces of a vocabulary that holds many languages, whatever its encoder is called
 
 POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""

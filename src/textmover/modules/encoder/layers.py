@@ -15,13 +15,11 @@ from textmover.functional.aggregation import power_mean, routing
 class Layers(nn.Module):
     """Hidden states of layers to one vector per token."""
 
-    width_factor = 1
-    """Width of the token vectors, in widths ``D`` of a hidden state."""
+    width_factor = 1  # width of the token vectors, in widths ``D`` of a hidden state
 
     def __init__(self, layers: Sequence[int]) -> None:
         super().__init__()
-        self.needed = tuple(layers)
-        """Layers that the encoder has to give, in this order."""
+        self.needed = tuple(layers)  # layers that the encoder has to give, in this order
 
     def signature_entries(self) -> dict[str, str]:
         """Entries of the signature."""

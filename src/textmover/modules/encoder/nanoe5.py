@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = np.dtype([("scale", "<f2"), ("halves", "u1", 16)])
-SLICE = 1 << 16
-"""Blocks that are read at a time."""
+SLICE = 1 << 16  # blocks that are read at a time
 
 MASK = "<mask>"
 STAND_INS = {"～": "\ufdd0", "🈻": "\ufdd1"}

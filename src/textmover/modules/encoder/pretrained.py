@@ -25,8 +25,7 @@ LEAST_VOCABULARY = 16
 """Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
 alone, to which every word is unknown, and says nothing."""
 
-SHOWN = 300
-"""Characters of an error of Hugging Face's that a message shows."""
+SHOWN = 300  # characters of an error of Hugging Face's that a message shows
 
 NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
 """A large number in JSON. Tokenizers take memory for every id below the highest one."""

@@ -23,8 +23,7 @@ UnknownWords = Literal["drop", "zero", "mean", "error"]
 """Treatment of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;
 it gets the mean of all vectors of the file; or it is an error."""
 
-DESCRIPTION = "static_vectors.json"
-"""File of a checkpoint that says which vectors it needs."""
+DESCRIPTION = "static_vectors.json"  # file of a checkpoint that says which vectors it needs
 
 
 def is_static(name: str) -> bool:
@@ -156,8 +155,7 @@ class StaticEncoder(nn.Module):
 POSITIONS = 8
 """Places of a text over which a token's vector is averaged, since the embeddings of a transformer tell places, too."""
 
-TOKENS = 512
-"""Tokens that are read at a time."""
+TOKENS = 512  # tokens that are read at a time
 
 
 class TokenTable(nn.Module):

@@ -26,8 +26,7 @@ from textmover.files import file_sha256, user_cache
 from textmover.modules.encoder.converted_files import build, cached
 from textmover.types import InputError, plural
 
-LARGEST = float(np.finfo(np.float32).max)
-"""Largest number that a vector can hold."""
+LARGEST = float(np.finfo(np.float32).max)  # largest number that a vector can hold
 
 
 def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -139,8 +138,7 @@ logger = logging.getLogger(__name__)
 MATRIX, WORDS, MEAN = "vectors.npy", "words.txt", "mean.npy"
 """Files of the cache: float32 rows, their words line by line, and the mean of the rows."""
 
-LAYOUT = "static-vectors-1"
-"""Folder of the cache; its number changes with what is kept."""
+LAYOUT = "static-vectors-1"  # folder of the cache; its number changes with what is kept
 
 SETTLED_NS = 2_000_000_000
 """A file that changed less than this before it was hashed may change again without its times showing it."""

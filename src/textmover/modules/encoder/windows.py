@@ -11,8 +11,7 @@ from torch.nn.functional import pad
 
 from textmover.types import InputError, SpecialToken, TokenBatch
 
-WINDOW_TOKENS = 4096
-"""Tokens that are encoded at a time, padding included; one window at the least."""
+WINDOW_TOKENS = 4096  # tokens that are encoded at a time, padding included; one window at the least
 
 Encode = Callable[[Tensor, Tensor], list[Tensor]]
 """Token ids ``[W, S]`` or embeddings ``[W, S, E]``, and mask ``[W, S]``, to the hidden states of each layer."""

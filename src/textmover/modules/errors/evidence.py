@@ -22,14 +22,12 @@ MARKS = ("\u2581", "\u0120")
 CONTINUED = "##"
 """Sign of WordPiece that a token goes on with a word."""
 
-COMMON = 0.05
-"""Share of the vocabulary that begins with such a sign where it means white space."""
+COMMON = 0.05  # share of the vocabulary that begins with such a sign where it means white space
 
 UNSPACED_SHARE = 0.3
 """Share of a text's tokens in scripts without spaces, such as Chinese, from which it is compared by characters."""
 
-SPECIAL_KEY = torch.iinfo(torch.int64).min + 10
-"""Key of special tokens, below that of any other."""
+SPECIAL_KEY = torch.iinfo(torch.int64).min + 10  # key of special tokens, below that of any other
 
 
 class Spelling(NamedTuple):
@@ -75,8 +73,7 @@ class Spelling(NamedTuple):
         return torch.where(spelled.gather(1, owners), characters, of_tokens), (starts, ends)
 
 
-_ODD = -0x61C8864680B583EB
-"""Odd number near the golden section of all, which spreads places in a word."""
+_ODD = -0x61C8864680B583EB  # odd number near the golden section of all, which spreads places in a word
 
 
 def _scattered(keys: Tensor) -> Tensor:
@@ -170,14 +167,9 @@ def _count(vocabulary: dict[str, int], sign: str) -> int:
     return sum(one.startswith(sign) for one in vocabulary)
 
 
-LOWEST = -1e4
-"""Logit of what takes no part: finite, so that a text without tokens has gradients."""
-
-FARTHEST = 4.0
-"""Largest jump, in tokens, that differs from a larger one."""
-
-EDGE = 0.25
-"""Softness of the bounds between two places, in tokens."""
+LOWEST = -1e4  # logit of what takes no part: finite, so that a text without tokens has gradients
+FARTHEST = 4.0  # largest jump, in tokens, that differs from a larger one
+EDGE = 0.25  # softness of the bounds between two places, in tokens
 
 
 class Evidence(NamedTuple):

@@ -16,17 +16,10 @@ from textmover.types import SEVERITIES, TokenEmbeddings
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
 
-START_TEMPERATURE = 0.05
-"""Temperature of the shares that tokens send to their partners, where the head begins."""
-
-RULE_TEMPERATURE = 0.02
-"""The same without a head."""
-
-RULE_THRESHOLDS = 0.6, 0.4
-"""Probabilities from which the rule marks words and gaps."""
-
-NO_ERROR = -20.0
-"""Log-odds of a right token or gap."""
+START_TEMPERATURE = 0.05  # temperature of the shares that tokens send to their partners, where the head begins
+RULE_TEMPERATURE = 0.02  # the same without a head
+RULE_THRESHOLDS = 0.6, 0.4  # probabilities from which the rule marks words and gaps
+NO_ERROR = -20.0  # log-odds of a right token or gap
 
 
 class ErrorLogits(NamedTuple):

@@ -63,8 +63,7 @@ class Matching(nn.Module):
 class _Configured(Matching):
     """A matching that reads its options from the configuration."""
 
-    entries: ClassVar[tuple[str, ...]] = ()
-    """Names of its entries of the signature: keys of :data:`ENTRIES`."""
+    entries: ClassVar[tuple[str, ...]] = ()  # names of its entries of the signature: keys of :data:`ENTRIES`
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__()

@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BATCH = 64
-"""Texts that are encoded at a time."""
-
-WINDOW = 2048
-"""Texts that are sorted by length at a time, so that a batch holds little padding."""
-
-NEIGHBOURS = 8
-"""Other texts of its batch that each text is compared with for the baseline."""
+BATCH = 64  # texts that are encoded at a time
+WINDOW = 2048  # texts that are sorted by length at a time, so that a batch holds little padding
+NEIGHBOURS = 8  # other texts of its batch that each text is compared with for the baseline
 
 BEHIND_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
 """Entries of the signature that the values of a baseline do not depend on."""

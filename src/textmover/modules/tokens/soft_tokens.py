@@ -10,8 +10,7 @@ from torch import Tensor
 
 from textmover.types import InputError, TokenBatch
 
-TOLERANCE = 1e-2
-"""Largest distance of a distribution's sum from 1, with which those of half precision pass."""
+TOLERANCE = 1e-2  # largest distance of a distribution's sum from 1, with which those of half precision pass
 
 
 def soft_batch(

@@ -18,8 +18,7 @@ from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
 from textmover.types.text_words import SCRIPTS
 
-MOST = 0.1
-"""Largest share of unknown tokens, or of letters in other scripts, of a text that is not flagged."""
+MOST = 0.1  # largest share of unknown tokens, or of letters in other scripts, of a text that is not flagged
 
 PHRASE, TIMES, FEWEST = 16, 3, 12
 """Longest phrase whose repetition is noticed, least times that it is said, and shortest such text, in words."""

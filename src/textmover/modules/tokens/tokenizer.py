@@ -22,6 +22,7 @@ from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 from textmover.types.text_words import SURROGATE, UNSPACED, legible
+from textmover.types.tokens import padding_mask
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
@@ -137,8 +138,7 @@ class Tokenizer:
 
     def _batch(self, texts: list[str], encoded: Encoded) -> tuple[TokenBatch, np.ndarray]:
         """Encoded texts as a batch, and the places of tokens that the vocabulary lacks, bool ``[B, L]``."""
-        lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
-        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        present = padding_mask(np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts)))
         ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
         ids[present] = np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int64)
         marked = np.zeros(present.shape, dtype=bool)
@@ -226,8 +226,7 @@ class Tokenizer:
         if self._rust is None:
             return None
         encodings = self._rust.encode_batch([legible(text) for text in texts]) if texts else []
-        lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(texts))
-        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        present = padding_mask(np.fromiter(map(len, encodings), dtype=np.int64, count=len(texts)))
         marked = np.zeros(present.shape, dtype=bool)
         marked[present] = np.fromiter(itertools.chain.from_iterable(one.special_tokens_mask for one in encodings), bool)
         ends = itertools.chain.from_iterable(itertools.chain.from_iterable(one.offsets for one in encodings))

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-KEPT_CHARACTERS = 1 << 19
-"""Characters of words whose tokens are kept; some 15 MB."""
+KEPT_CHARACTERS = 1 << 19  # characters of words whose tokens are kept; some 15 MB
 
 PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 """Normaliser, splitter and model of tokenizers that part words at spaces, whatever stands on either side."""
