@@ -9,6 +9,7 @@ the source alone in the last one. A metric with a head that learned from marked 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,12 +55,11 @@ def tagged(most: int) -> list[MarkedSegment]:
         left_out: list[Exception] = []
         found += read_marked(name, columns, where={"part": ["dev"]}, left_out=left_out)
         print(f"{name}: {len(left_out)} rows left out, whose tokens are not those of their text")
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     kept = []
     for one in found:
-        pair = one.groups["lp"]
-        counts[pair] = counts.get(pair, 0) + 1
-        if not most or counts[pair] <= most:
+        counts[one.groups["lp"]] += 1
+        if not most or counts[one.groups["lp"]] <= most:
             kept.append(one)
     return kept
 
@@ -70,14 +70,11 @@ def marked_by(
     """The errors that each metric, and exact overlap, marks in texts."""
     texts = [one.hypothesis for one in segments]
     if source:
-        return {
-            name: scorer.errors(texts, sources=[one.source or "" for one in segments])
-            for name, scorer in scorers.items()
-        }
+        sources = [one.source or "" for one in segments]
+        return {name: scorer.errors(texts, sources=sources) for name, scorer in scorers.items()}
     references = [one.references for one in segments]
-    return {WORD_OVERLAP: word_overlap_errors(texts, references)} | {
-        name: scorer.errors(texts, references) for name, scorer in scorers.items()
-    }
+    found = {name: scorer.errors(texts, references) for name, scorer in scorers.items()}
+    return {WORD_OVERLAP: word_overlap_errors(texts, references), **found}
 
 
 def with_rules(names: Sequence[str], **fields: object) -> dict[str, Scorer]:
@@ -97,10 +94,9 @@ def by_pair(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors
     rows = []
     for name, errors in marked.items():
         found = judge_errors(gold, errors, "lp")
-        mean = [found.figures[figure] for figure in ("mcc_words", "mcc_gaps", "mcc")]
         cells = [f"{one['mcc_words']:.3f} / {one['mcc_gaps']:.3f}" for one in found.by_group.values()]
-        interval = f"{mean[0].estimate:.3f} ({mean[0].low:.3f} to {mean[0].high:.3f}) / {mean[1].estimate:.3f}"
-        rows.append([name, *cells, interval, f"{mean[2].estimate:.3f}", f"{found.figures['ece'].estimate:.3f}"])
+        gaps, both, ece = (f"{found.figures[figure].estimate:.3f}" for figure in ("mcc_gaps", "mcc", "ece"))
+        rows.append([name, *cells, f"{harness.interval(found.figures['mcc_words'])} / {gaps}", both, ece])
     return rows
 
 
@@ -123,10 +119,8 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     rows = [["errors", *(str(counts[kind]) for kind in there)]]
     for name, kinds in cells.items():
         tables = [np.array(kinds[kind]) for kind in there]
-        figures = [(*table.mean(axis=0).tolist(), table.std(axis=0).max()) for table in tables]
-        rows.append(
-            [name, *(f"{recall:.3f} / {precision:.3f} ± {spread:.3f}" for recall, precision, spread in figures)]
-        )
+        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*one.mean(axis=0), one.std(axis=0).max()) for one in tables)
+        rows.append([name, *shown])
     harness.print_table(["metric", *there], rows)
 
 
@@ -162,7 +156,7 @@ def by_source(
 def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]], path: Path) -> None:
     """Draw the shares of words and gaps that are wrong over their probabilities, a curve for each metric."""
     figure = Figure(figsize=(8, 3.6), layout="constrained")
-    for axes, place, title in zip(figure.subplots(1, 2), (0, 1), ("words", "gaps"), strict=True):
+    for place, (axes, title) in enumerate(zip(figure.subplots(1, 2), ("words", "gaps"), strict=True)):
         axes.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":")
         for name, errors in marked.items():
             judged = judged_probabilities(gold, errors)[place]
@@ -175,26 +169,18 @@ def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors
 
 def main() -> None:
     options = harness.parser(
-        __doc__,
-        metrics=["textmover-general", "twmd"],
-        source_metrics=["textmover-multilingual"],
-        most=0,
-        sentences=500,
-        seeds=[0, 1, 2],
-        paraphrased=[0.0, 1.0],
-        picture=Path,
-    ).parse_args()
+        __doc__, metrics=["textmover-general", "twmd"], source_metrics=["textmover-multilingual"], most=0,
+        sentences=500, seeds=[0, 1, 2], paraphrased=[0.0, 1.0], picture=Path,
+    ).parse_args()  # fmt: skip
     gold = tagged(options.most)
     pairs = list(dict.fromkeys(one.groups["lp"] for one in gold))
     headers = ["metric", *pairs, "mean words / gaps", "both", "ECE"]
     scorers = with_rules(options.metrics)
     for kind, about in REFERENCES.items():
         segments = with_references(gold, {kind: 1.0}, options.seeds[0])
-        changed = [one.groups["reference"] == kind for one in segments]
-        print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{sum(changed):,} of {len(changed):,} references\n")
-        kept = [
-            replace(one, groups=old.groups) for one, old, there in zip(segments, gold, changed, strict=True) if there
-        ]
+        changed = [(one, old) for one, old in zip(segments, gold, strict=True) if one.groups["reference"] == kind]
+        print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{len(changed):,} of {len(gold):,} references\n")
+        kept = [replace(one, groups=old.groups) for one, old in changed]
         own = [pair for pair in pairs if any(one.groups["lp"] == pair for one in kept)]
         found = marked_by(scorers, kept)
         harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, found))

@@ -33,6 +33,7 @@ from harness import Run
 from textmover import Scorer
 from textmover.data.generated.datamodule import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
+from textmover.readers.segments import read_texts
 from textmover.rome.features import pairs as pairing
 from textmover.rome.features import semantic, syntactic
 from textmover.rome.features import text_features as reading
@@ -126,8 +127,7 @@ def parts_of(metric: RomeMetric) -> list[Part]:
 def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
     """Hypotheses and references, all distinct: the first texts of the file with so many words that can be damaged."""
     least, most = words
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    texts = list(dict.fromkeys(line for line in lines if least <= len(line.split()) <= most))
+    texts = [one for one in dict.fromkeys(map(str.strip, read_texts(path))) if least <= len(one.split()) <= most]
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind != "identity"}
     used: set[str] = set()
     pairs: list[tuple[str, str]] = []
@@ -170,7 +170,7 @@ def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
         [
             harness.table(["part", "calls", "processor s", "share"], rows),
             *(said or ["No part takes over half of the total."]),
-            harness.peer_table(runs, BESIDE, number, "pairs"),
+            harness.peer_table(runs, BESIDE, number),
         ]
     )
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,6 @@ RATINGS = {  # fluency, semantic and grammatical correctness of the first texts,
 
 @contextlib.contextmanager
 def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
-    """A browser without a head, of a given size and in a theme."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -102,25 +101,13 @@ def resize(chrome: Any, width: int, height: int) -> None:
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def shot(
-    chrome: Any,
-    page: Path,
-    path: Path,
-    *,
-    word: str | None = None,
-    height: int | None = None,
-    fit: bool = False,
-    whole: bool = False,
-) -> None:
-    """Take a picture of a page, one of its words lit up; ``whole`` to its end, ``fit`` no wider than it either."""
+def shot(chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int = 0, fit: bool = False) -> None:
+    """Take a picture of a page to its end or to a height, one of its words lit up; ``fit`` no wider than it either."""
     chrome.get(page.as_uri())
-    width = chrome.execute_script("return innerWidth")
-    if whole:
-        height = chrome.execute_script("return document.documentElement.scrollHeight")
+    width, end = chrome.execute_script("return [innerWidth, document.documentElement.scrollHeight]")
     if fit:
-        width, height = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
-    if height is not None:
-        resize(chrome, width, height)
+        width, end = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
+    resize(chrome, width, height or end)
     if word is not None:
         chrome.execute_script(
             "[...document.querySelectorAll('.side .w')]"
@@ -133,7 +120,6 @@ def shot(
 
 
 def save(part: Any, path: Path) -> None:
-    """Write what the browser, or one of its elements, shows."""
     take = part.save_screenshot if hasattr(part, "save_screenshot") else part.screenshot
     take(str(path))
     keep_small(path)
@@ -151,7 +137,6 @@ def keep_small(path: Path) -> None:
 
 
 def textmover(*arguments: str, folder: str | None = None) -> None:
-    """Run a command in a folder."""
     subprocess.run([sys.executable, "-m", "textmover", *arguments, "--quiet"], check=True, cwd=folder)
 
 
@@ -209,7 +194,7 @@ def errors(folder: Path) -> None:
     """Terminal and page of a few translations; the page narrow and dark, too, in a folder that is named, to look at."""
     with tempfile.TemporaryDirectory() as kept:
         for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
-            Path(kept, name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+            write_lines(Path(kept, name), texts)
         command = ["errors", "-i", "hypotheses.txt", "references.txt"]
         page, terminal = Path(kept, "errors.html"), Path(kept, "terminal.html")
         textmover(*command, "--output", str(page), folder=kept)
@@ -221,7 +206,7 @@ def errors(folder: Path) -> None:
         for width in (1000, 390):
             for theme in ("", "-dark"):
                 with browser(width, 760, dark=bool(theme)) as chrome:
-                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png", whole=True)
+                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png")
         shutil.copy(looked_at / "errors-page-1000.png", folder / "errors-page.png")
 
 
@@ -249,9 +234,8 @@ def write_systems(folder: Path) -> None:
     """Texts of the systems, one file each, and a table with a row for each output."""
     ratings = harness.ROOT / "examples" / "quickstart" / "ratings.tsv"
     of: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with ratings.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            of[row["reference"]].append(row)
+    for row in csv.DictReader(ratings.read_text(encoding="utf-8").splitlines(), delimiter="\t"):
+        of[row["reference"]].append(row)
     references = list(of)[:SEGMENTS]
     table = ["kind\tsystem\treference\thypothesis\tscore"]
     chance = random.Random(SEED)
@@ -263,9 +247,13 @@ def write_systems(folder: Path) -> None:
             texts.append(row["hypothesis"])
             cells = (("news", "reviews")[place % 2], name, reference, row["hypothesis"], row["score"])
             table.append("\t".join(cells))
-        (folder / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    (folder / "references.txt").write_text("".join(f"{one}\n" for one in references), encoding="utf-8")
-    (folder / "outputs.tsv").write_text("".join(f"{line}\n" for line in table), encoding="utf-8")
+        write_lines(folder / f"{name}.txt", texts)
+    write_lines(folder / "references.txt", references)
+    write_lines(folder / "outputs.tsv", table)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 # --- textmover app ----------------------------------------------------------------------------------------------------
@@ -289,7 +277,6 @@ def app(output: Path) -> None:
 
 
 def app_pictures(output: Path, folder: Path, url: str, act: Callable[[Any, str], None], *, rated: bool) -> None:
-    """The pictures of a tab."""
     name = {"slide": "slider"}.get(act.__name__, act.__name__)
     kinds = {"slide": ("", "-narrow"), "agreement": ("",)}.get(act.__name__, ("", "-dark", "-narrow", "-narrow-dark"))
     for kind in kinds:
@@ -363,11 +350,8 @@ def explore(chrome: Any, url: str) -> None:
 
 
 def main() -> None:
-    """Make the pictures."""
     parts = {"explain": explain, "errors": errors, "compare": compare, "app": app}
-    parser = harness.parser(__doc__, output=harness.ROOT / "docs" / "images")
-    parser.add_argument("--only", nargs="+", choices=list(parts), default=list(parts))
-    options = parser.parse_args()
+    options = harness.parser(__doc__, output=harness.ROOT / "docs" / "images", only=parts).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.only:
         parts[name](options.output)

@@ -15,11 +15,6 @@ from textmover.rome.features.words import WordIdf
 FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))
 
 
-@pytest.fixture
-def script(load_script):
-    return load_script("benchmarks/fit_shipped.py")
-
-
 def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(script, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("".join(f"text {row % 50}\n" for row in range(100)) + " \n")

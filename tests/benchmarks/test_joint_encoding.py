@@ -19,11 +19,6 @@ HYPOTHESES = ["the cat", "a dog sat on the table", "", "red " * 30, "one two thr
 REFERENCES = ["a cat sat on the street", "the dog", "the town", "blue sky " * 5, "", "old boy", ""]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/joint_encoding.py")
-
-
 @pytest.fixture(autouse=True)
 def indeterminate_again():
     yield

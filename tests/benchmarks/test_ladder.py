@@ -9,11 +9,6 @@ import yaml
 STAGE = {"config": "configs/wmt_da.yaml", "set": {"model.init_args.metric": "{previous}", "trainer.max_epochs": 2}}
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/ladder.py")
-
-
 class Runs:
     """Stands in for ``subprocess.run``: leaves a checkpoint and, unless it is told to die, a metric."""
 

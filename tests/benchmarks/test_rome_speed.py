@@ -13,11 +13,6 @@ from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer import Scorer
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/rome_speed.py")
-
-
 def busy(seconds):
     until = time.thread_time() + seconds
     while time.thread_time() < until:

@@ -13,20 +13,6 @@ import textmover
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/scoring_speed.py")
-
-
-@pytest.fixture
-def run(script, monkeypatch):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["scoring_speed.py", *map(str, arguments)])
-        script.main()
-
-    return run
-
-
 def test_neither_first_calls_nor_kept_texts_count_where_systems_share_references(script, run, monkeypatch, tmp_path):
     clock, made = SimpleNamespace(now=0.0), []
 
