@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from textmover import Scorer
 from textmover.data.error_spans import made_errors, with_references
-from textmover.meta_evaluation import judge_errors
+from textmover.meta_evaluation import grouped_correlations, judge_errors, mean_correlation
 from textmover.meta_evaluation.error_spans.agreement import cells_of, judged_probabilities, reliability
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
@@ -129,13 +129,12 @@ def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[T
     columns = Columns(score="z_mean", groups=("part",))
     rated = [one for name in ("data:mlqe-pe", "data:mlqe-pe-from-english") for one in read_segments(name, columns)]
     people = {(one.hypothesis, one.references[0]): one.score for one in rated if one.groups["part"] == "dev"}
-    human = np.array([people[one.hypothesis, one.references[0]] for one in gold], dtype=np.float64)
-    pairs = np.array([one.groups["lp"] for one in gold])
+    human = [people[one.hypothesis, one.references[0]] for one in gold]
     rows = []
     for name, errors in marked.items():
-        costs = np.array([-one.cost for one in errors])
-        found = [np.corrcoef(costs[pairs == pair], human[pairs == pair])[0, 1] for pair in dict.fromkeys(pairs)]
-        rows.append([name, *(f"{one:.3f}" for one in found), f"{np.mean(found):.3f}"])
+        found = grouped_correlations([-one.cost for one in errors], human, [one.groups["lp"] for one in gold])
+        values = [one.pearson for one in (*found.values(), mean_correlation(found))]
+        rows.append([name, *(f"{one:.3f}" for one in values)])
     return rows
 
 

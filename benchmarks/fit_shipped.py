@@ -118,14 +118,14 @@ def fitted_words(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], 
     return tensors, about
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = harness.parser(__doc__, column="sentence", seed=0)
     parser.add_argument("what", choices=("means", "words"))
     parser.add_argument("output", help="file to write")
     told = "name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it"
     names = ("NAME", "FILE", "COUNT")
     parser.add_argument("--corpus", nargs=3, action="append", required=True, metavar=names, help=told)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
     tensors, origin = fitted_means(drawn) if options.what == "means" else fitted_words(drawn)
     about = {"format": "pt", "textmover": __version__, **origin, "seed": str(options.seed)}

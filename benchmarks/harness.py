@@ -15,6 +15,7 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -115,12 +116,7 @@ def middle(runs: Iterable[Run], field: str = "seconds") -> float:
 
 
 def spread(values: Sequence[float], pattern: str = ".2f") -> str:
-    """The median of values, with the least and the most.
-
-    Example:
-        >>> spread([3.0, 2.0, 4.0])
-        '3.00 (2.00 to 4.00)'
-    """
+    """The median of values, with the least and the most: ``3.00 (2.00 to 4.00)``."""
     return f"{statistics.median(values):{pattern}} ({min(values):{pattern}} to {max(values):{pattern}})"
 
 
@@ -199,34 +195,25 @@ def processor(threads: int | None = None, device: str = "cpu") -> str:
     return f"{platform.machine()} {capability}, {count} thread{'s' * (count > 1)} of {os.cpu_count()}"
 
 
-def table_lines(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> Iterator[str]:
-    """Lines of a Markdown table, one as soon as its row is there, see :func:`table`."""
-    left = len(headers) if texts is None else texts
-    yield f"| {' | '.join(map(str, headers))} |"
-    yield f"|{'---|' * left}{'--:|' * (len(headers) - left)}"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"
-
-
-def table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
+def table(
+    headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1, *, show: bool = False
+) -> str:
     """A Markdown table whose first columns are texts and whose others are numbers; ``None``: all are texts.
 
-    Example:
-        >>> print(table(["a", "b"], [["x", 1]]))
-        | a | b |
-        |---|--:|
-        | x | 1 |
+    ``show`` prints each row as soon as it is there.
     """
-    return "\n".join(table_lines(headers, rows, texts))
-
-
-def print_table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
-    """Print a table, each row as soon as it is there, and return it."""
-    lines = []
-    for line in table_lines(headers, rows, texts):
-        print(line, flush=True)
-        lines.append(line)
+    left = len(headers) if texts is None else texts
+    lines = [f"| {' | '.join(map(str, headers))} |", f"|{'---|' * left}{'--:|' * (len(headers) - left)}"]
+    if show:
+        print("\n".join(lines), flush=True)
+    for row in rows:
+        lines.append(f"| {' | '.join(map(str, row))} |")
+        if show:
+            print(lines[-1], flush=True)
     return "\n".join(lines)
+
+
+print_table = partial(table, show=True)
 
 
 def print_rows(rows: Sequence[Row], texts: int | None = 1) -> None:

@@ -254,11 +254,11 @@ def summary(rows: Sequence[harness.Row]) -> str:
     return harness.table(["way", "runs", *RESULTS], lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     options = harness.parser(
         __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder="", learning_rate=1e-4,
         output=Path("runs/joint_encoding.csv"), ways=dict.fromkeys(WAYS),
-    ).parse_args(arguments)  # fmt: skip
+    ).parse_args()  # fmt: skip
     harness.quiet()
     chosen = {name: getattr(options, name) for name in Setting._fields}
     setting = Setting(**{**chosen, "data": tuple(options.data)})

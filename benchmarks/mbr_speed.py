@@ -3,10 +3,9 @@
     python benchmarks/mbr_speed.py [--segments 100] [--candidates 20] [--repetitions 3] [--loop-segments 5]
         [--data sentences.txt] [--threads 2] [--seed 0]
 
-The candidates of a segment are different versions of one sentence, damaged by the project's own perturbations (words
-repeated, swapped, dropped, put in, replaced, negated, …), much as the outputs of a sampler differ. The sentences are
-those of the quick start, or of a file with one a line. All ways compare each candidate with the others of its segment
-by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
+The candidates of a segment are different damaged versions of one sentence, much as the outputs of a sampler differ. The
+sentences are those of the quick start, or of a file with one a line. All ways compare each candidate with the others of
+its segment by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
 
 * ``mbr``: :meth:`textmover.Scorer.mbr`;
 * one call: ``Scorer.score`` once over all pairs of all segments;
@@ -14,15 +13,14 @@ by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
 * a call a pair: ``Scorer.score`` of one pair, nothing kept; measured on the first few segments and scaled to all;
 * bert-score: one call of its scorer over all pairs.
 
-Each repetition goes through all of them in turn with scorers that have read nothing but a warm-up pair; loading is not
-counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of an expected
-utility.
+Loading is not counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of
+an expected utility.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -140,10 +138,10 @@ def report(sets: Sets, runs: dict[str, list[Run]], base: str) -> str:
     return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), further)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     options = harness.parser(
         __doc__, data=Path, segments=100, candidates=20, loop_segments=5, repetitions=3, threads=2, seed=0
-    ).parse_args(arguments)
+    ).parse_args()
     torch.set_num_threads(options.threads)
     sets = candidate_sets(options.data, options.segments, options.candidates, options.seed)
     base, loop = "mbr, bertscore-f1", min(options.loop_segments, len(sets))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import harness
 import numpy as np
@@ -27,6 +27,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from textmover import Scorer
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
+from textmover.meta_evaluation.error_spans.agreement import calibration_error
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_gain
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, write_scorer
@@ -34,14 +35,6 @@ from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, 
 MEAN = "mean"
 BINS = 10
 """Bins of equal width for reliability."""
-
-
-class Bin(NamedTuple):
-    """Pairs whose scores are near one another."""
-
-    count: int
-    score: float
-    good: float
 
 
 def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapping[str, Any], seed: int) -> float:
@@ -96,37 +89,18 @@ def areas(scores: NDArray[np.float64], pairs: Sequence[Pair]) -> dict[str, tuple
 
 
 def threshold(scores: NDArray[np.float64], good: NDArray[np.bool_]) -> float:
-    """The score from which on pairs are best called good: most are called rightly; of several the lowest.
-
-    Example:
-        >>> threshold(np.array([0.1, 0.4, 0.6, 0.9]), np.array([False, False, True, True]))
-        0.5
-    """
-    order = np.sort(np.unique(scores))
+    """The score from which on pairs are best called good: most are called rightly; of several the lowest."""
+    order = np.unique(scores)
     middles = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
     right = [float(((scores > limit) == good).mean()) for limit in middles]
     return float(middles[int(np.argmax(right))])
 
 
-def reliability(scores: NDArray[np.float64], good: NDArray[np.float64]) -> list[Bin]:
-    """Bins of equal width over [0, 1] that hold something, ascending."""
+def reliability(scores: NDArray[np.float64], good: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Counts, sums of ``good`` and of scores ``[B, 3]`` in bins of equal width over [0, 1] that hold something."""
     place = np.minimum((scores * BINS).astype(int), BINS - 1)
-    return [
-        Bin(int(own.sum()), float(scores[own].mean()), float(good[own].mean()))
-        for own in (place == one for one in range(BINS))
-        if own.any()
-    ]
-
-
-def calibration_error(bins: Sequence[Bin]) -> float:
-    r"""Expected calibration error :math:`\sum_b n_b\,|s_b - g_b| / n` (Naeini et al. 2015).
-
-    Example:
-        >>> calibration_error([Bin(1, 0.2, 0.0), Bin(3, 0.8, 1.0)])
-        0.2
-    """
-    total = sum(one.count for one in bins)
-    return round(sum(one.count * abs(one.score - one.good) for one in bins) / total, 12)
+    sums = np.stack([np.bincount(place, one, BINS) for one in (np.ones(len(place)), good, scores)], axis=1)
+    return sums[sums[:, 0] > 0]
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -163,7 +137,7 @@ def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, 
         "limit": limit,
         "accuracy at limit": accuracy(limit),
         "bins": bins,
-        "error": calibration_error(bins),
+        "error": float(calibration_error(bins)),
         "area": areas(found, pairs),
         "area of all": area(found[good], found[~good]),
         "agreement": {},

@@ -240,12 +240,7 @@ def gather(spec: Mapping[str, Any], runs: Path) -> Material:
 
 
 def percentiles(human: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the others that are rated lower ``[n]``, ties by half, so that 0 to 1 whatever the scale.
-
-    Example:
-        >>> percentiles(np.array([5.0, 1.0, 3.0, 3.0])).tolist()
-        [1.0, 0.0, 0.5, 0.5]
-    """
+    """Share of the others that are rated lower ``[n]``, ties by half, so that 0 to 1 whatever the scale."""
     return (rankdata(human) - 1) / (len(human) - 1)
 
 

@@ -89,15 +89,19 @@ def details(
     found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any], trials: Sequence[Trial], rated: Sequence[Any]
 ) -> dict[str, Table]:
     """Tables beside the page: AUC of each kind, reliability of the calibrated scorers, and all recipes."""
-    good = {one.kind for one in pairs if one.good}
+    kept = {one.kind for one in pairs if one.good}
     areas = found["mean"]["area"]
     kinds = [
-        [kind, "good" if kind in good else "corrupted", areas[kind][0]]
+        [kind, "good" if kind in kept else "corrupted", areas[kind][0]]
         + [f"{one['area'][kind][1]:.2f}" for one in found.values()]
-        for kind in sorted(areas, key=good.__contains__)
+        for kind in sorted(areas, key=kept.__contains__)
     ]
     bins = {"rome": found["rome"]["bins"], "rome-ratings": rated}
-    rows = [[name, f"{one.score:.3f}", f"{one.good:.3f}", one.count] for name, own in bins.items() for one in own]
+    rows = [
+        [name, f"{scores / count:.3f}", f"{good / count:.3f}", f"{count:.0f}"]
+        for name, own in bins.items()
+        for count, good, scores in own
+    ]
     head = ["network", "layers", "targets", "optimizer", "batch", "epochs", "loss", "accuracy at .5", "AUC", "Pearson"]
     recipes = []
     for name, recipe, loss, one in trials:

@@ -3,14 +3,12 @@
     python benchmarks/rome_speed.py --data data:ud-ewt-sentences [--pairs 1000]
         [--words 10 30] [--threads 2] [--repetitions 3] [--seed 0]
 
-References are sentences of the file (one text a line), each taken once; hypotheses are damaged versions of them, so
-that all texts are distinct and every one is read, parsed and judged. Every repetition has a scorer that has read
-nothing yet; loading is not counted, and one warm-up call on other texts compiles what is compiled at the first call.
+References are sentences of the file (one text a line), hypotheses damaged versions of them; all texts are distinct.
+Every repetition has a scorer that has read nothing but a warm-up; loading is not counted.
 
-The parts are timed from outside, around the functions that do the work. While a part calls another, the clock of the
-first stands still. Texts are worked on in several threads, each of which computes alone, so that what a part takes is
-counted in seconds of the processor, those of its threads added up; waiting, as for the parser that one thread uses at
-a time, is none. The clock on the wall is read for the whole call.
+The parts are timed around the functions that do the work; while a part calls another, the clock of the first stands
+still. Seconds of a part are those of the processor, its threads added up, without waiting, as for the parser that one
+thread uses at a time. The clock on the wall is read for the whole call.
 """
 
 from __future__ import annotations
@@ -175,11 +173,11 @@ def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     made = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--words", type=int, nargs=2, default=(10, 30))
-    options = made.parse_args(arguments)
+    options = made.parse_args()
     torch.set_num_threads(options.threads)
     pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
     fields = {} if options.encoder is None else {"encoder": options.encoder}

@@ -160,22 +160,17 @@ def encoder_alone(**options: Any) -> Candidate:
 
 
 def bert_scorer(setting: Setting) -> Any:
-    from bert_score import BERTScorer
-
-    return BERTScorer(model_type=setting.folder, num_layers=setting.layer, device=setting.device)
+    options = {"num_layers": setting.layer, "device": setting.device}
+    return import_module("bert_score").BERTScorer(model_type=setting.folder, **options)
 
 
 def torchmetrics(setting: Setting) -> Any:
-    from torchmetrics.text import BERTScore
-
     options = {"num_layers": setting.layer, "device": setting.device, "truncation": True}
-    return BERTScore(model_name_or_path=setting.folder, **options)
+    return import_module("torchmetrics.text").BERTScore(model_name_or_path=setting.folder, **options)
 
 
 def sentence_transformer(setting: Setting) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(setting.folder, device=setting.device)
+    return import_module("sentence_transformers").SentenceTransformer(setting.folder, device=setting.device)
 
 
 def f1(metric: Any, pairs: Pairs) -> np.ndarray:
@@ -228,27 +223,22 @@ def read_pairs(path: Path | str | None, limit: int | None) -> Pairs:
     return [one.hypothesis for one in segments], [one.references[0] for one in segments]
 
 
-def length(draw: random.Random) -> int:
-    """A number of words as everyday sentences have, 18 in the median."""
-    return max(3, round(draw.lognormvariate(2.9, 0.5)))
-
-
-def made_pairs(count: int, words: int | None = None) -> Pairs:
-    """Distinct pairs of ``words`` words a side, or of the lengths of everyday sentences."""
+def made_pairs(count: int, words: int) -> Pairs:
+    """Distinct pairs of so many words a side."""
     draw = random.Random(0)
     vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
-
-    def text() -> str:
-        size = words or min(60, length(draw))
-        return " ".join(draw.choice(vocabulary) for _ in range(size))
-
-    return [text() for _ in range(count)], [text() for _ in range(count)]
+    texts = [" ".join(draw.choice(vocabulary) for _ in range(words)) for _ in range(2 * count)]
+    return texts[:count], texts[count:]
 
 
 def token_pairs(count: int) -> Pairs:
-    """Pairs of which every word is a token of the encoder with random weights."""
+    """Pairs of which every word is a token of the encoder with random weights; 18 words in the median."""
     draw = random.Random(0)
-    pairs = list(harness.word_pairs(draw, count, VOCABULARY, lambda: min(120, length(draw)), 0.3))
+
+    def length() -> int:
+        return min(120, max(3, round(draw.lognormvariate(2.9, 0.5))))
+
+    pairs = list(harness.word_pairs(draw, count, VOCABULARY, length, 0.3))
     return [one for one, _ in pairs], [other for _, other in pairs]
 
 
@@ -324,10 +314,9 @@ def compare(options: argparse.Namespace) -> None:
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
     with tempfile.TemporaryDirectory() as folder:
         if options.size:
-            from word_encoder import write_encoder
-
             layer, sizes = SIZES[options.size]
-            setting = Setting(write_encoder(Path(folder), VOCABULARY, sizes), layer, options.device)
+            encoder = import_module("word_encoder").write_encoder(Path(folder), VOCABULARY, sizes)
+            setting = Setting(encoder, layer, options.device)
         ways = {name: partial(measured, name, pairs, setting) for name in names}
         found = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
         exact = found.get("bert-score", [{}])[0].get("scores")
@@ -455,8 +444,7 @@ def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], acr
 def lengths(options: argparse.Namespace) -> None:
     """Tokens per second of scoring by the length of the texts, one line for each budget."""
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
-    chosen = {"backend": options.backend}
-    scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, **chosen) for one in budgets}
+    scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, backend=options.backend) for one in budgets}
     means: dict[int, int] = {}
 
     def rate(budget: int, words: int) -> float:
@@ -476,8 +464,8 @@ def lengths(options: argparse.Namespace) -> None:
     lines = []
     for budget in budgets:
         found = [rates[budget, words] for words in sizes]
-        ends = list(map(min, found)), list(map(max, found))
-        lines.append(Line(f"{budget:,} tokens a batch", list(map(statistics.median, found)), *ends))
+        values = (list(map(of, found)) for of in (statistics.median, min, max))
+        lines.append(Line(f"{budget:,} tokens a batch", *values))
     title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
     draw(options.output, {"tokens/s": lines}, list(means.values()), "tokens a text", title)
 

@@ -2,8 +2,7 @@
 
 All train the same encoder on the same segments with the same batch size, precision, learning rate and number of steps:
 
-* ``plain loop``: the metric ``twmd`` in the loop that one would write first: shuffled batches, two passes through the
-  encoder (hypotheses, references), tokenisation in the step, AdamW as PyTorch configures it by default;
+* ``plain loop``: the metric ``twmd`` in the loop that one would write first, with tokenisation in the step;
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
   (left out, and told, where the package is not installed);
 * ``textmover sbert``: the same score, the cosine of mean-pooled vectors, with the squared error, under Lightning;

@@ -4,11 +4,10 @@ The problems are pairs of sets of random unit vectors with uniform weights, ``C 
 of this project takes them as one batch; POT takes one problem at a time, as NumPy arrays made before the clock starts.
 
 Both sides get the same number as their tolerance, but they measure different things. Balanced: ours bounds the sum of
-the absolute errors of the column sums, after every iteration; POT's ``stopThr`` the Euclidean norm of the same errors,
-which is never larger, after every tenth. Unbalanced: ours bounds the sum of the violations of the optimality conditions
-of the columns, POT's the relative change of the scalings. So the table also gives the largest deviation of either
-side's transport cost from a solution to 1e-10, and the ratio once more where our tolerance is divided by ten until our
-deviation is not the larger one (or below 1e-9).
+the absolute errors of the column sums; POT's ``stopThr`` their Euclidean norm, after every tenth iteration. Unbalanced:
+ours bounds the violations of the optimality conditions of the columns, POT's the relative change of the scalings. So
+the table also gives the largest deviation of either side's cost from a solution to 1e-10, and the ratio once more where
+our tolerance is divided by ten until our deviation is not the larger one (or below 1e-9).
 
     python benchmarks/transport_speed.py [--problems 1000] [--size 30] [--repetitions 5]
 """

@@ -20,12 +20,8 @@ def test_made_errors_are_found_by_overlap_with_the_sentence(script, capsys):
 
 def test_figures_of_pairs(script):
     words = ((0, 1), (2, 5), (6, 9))
-    gold = [
-        MarkedSegment(
-            "a cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9)), ("a dog sat there",), None, words, False, {"lp": lp}
-        )
-        for lp in ("de-en", "et-en")
-    ]
+    marked = "a cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9)), ("a dog sat there",), None, words, False
+    gold = [MarkedSegment(*marked, {"lp": lp}) for lp in ("de-en", "et-en")]
     marked = {WORD_OVERLAP: word_overlap_errors([one.hypothesis for one in gold], [one.references for one in gold])}
     ((name, *cells),) = script.by_pair(gold, marked)
     assert (name, cells[:2]) == (WORD_OVERLAP, ["1.000 / 1.000"] * 2)

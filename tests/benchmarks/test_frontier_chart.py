@@ -29,10 +29,9 @@ def test_runs_on_wmt17_are_those_of_the_list_of_all():
         csv.DictReader((RESULTS / name).read_text(encoding="utf-8").splitlines())
         for name in ("wmt17_runs.csv", "learning_wmt17.csv")
     )
-    runs = [one for one in runs if one["mean_kendall"]]
-    known = [[float(one[key]) for key in ("mean_pearson", *columns, "mean_kendall")] for one in runs]
-    rows = [one for one in rows if "±" not in one["mean"]]
-    told = [[float(one[key]) for key in ("mean", *columns, "Kendall")] for one in rows]
+    keys = ("mean_pearson", *columns, "mean_kendall")
+    known = [[float(one[key]) for key in keys] for one in runs if one["mean_kendall"]]
+    told = [[float(one[key]) for key in ("mean", *columns, "Kendall")] for one in rows if "±" not in one["mean"]]
     assert len(told) >= 9
     for values in told:  # a run's figures have four digits, those of the table three
         assert any(all(abs(a - b) < 0.00056 for a, b in zip(values, run, strict=True)) for run in known), values

@@ -148,18 +148,10 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
         script, "average_metrics", lambda metrics, weights, texts, rated: (*metrics, *weights, *(rated or ()))
     )
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
-    one = ladder(
-        script,
-        tmp_path,
-        first=[STAGE],
-        second=[STAGE],
-        mean=[{"average": "first"}],
-        both=[{"average": ["first", "second"]}],
-        uneven=[{"average": {"first": 0.75, "second": 0.25}}],
-    )
-    ends = [
-        str(tmp_path / name / f"seed{seed}" / "stage0" / "metric") for name in ("first", "second") for seed in (1, 2)
-    ]
+    averages = {"mean": "first", "both": ["first", "second"], "uneven": {"first": 0.75, "second": 0.25}}
+    mixed = {name: [{"average": parts}] for name, parts in averages.items()}
+    one = ladder(script, tmp_path, first=[STAGE], second=[STAGE], **mixed)
+    ends = [str(tmp_path / name / f"seed{seed}/stage0/metric") for name in ("first", "second") for seed in (1, 2)]
     assert [one.averages(name) for name in ("mean", "both", "first")] == [True, True, False]
     one.run("mean", None)
     assert loaded == ends[:2]

@@ -1,7 +1,8 @@
 import importlib
 import json
 import re
-from itertools import product
+from collections import Counter
+from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,25 +49,20 @@ def test_parts_share_no_text_whatever_the_order(data):
     found = data.split_parts(items, lambda one: one, shares)
     assert sorted(one for part in found.values() for one in part) == sorted(items)
     texts = [{text for one in part for text in one} for part in found.values()]
-    assert all(not one & other for place, one in enumerate(texts) for other in texts[:place])
+    assert not any(one & other for one, other in combinations(texts, 2))
     assert len(found["test"]) == pytest.approx(80, abs=35)
     turned = data.split_parts(items[::-1], lambda one: one, shares)
     assert {name: part[::-1] for name, part in turned.items()} == found
 
 
 def test_what_a_kind_lacks_the_others_make_up(data):
-    made = [
-        data.Pair("r", f"{kind} {n}", kind, False, 0.5)
-        for kind, most in (("drop", 3), ("swap", 50), ("negate", 50))
-        for n in range(most)
-    ]
-    taken = data.balanced(made, {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40)
-    count = {kind: sum(one.kind == kind for one in taken) for kind in ("drop", "swap", "negate")}
-    assert count["drop"] == 3
-    assert sum(count.values()) == 40
+    most, weights = {"drop": 3, "swap": 50, "negate": 50}, {"swap": 1.0, "drop": 1.0, "negate": 2.0}
+    made = [data.Pair("r", f"{kind} {n}", kind, False, 0.5) for kind in most for n in range(most[kind])]
+    taken = data.balanced(made, weights, 40)
+    count = Counter(one.kind for one in taken)
+    assert (count["drop"], len(taken)) == (3, 40)
     assert count["negate"] == pytest.approx(2 * count["swap"], abs=2)
-    assert data.balanced(made[::-1], {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40) != []
-    assert set(data.balanced(made[::-1], {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40)) == set(taken)
+    assert set(data.balanced(made[::-1], weights, 40)) == set(taken)
 
 
 @pytest.fixture
@@ -77,20 +73,17 @@ def spec(tmp_path):
     (tmp_path / "plain.txt").write_text("\n".join([*plain, "Too short.", "This sentence has no end"]) + "\n")
     rows = [f"{5 - n % 2}\tThe boat {n} sank at night.\tAt night the boat {n} went down." for n in range(160)]
     (tmp_path / "same.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
-    (tmp_path / "test.tsv").write_text(
-        "sentence1\tsentence2\nAt night the boat 0 went down.\tThe boat 0 sank at night.\n"
-    )
+    pair = "At night the boat 0 went down.\tThe boat 0 sank at night."
+    (tmp_path / "test.tsv").write_text(f"sentence1\tsentence2\n{pair}\n")
     (tmp_path / "known.txt").write_text("\n".join(plain[:20]) + "\n")
     recipe = {"texts": [str(tmp_path / "known.txt")], "words": [3, 20], "sentences": None, "seed": 1}
     (tmp_path / "stage.yaml").write_text(yaml.safe_dump({"data": {"init_args": recipe}}))
+    names = ("plain.txt", "same.tsv")
+    files = {name: {"name": name, "file": str(tmp_path / name), "licence": "ours"} for name in names}
     return {
         **SPEC,
-        "plain": [
-            {"name": "plain", "file": str(tmp_path / "plain.txt"), "licence": "ours", "sentences": 90, "words": [4, 20]}
-        ],
-        "paraphrases": [
-            {"name": "same", "file": str(tmp_path / "same.tsv"), "licence": "ours", "least": {"score": 4.5}}
-        ],
+        "plain": [{**files["plain.txt"], "sentences": 90, "words": [4, 20]}],
+        "paraphrases": [{**files["same.tsv"], "least": {"score": 4.5}}],
         "without": [{"path": str(tmp_path / "test.tsv"), "columns": ["sentence1", "sentence2"]}],
         "classifier": [str(tmp_path / "stage.yaml")],
         "damaged": ["repeat", "drop", "entity", "negate"],
@@ -115,9 +108,7 @@ def test_pairs_are_balanced_and_come_of_the_right_sentences(data, spec):
     assert not any({"At night the boat 0 went down.", "The boat 0 sank at night."} == set(one[:2]) for one in every)
     assert not any(re.search(r"boat \d*[13579] ", one.reference) for one in every), "rated below the limit"
     references = [{one.reference for one in part} for part in found.values()]
-    assert not references[0] & references[1]
-    assert not references[0] & references[2]
-    assert not references[1] & references[2]
+    assert not any(one & other for one, other in combinations(references, 2))
 
 
 def test_too_few_sentences_are_named(data, spec):
@@ -138,9 +129,9 @@ def test_the_limit_is_the_best_there_is(script):
 def test_reliability_puts_each_score_beside_what_it_should_be(script):
     scores, good = np.array([0.0, 0.05, 0.55, 0.5, 1.0]), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     bins = script.reliability(scores, good)
-    assert [one.count for one in bins] == [2, 2, 1]
-    assert bins[0].score == pytest.approx(0.025)
-    assert [one.good for one in bins] == [0.5, 0.5, 1.0]
+    assert bins[:, 0].tolist() == [2, 2, 1]
+    assert bins[0, 2] / bins[0, 0] == pytest.approx(0.025)
+    assert bins[:, 1].tolist() == [1.0, 1.0, 1.0]
     assert script.calibration_error(bins) == pytest.approx((2 * 0.475 + 2 * 0.025) / 5)
 
 
@@ -182,32 +173,21 @@ def material(data):
 
     def part(count):
         kinds = [*SPEC["damaged"], *("paraphrase",) * len(SPEC["damaged"])]
-        made = [kinds[n % len(kinds)] for n in range(count)]
-        found = [
-            data.Pair(f"r {n // 2}", f"h {n}", kind, kind == "paraphrase", 0.07 if kind == "paraphrase" else 0.6)
-            for n, kind in enumerate(made)
-        ]
+        found = []
+        for n in range(count):
+            good = kinds[n % len(kinds)] == "paraphrase"
+            found.append(data.Pair(f"r {n // 2}", f"h {n}", kinds[n % len(kinds)], good, 0.07 if good else 0.6))
         low = np.array([0.35 if one.good else 0.1 for one in found])[:, None]
         return found, torch.from_numpy(low + 0.5 * rng.random((count, 3))).float()
 
     made = {name: part(count) for name, count in (("training", 480), ("calibration", 240), ("test", 240))}
     human = rng.random(80)
     rated = torch.from_numpy(np.clip(human[:, None] * 0.6 + 0.4 * rng.random((80, 3)), 0, 1)).float()
-    judged = data.Judged(
-        torch.cat([rated, rated * 0.5]),
-        np.concatenate([np.arange(80)] * 2),
-        human,
-        ["a", "b"] * 40,
-        [str(n // 2) for n in range(80)],
-    )
-    return data.Material(
-        NAMES,
-        {name: one[0] for name, one in made.items()},
-        {name: one[1] for name, one in made.items()},
-        dict.fromkeys(("training", "calibration"), (rated, human)),
-        {SPEC["rated_bins"]: judged},
-        "features:made-up",
-    )
+    rows, clusters = np.concatenate([np.arange(80)] * 2), [str(n // 2) for n in range(80)]
+    judged = data.Judged(torch.cat([rated, rated * 0.5]), rows, human, ["a", "b"] * 40, clusters)
+    pairs, features = ({name: one[place] for name, one in made.items()} for place in (0, 1))
+    ratings = dict.fromkeys(("training", "calibration"), (rated, human))
+    return data.Material(NAMES, pairs, features, ratings, {SPEC["rated_bins"]: judged}, "features:made-up")
 
 
 def test_segments_have_the_score_of_their_best_reference(material):

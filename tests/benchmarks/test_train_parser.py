@@ -1,5 +1,6 @@
 """The parser's training: the treebank is read as it is written, and agreement is counted as it should be."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,10 +53,8 @@ def test_texts_and_trees_of_the_treebank(script, written):
     assert gold.words == ("We", "ca", "n't", "go", ".", "Why", "?", "Rest", ".")
     assert gold.heads == (3, 3, 3, -1, 3, -1, 5, -1, 7)
     assert gold.features[:2] == ("Case=Nom", "")
-    assert [[one.rows[0][1] for one in group] for group in script.grouped(sentences, (10,))] == [
-        ["We", "Why"],
-        ["Rest"],
-    ]
+    first = [[one.rows[0][1] for one in group] for group in script.grouped(sentences, (10,))]
+    assert first == [["We", "Why"], ["Rest"]]
     assert [len(group) for group in script.grouped(sentences, (1, 2))] == [1, 1, 1]
 
 
@@ -74,16 +73,9 @@ def test_agreement_is_counted_over_words_with_the_same_span(script, written):
     all_right = card.agreements(gold, gold)
     assert {all_right[name] for name in card.COLUMNS if "punctuation" not in name} == {5}
     assert {all_right[name] for name in card.COLUMNS if "punctuation" in name} == {4}
-    merged = replace(
-        gold,
-        **{
-            name: getattr(gold, name)[:1] + getattr(gold, name)[2:]
-            for name in ("words", "lemmas", "tags", "features", "relations")
-        },
-        heads=(2, 2, -1, 2),
-        spans=((0, 2), (3, 8), (9, 11), (11, 12)),  # "can't" as one word
-    )
-    merged = replace(merged, relations=("nsubj:outer", "aux", "root", "dep"))
+    kept = {name: getattr(gold, name)[:1] + getattr(gold, name)[2:] for name in ("words", "lemmas", "tags", "features")}
+    relations, spans = ("nsubj:outer", "aux", "root", "dep"), ((0, 2), (3, 8), (9, 11), (11, 12))
+    merged = replace(gold, **kept, relations=relations, heads=(2, 2, -1, 2), spans=spans)  # "can't" as one word
     counts = card.agreements(gold, merged)
     assert (counts["gold"], counts["found"], counts["words"]) == (5, 4, 3)
     assert counts["UAS"] == 3
@@ -115,9 +107,7 @@ def test_words_are_split_as_in_the_treebank(script, text, words, tmp_path):
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the data folder ../shared beside the clone")
 def test_all_of_the_treebank_is_read_as_it_says(script):
     path = DATA / "en_ewt-ud-dev.conllu"
-    texts = [
-        line.removeprefix("# text = ") for line in path.read_text("utf-8").split("\n") if line.startswith("# text = ")
-    ]
+    texts = re.findall(r"^# text = (.*)$", path.read_text("utf-8"), re.MULTILINE)
     sentences = list(script.read_conllu(path))
     assert len(sentences) == 2001
     assert [" ".join(one.text.split()) for one in sentences] == [" ".join(text.split()) for text in texts]
