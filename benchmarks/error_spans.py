@@ -36,8 +36,7 @@ REFERENCES = {
 }
 """Kinds of references, in the order of the tables."""
 
-KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")
-"""Kinds of made errors."""
+KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")  # kinds of made errors
 
 PUBLISHED = {
     "OpenKiwi (baseline of WMT20), test part": {"en-de": 0.4111, "en-zh": 0.5583},

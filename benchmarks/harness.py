@@ -28,8 +28,7 @@ from textmover.files import atomic_bytes, atomic_file
 from textmover.readers.named.catalogue import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = data_folder()
-"""Folder of the public sets."""
+SHARED = data_folder()  # folder of the public sets
 
 T = TypeVar("T")
 Row = dict[str, str]

@@ -55,8 +55,7 @@ from textmover.types import Segment, SegmentMetric
 
 MADE = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
-WATCHING = ("LearningCurves",)
-"""Callbacks that only look on: with or without them, a recipe makes the same metric."""
+WATCHING = ("LearningCurves",)  # callbacks that only look on: with or without them, a recipe makes the same metric
 
 
 @dataclass(frozen=True)
@@ -235,6 +234,11 @@ class Judged:
     def texts(self) -> tuple[list[str], list[tuple[str, ...]]]:
         """Hypotheses, and the references of each."""
         return [one.hypothesis for one in self.segments], [one.references for one in self.segments]
+
+    @property
+    def clusters(self) -> list[str]:
+        """Segments of the same references, which are drawn together."""
+        return ["\n".join(one.references) for one in self.segments]
 
     @property
     def groups(self) -> list[str]:

@@ -36,14 +36,10 @@ from textmover.readers.segments import read_texts
 
 LAYER = 6
 WARM_UP = ["The dogs chased a cat.", "A cat was chased by the dogs."]
-CLOSE = 1e-5
-"""Expected utilities that differ by less are those of equally good candidates."""
+CLOSE = 1e-5  # expected utilities that differ by less are those of equally good candidates
 
 Sets = list[list[str]]
 Utilities = list[np.ndarray]
-
-
-# --- ways -------------------------------------------------------------------------------------------------------------
 
 
 def timed(
@@ -101,9 +97,6 @@ def by_bert_score(sets: Sets) -> Run:
     scorer = BERTScorer(model_type=str(get_model_path()), num_layers=LAYER, device="cpu")
     scorer.score(*([one] for one in WARM_UP))
     return harness.timed(lambda: from_pairs(sets, scorer.score(*pairs_of(sets))[2].double().numpy()))
-
-
-# --- texts and report -------------------------------------------------------------------------------------------------
 
 
 def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int) -> Sets:

@@ -37,8 +37,7 @@ from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, boo
 from textmover.meta_evaluation.statistics.ties import calibrate_ties
 from textmover.modules.probe_sentences import PROBES
 
-START = "twmd"
-"""The metric that training starts from, whose agreement stands beside that of the released one."""
+START = "twmd"  # the metric that training starts from, whose agreement stands beside that of the released one
 
 HEAD = "error_head."
 
@@ -96,9 +95,8 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
     def rows() -> Iterator[list[object]]:
         for name, one in sets.items():
             before, after = (scores_of(name, one, scorer, ladder.output / "scores") for scorer in (start, released))
-            clusters = ["\n".join(segment.references) for segment in one.segments]  # drawn together
-            gain = bootstrap_gain(before, after, one.human, one.groups, clusters=clusters)
-            own = bootstrap_interval(after, one.human, one.groups, clusters=clusters)
+            gain = bootstrap_gain(before, after, one.human, one.groups, clusters=one.clusters)
+            own = bootstrap_interval(after, one.human, one.groups, clusters=one.clusters)
             accuracy = calibrate_ties(after, one.human, one.groups).agreement.acc23
             cells = [f"{gain.before:.3f}", harness.interval(own, mark="**"), harness.interval(gain, "+.3f")]
             yield [name, len(one.segments), *cells, f"{one.mean(after).kendall:.3f}", f"{accuracy:.3f}"]

@@ -40,8 +40,7 @@ from textmover.readers.segments import read_texts
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.scorer.network import fitted_logistic
 
-SOURCE = "acceptability"
-"""Name of the data's source, and so of the classifier's folder beside the metric of a stage."""
+SOURCE = "acceptability"  # name of the data's source, and so of the classifier's folder beside the metric of a stage
 
 DEVELOPMENT = ("in domain", "out of domain", "both")
 

@@ -29,12 +29,10 @@ from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
 from textmover.meta_evaluation.error_spans.agreement import calibration_error
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_gain
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, write_scorer
 
 MEAN = "mean"
-BINS = 10
-"""Bins of equal width for reliability."""
+BINS = 10  # bins of equal width for reliability
 
 
 def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapping[str, Any], seed: int) -> float:
@@ -143,10 +141,10 @@ def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, 
         "agreement": {},
         "gain": {},
     }
-    for label, judged in material.development.items():
-        own, mean = (judged.best(scores_of(one, networks, material.names, judged.features)) for one in (name, MEAN))
-        correlation = mean_correlation(grouped_correlations(own, judged.human, judged.groups))
-        result["agreement"][label] = correlation.pearson, correlation.spearman
+    for label, rated in material.development.items():
+        own, mean = (rated.best(scores_of(one, networks, material.names, rated.features)) for one in (name, MEAN))
+        judged = rated.judged
+        result["agreement"][label] = judged.mean(own).pearson, judged.mean(own).spearman
         result["gain"][label] = bootstrap_gain(mean, own, judged.human, judged.groups, clusters=judged.clusters)
     return result
 
@@ -209,9 +207,9 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
     for name, scorer in networks.items():
         write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, found[name]))
     examples = judged_examples(spec, networks, material.names, runs)
-    judged = material.development[spec["rated_bins"]]
-    rated = judged.best(scores_of("rome-ratings", networks, material.names, judged.features))
-    bins = reliability(rated, percentiles(judged.human))  # scores beside the share of the others that are rated lower
+    rated = material.development[spec["rated_bins"]]
+    scores = rated.best(scores_of("rome-ratings", networks, material.names, rated.features))
+    bins = reliability(scores, percentiles(rated.judged.human))  # beside the share of the others that are rated lower
     more = target.with_name(f"{target.stem}_details.md")
     with atomic_file(target) as stream, atomic_file(more) as other:
         stream.write(page(spec, material, release, found, more.name))

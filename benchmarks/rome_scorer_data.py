@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from harness import ROOT, kept_array, ratings, read_yaml
+from ladder import Judged
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
@@ -171,24 +172,20 @@ def _texts(segment: Segment) -> tuple[str, ...]:
 
 # --- features and ratings ---------------------------------------------------------------------------------------------
 
-CHUNK = 256
-"""Pairs whose features are kept in one file."""
+CHUNK = 256  # pairs whose features are kept in one file
 
 
-class Judged(NamedTuple):
-    """Judgements of people, with the features of what they judged."""
+class Rated(NamedTuple):
+    """Judgements of people, with the features of each hypothesis and reference."""
 
+    judged: Judged
     features: Tensor
-    rows: NDArray[np.int64]
-    human: NDArray[np.float64]
-    groups: list[str]
-    clusters: list[str]
 
     def best(self, values: Tensor) -> NDArray[np.float64]:
         """Values of pairs ``[m]`` as one of each segment ``[n]``: that of its best reference, as the preset has it."""
-        found = np.full(len(self.human), -np.inf)
-        np.maximum.at(found, self.rows, values.detach().double().numpy())
-        return found
+        counts = [len(one.references) for one in self.judged.segments]
+        parts = np.split(values.detach().double().numpy(), np.cumsum(counts)[:-1])
+        return np.array([part.max() for part in parts])
 
 
 class Material(NamedTuple):
@@ -198,7 +195,7 @@ class Material(NamedTuple):
     pairs: dict[str, list[Pair]]
     features: dict[str, Tensor]
     rated: dict[str, tuple[Tensor, NDArray[np.float64]]]
-    development: dict[str, Judged]
+    development: dict[str, Rated]
     signature: str
 
 
@@ -235,7 +232,7 @@ def gather(spec: Mapping[str, Any], runs: Path) -> Material:
     masks = {"training": ~apart, "calibration": apart}
     rated = {name: (found[torch.from_numpy(mask)], human[mask]) for name, mask in masks.items()}
     held_back = data.parts[HELD_BACK]
-    development = {name: _judged(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
+    development = {name: _rated(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
     return Material(scorer.metric.config.features, pairs, features, rated, development, str(scorer.signature))
 
 
@@ -261,15 +258,11 @@ def _columns(entry: Mapping[str, Any]) -> Columns:
     return Columns(**{**entry["columns"], "groups": tuple(entry["columns"]["groups"])})
 
 
-def _judged(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Judged:
+def _rated(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Rated:
     if "file" in entry:
         found = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
     else:
         found = list(held_back)
     segments = taken_by_hash(found, entry["most"], _texts)
     texts = [(one.hypothesis, reference) for one in segments for reference in one.references]
-    rows = np.repeat(np.arange(len(segments)), [len(one.references) for one in segments])
-    human = np.array([one.score for one in segments], dtype=np.float64)
-    groups = [one.groups[entry["group"]] if "group" in entry else name for one in segments]
-    clusters = ["\n".join(one.references) for one in segments]
-    return Judged(features_of(scorer, texts, runs), rows, human, groups, clusters)
+    return Rated(Judged(segments, entry.get("group")), features_of(scorer, texts, runs))

@@ -13,8 +13,7 @@ from textmover import __version__
 
 Trial = tuple[str, Mapping[str, Any], float, Mapping[str, Any]]
 
-Table = tuple[list[str], list[list[Any]]]
-"""Headers and rows."""
+Table = tuple[list[str], list[list[Any]]]  # headers and rows
 
 
 def page(
@@ -56,7 +55,7 @@ def page(
 def appendix(spec: Mapping[str, Any], material: Material, found: Mapping[str, Any], examples: Any, page: str) -> str:
     """The page of details, Markdown, which links to the page."""
     notes = {name: wrapped(text) for name, text in spec["notes"].items()}
-    sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
+    sizes = ", ".join(f"{label} (n {len(one.judged.segments)})" for label, one in material.development.items())
     sets = list(found["mean"]["agreement"])
     agreement = [
         [name, *(" / ".join(f"{value:.3f}" for value in one["agreement"][label]) for label in sets)]

@@ -119,9 +119,6 @@ def parts_of(metric: RomeMetric) -> list[Part]:
     return found
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
     """Hypotheses and references, all distinct: the first texts of the file with so many words that can be damaged."""
     least, most = words
@@ -137,9 +134,6 @@ def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) ->
     if len(pairs) < number:
         raise SystemExit(f"{path} gives {len(pairs)} pairs of {least} to {most} words: ask for fewer (--pairs).")
     return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
-
-
-# --- measurements -----------------------------------------------------------------------------------------------------
 
 
 def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Run:

@@ -43,8 +43,7 @@ from textmover.report.figures.matplotlib import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
-WARM_UP = 256
-"""Pairs that are scored first on a GPU."""
+WARM_UP = 256  # pairs that are scored first on a GPU
 
 VOCABULARY = [f"w{number}" for number in range(20_000)]
 SIZES: dict[str, tuple[int, dict[str, int]]] = {
@@ -86,8 +85,7 @@ DEFAULT = Setting()
 
 # --- candidates -------------------------------------------------------------------------------------------------------
 
-Candidate = Callable[[Setting, Pairs], tuple[float, Run]]
-"""Seconds to load, and the measurement."""
+Candidate = Callable[[Setting, Pairs], tuple[float, Run]]  # seconds to load, and the measurement
 
 
 def candidate(build: Callable[[Setting], Any], score: Callable[[Any, Pairs], Any], calls: int = 1) -> Candidate:
@@ -335,7 +333,7 @@ def table(
     found: Mapping[str, Sequence[Mapping[str, Any]]],
     count: int,
     exact: Sequence[float] | None,
-    people: Sequence[tuple[str, float]] = (),
+    people: Any = None,
 ) -> str:
     """The candidates that could be measured beside bert-score, and their signatures."""
     runs = {
@@ -368,8 +366,10 @@ def table(
         "largest deviation from bert-score": lambda name, one: apart(name, one)[0],
         "Pearson with it": lambda name, one: apart(name, one)[1],
     }
-    if people:
-        further["mean Pearson with people"] = lambda _, one: mean_pearson(one.result["scores"], people)
+    if people is not None:
+        further["mean Pearson with people"] = lambda _, one: (
+            "" if one.result["scores"] is None else f"{people.mean(np.array(one.result['scores'])).pearson:.4f}"
+        )
     return harness.peer_table(runs, "bert-score", count, further)
 
 
@@ -395,22 +395,12 @@ def where_padding_matters(
     ]
 
 
-def people_of(options: argparse.Namespace) -> list[tuple[str, float]]:
-    """Language pair and human score of each pair, where the table has them and all of it is read."""
+def people_of(options: argparse.Namespace) -> Any:
+    """Judgements by language pair, where the table has them and all of it is read."""
     path = options.data
     if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
-        return []
-    return [(one.groups["lp"], float(one.score or 0)) for one in read_segments(path, Columns(groups=("lp",)))]
-
-
-def mean_pearson(scores: Sequence[float] | None, people: Sequence[tuple[str, float]]) -> str:
-    """Mean over the language pairs of the correlation with people."""
-    from textmover.meta_evaluation import grouped_correlations, mean_correlation
-
-    if scores is None:
-        return ""
-    groups, human = zip(*people, strict=True)
-    return f"{mean_correlation(grouped_correlations(np.array(scores), np.array(human), groups)).pearson:.4f}"
+        return None
+    return import_module("ladder").Judged(read_segments(path, Columns(groups=("lp",))), "lp")
 
 
 # --- plots ------------------------------------------------------------------------------------------------------------

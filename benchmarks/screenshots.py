@@ -48,8 +48,7 @@ TRANSLATIONS = (
 """Made-up translations with their references."""
 
 COLUMNS = 108
-LARGEST = 200_000
-"""Bytes of a picture."""
+LARGEST = 200_000  # bytes of a picture
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -136,8 +135,9 @@ def keep_small(path: Path) -> None:
         raise SystemExit(f"Expected {path} to have at most {LARGEST:,} bytes, but it has {path.stat().st_size:,}.")
 
 
-def textmover(*arguments: str, folder: str | None = None) -> None:
-    subprocess.run([sys.executable, "-m", "textmover", *arguments, "--quiet"], check=True, cwd=folder)
+def textmover(*arguments: str, folder: str | None = None, **options: Any) -> str:
+    command = [sys.executable, "-m", "textmover", *arguments, "--quiet"]
+    return subprocess.run(command, check=True, cwd=folder, **options).stdout
 
 
 # --- textmover explain ------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def explain(folder: Path) -> None:
         keep_small(folder / "explain.png")
         textmover("explain", *texts, "--output", str(page))
         command = f'textmover explain "{HYPOTHESIS}" \\\n    "{REFERENCE}"'
-        write_terminal(terminal, command, in_terminal("explain", *texts, "--quiet"))
+        write_terminal(terminal, command, "explain", *texts)
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "explain-terminal.png", fit=True)
             shot(chrome, page, folder / "alignment.png", height=960)
@@ -165,23 +165,18 @@ def explain(folder: Path) -> None:
                     shot(chrome, page, folder / f"explain-html{place}{theme}.png", word=word, height=height)
 
 
-def in_terminal(*arguments: str, folder: str | None = None) -> str:
-    """What a command writes on a terminal of so many columns."""
-    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
-    environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "textmover", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=folder).stdout
-
-
-def write_terminal(page: Path, command: str, written: str) -> None:
-    """Write a page that shows what a terminal does, with the prompt and the command above it."""
+def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None = None) -> None:
+    """Write a page that shows what a command writes on a terminal, with the prompt and the command above it."""
     from rich.console import Console
     from rich.terminal_theme import DEFAULT_TERMINAL_THEME
     from rich.text import Text
 
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
+    environment.pop("NO_COLOR", None)
+    written = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS + 4, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text.assemble(("$ ", "dim"), f"{command}\n"))
+        console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
         console.print(Text.from_ansi(written))
         code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
     page.write_text(TERMINAL.format(code=code), encoding="utf-8")
@@ -198,7 +193,7 @@ def errors(folder: Path) -> None:
         command = ["errors", "-i", "hypotheses.txt", "references.txt"]
         page, terminal = Path(kept, "errors.html"), Path(kept, "terminal.html")
         textmover(*command, "--output", str(page), folder=kept)
-        write_terminal(terminal, f"textmover {' '.join(command)}", in_terminal(*command, "--quiet", folder=kept))
+        write_terminal(terminal, f"textmover {' '.join(command)}", *command, folder=kept)
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "errors-terminal.png", fit=True)
         looked_at = Path(tempfile.mkdtemp())

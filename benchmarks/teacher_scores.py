@@ -35,8 +35,7 @@ TRANSLATIONS = "data:mlqe-pe"
 SENTENCES = {"data:tatoeba": 4500, "data:ud-ewt-sentences": 3500}
 MPNET = {"encoder": "sentence-transformers/all-mpnet-base-v2", "temperature": 0.1}
 TEACHERS: tuple[tuple[str, dict[str, Any]], ...] = (("twmd", MPNET), ("textmover-general", {}))
-WORDS = (4, 60)
-"""Least and greatest number of words of a sentence."""
+WORDS = (4, 60)  # least and greatest number of words of a sentence
 
 
 def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterator[tuple[str, str]]:

@@ -33,11 +33,9 @@ VERSION = "0.1.0"  # of the released parser
 GROUPS = (10, 1, 6, 2, 10, 3)
 """Sentences to a training text, in turn: long ones teach where sentences end, single ones are what is parsed most."""
 
-CAPITALS = (str, str.capitalize, str.upper)
-"""Spellings of a word that share its vector."""
+CAPITALS = (str, str.capitalize, str.upper)  # spellings of a word that share its vector
 
-PLAIN = 40_000
-"""Plain sentences, beside the treebank's own, that word vectors are means over."""
+PLAIN = 40_000  # plain sentences, beside the treebank's own, that word vectors are means over
 
 ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20  # of each word
 VECTORS, WIDTH = 14_000, 64  # words that have a vector, and its numbers
@@ -46,9 +44,6 @@ VECTORS, WIDTH = 14_000, 64  # words that have a vector, and its numbers
 def convert(source: Path, target: Path, sizes: Sequence[int]) -> None:
     vocab = spacy.blank("en").vocab
     DocBin(docs=[gold_doc(group, vocab) for group in grouped(list(read_conllu(source)), sizes)]).to_disk(target)
-
-
-# --- word vectors -----------------------------------------------------------------------------------------------------
 
 
 def plain_words(texts: Sequence[str]) -> list[list[str]]:
@@ -114,9 +109,6 @@ def make_vectors(texts: list[str], target: Path) -> None:
     for key, row in keys.items():
         nlp.vocab.vectors.add(nlp.vocab.strings.add(key), row=row)
     nlp.to_disk(target)
-
-
-# --- training ---------------------------------------------------------------------------------------------------------
 
 
 def prepare(args: argparse.Namespace) -> None:

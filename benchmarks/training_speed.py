@@ -47,8 +47,7 @@ RATE = 1e-4
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BFLOAT16 = has_bfloat16(DEVICE)
 
-Rates = tuple[float, float]
-"""Tokens and pairs per second."""
+Rates = tuple[float, float]  # tokens and pairs per second
 
 
 class Setting(NamedTuple):

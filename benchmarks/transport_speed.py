@@ -32,12 +32,10 @@ from textmover.functional import SinkhornResult, exact_transport, sinkhorn, unba
 LIMIT = 1_000_000
 """Bound on the iterations of both sides, reached by a few of the solutions that both are compared with."""
 
-TIGHTEST = 1e-10
-"""Tolerance of those solutions."""
+TIGHTEST = 1e-10  # tolerance of those solutions
 
 
-Problems = tuple[Tensor, Tensor, Tensor]
-"""Costs, and the weights of both sides."""
+Problems = tuple[Tensor, Tensor, Tensor]  # costs, and the weights of both sides
 
 
 class Contest(NamedTuple):
@@ -80,10 +78,9 @@ def balanced(problems: Problems, epsilon: float) -> Contest:
     def ours(tolerance: float) -> Tensor:
         return transport(sinkhorn(*problems, epsilon, tolerance=tolerance, max_iterations=LIMIT), tolerance)
 
-    def solve(p: np.ndarray, q: np.ndarray, c: np.ndarray, tolerance: float) -> np.ndarray:
-        return ot.sinkhorn(p, q, c, epsilon, method="sinkhorn_log", numItermax=LIMIT, stopThr=tolerance)
-
-    return contest(f"balanced, ε = {epsilon}", problems, ours, solve)
+    rule = {"method": "sinkhorn_log", "numItermax": LIMIT}
+    solve = partial(ot.sinkhorn, reg=epsilon, **rule)
+    return contest(f"balanced, ε = {epsilon}", problems, ours, lambda p, q, c, limit: solve(p, q, c, stopThr=limit))
 
 
 def unbalanced(problems: Problems, penalties: tuple[float, float], epsilon: float = 0.009) -> Contest:

@@ -85,13 +85,9 @@ def grouped(sentences: Sequence[Sentence], sizes: Sequence[int]) -> Iterator[lis
         yield group
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"  # marks in a row, which the treebank takes for one
 
-RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"
-"""Marks in a row, which the treebank takes for one."""
-
-BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"
-"""Parts before a hyphen that are not words."""
+BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"  # parts before a hyphen that are not words
 
 WHOLE = rf"(?i:(?:{BOUND})-[a-z]+|\d{{3}}-\d{{4}}|(?:1-)?\d{{3}}-\d{{3}}-\d{{4}}|b/c|w/o|#\w+|{RUN})"
 """What is one word: compounds with a bound part, telephone numbers, tags, marks in a row."""
