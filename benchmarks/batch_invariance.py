@@ -29,7 +29,6 @@ WORDS = [*PLAIN, *PLAIN, *ODD, *SIGNS]
 
 
 def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Pairs of texts that share some of their words."""
     draw = random.Random(seed)
     sides: tuple[list[str], list[str]] = ([], [])
     for _ in range(count):

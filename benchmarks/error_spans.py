@@ -140,7 +140,6 @@ def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[T
 def by_source(
     gold: Sequence[MarkedSegment], names: Sequence[str], pairs: Sequence[str], headers: Sequence[str]
 ) -> None:
-    """Print how well the errors are marked with the source alone."""
     marked = marked_by(with_rules(names, mode="source"), gold, source=True)
     print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
     harness.print_table(headers, by_pair(gold, marked))

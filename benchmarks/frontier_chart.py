@@ -44,7 +44,6 @@ def tables(text: str) -> dict[str, dict[str, Row]]:
 
 
 def draw(found: dict[str, dict[str, Row]], path: Path) -> None:
-    """Draw both panels: similarity of sentences and data to text, each against translations."""
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     _panel(left, found, 1, "similarity: mean of STS-B dev and SICK trial")
@@ -82,7 +81,6 @@ def _panel(axes: Axes, found: dict[str, dict[str, Row]], column: int, title: str
 
 
 def plain(axes: Axes) -> None:
-    """A pale grid in place of a frame."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="#e6e7eb", linewidth=0.8)
     axes.set_axisbelow(True)

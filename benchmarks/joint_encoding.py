@@ -31,8 +31,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import harness
 import numpy as np
-import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import LambdaCallback
 from torch import Tensor, nn
 
 from textmover.checkpoints.averaging import token_pairs
@@ -197,16 +197,6 @@ RESULTS = (*STATISTICS, "seconds")
 COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "pooling", "epochs", "limit", "encoder", "data")
 
 
-class Losses(pl.Callback):
-    """The loss of each step."""
-
-    def __init__(self) -> None:
-        self.found: list[float] = []
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        self.found.append(float(out["loss"]))
-
-
 def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
     """Up to so many segments, evenly spread; all if ``None``."""
     if most is None or len(segments) <= most:
@@ -215,7 +205,6 @@ def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
 
 
 def read_data(setting: Setting, seed: int) -> RatingsDataModule:
-    """The ratings, split as the recipe says, cut to the limit."""
     fields = harness.read_yaml(RECIPE)["data"]["init_args"]
     files = fields.pop("train")
     fields |= {"columns": Columns(**fields["columns"]), "seed": seed}
@@ -237,11 +226,13 @@ def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[floa
     start = time.perf_counter()
     data = read_data(setting, seed)
     torch.manual_seed(seed)
-    module, losses = build_module(way, setting), Losses()
-    harness.trainer(max_epochs=setting.epochs, deterministic=True, callbacks=[losses]).fit(module, data)
+    module = build_module(way, setting)
+    losses: list[float] = []
+    watch = LambdaCallback(on_train_batch_end=lambda trainer, module, out, *_: losses.append(float(out["loss"])))
+    harness.trainer(max_epochs=setting.epochs, deterministic=True, callbacks=[watch]).fit(module, data)
     (judgement,) = module.validation.values()
     found = {name: f"{judgement.values[name]:.4f}" for name in STATISTICS}
-    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses.found
+    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses
 
 
 def summary(rows: Sequence[harness.Row]) -> str:

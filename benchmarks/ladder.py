@@ -232,7 +232,6 @@ class Judged:
 
     @property
     def texts(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Hypotheses, and the references of each."""
         return [one.hypothesis for one in self.segments], [one.references for one in self.segments]
 
     @property

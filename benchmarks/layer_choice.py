@@ -54,7 +54,6 @@ def layer_scores(
 
 
 def table_row(preset: str, name: str, values: Sequence[float], mixes: list[tuple[int, ...]]) -> harness.Row:
-    """A line of the table: every layer, then every mix."""
     names = [*map(str, range(len(values) - len(mixes))), *("+".join(map(str, mix)) for mix in mixes)]
     return {"preset": preset, "set": name} | {key: f"{one:.3f}" for key, one in zip(names, values, strict=True)}
 

@@ -30,7 +30,6 @@ def row(work: str) -> list[object]:
 
 
 def stream(pairs: int, distinct: int) -> Iterator[tuple[str, str]]:
-    """Pairs of short texts, some of them again and again."""
     for number in range(pairs):
         one = number % distinct
         yield " ".join(WORDS[(one >> shift) % len(WORDS)] for shift in (0, 3, 6, 9)), f"{WORDS[one % 7]} {one}"

@@ -61,7 +61,6 @@ def translations(path: Path) -> list[tuple[str, str, str, dict[str, str]]]:
 
 
 def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], side: str) -> Iterator[Order]:
-    """Every pair of a right and a wrong translation."""
     rows = [(language, source, reference, *one) for language, source, reference, more in items for one in more.items()]
     languages, sources, references, kinds, hypotheses = zip(*rows, strict=True)
     found = scorer.score(hypotheses, None if side == "source" else references, None if side == "reference" else sources)

@@ -100,7 +100,6 @@ def by_bert_score(sets: Sets) -> Run:
 
 
 def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int) -> Sets:
-    """Different damaged versions of sentences, as many for each."""
     if path is None:
         texts = read_texts(harness.ROOT / "examples/quickstart/sentences.tsv", "sentence")
     else:

@@ -113,7 +113,6 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 
 
 def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
-    """The lines of the card on sentences that were damaged by rule, kind by kind."""
     sets = {one["name"]: _sentences(one) for one in spec["damaged"]}
     plain = {name: dict(zip(texts, model.predict(texts).tolist(), strict=True)) for name, texts in sets.items()}
     rows = []

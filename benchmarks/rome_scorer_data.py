@@ -217,7 +217,6 @@ def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) 
 
 
 def gather(spec: Mapping[str, Any], runs: Path) -> Material:
-    """Pairs, ratings and development sets of a configuration, with their features."""
     scorer = Scorer.from_pretrained(spec["metric"], scorer="mean", backend="torch", device="cpu")
     pairs = _kept_pairs(spec, runs)
     texts = {name: [(one.hypothesis, one.reference) for one in part] for name, part in pairs.items()}

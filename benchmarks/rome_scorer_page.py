@@ -53,7 +53,6 @@ def page(
 
 
 def appendix(spec: Mapping[str, Any], material: Material, found: Mapping[str, Any], examples: Any, page: str) -> str:
-    """The page of details, Markdown, which links to the page."""
     notes = {name: wrapped(text) for name, text in spec["notes"].items()}
     sizes = ", ".join(f"{label} (n {len(one.judged.segments)})" for label, one in material.development.items())
     sets = list(found["mean"]["agreement"])

@@ -69,8 +69,6 @@ class Clock:
         self._lock = threading.Lock()
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, its time counted."""
-
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             inner: list[float] = vars(self._local).setdefault("inner", [])  # time of inner parts in this thread
@@ -91,7 +89,6 @@ class Clock:
 
     @contextlib.contextmanager
     def around(self, parts: Sequence[Part]) -> Iterator[None]:
-        """Count the time of these functions inside."""
         with contextlib.ExitStack() as stack:
             for part in parts:
                 timed = self.timed(part.name, getattr(part.owner, part.attribute))
@@ -100,7 +97,6 @@ class Clock:
 
 
 def parts_of(metric: RomeMetric) -> list[Part]:
-    """The functions that do RoMe's work, by part."""
     found = [
         Part("words: tokenising", metric.reader.metric, "tokenize"),
         Part("words: tokenising", reading, "token_offsets"),

@@ -255,6 +255,8 @@ def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEF
 
 
 def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> dict[str, Any]:
+    import transformers  # noqa: F401  so that its import is not counted
+
     harness.quiet()
     made = isinstance(pairs, Mapping)
     with torch.inference_mode():
@@ -330,10 +332,7 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def table(
-    found: Mapping[str, Sequence[Mapping[str, Any]]],
-    count: int,
-    exact: Sequence[float] | None,
-    people: Any = None,
+    found: Mapping[str, Sequence[Mapping[str, Any]]], count: int, exact: Sequence[float] | None, people: Any = None
 ) -> str:
     """The candidates that could be measured beside bert-score, and their signatures."""
     runs = {
@@ -384,9 +383,8 @@ def where_padding_matters(
         return []
     largest = max(abs(ours[0]["scores"][row] - exact[row]) for row in rows)
     alone = measured(ALONE, ([pairs[0][row] for row in rows], [pairs[1][row] for row in rows]), setting)["scores"]
-    moved = 0.0
+    moved = max(abs(value - exact[row]) for row, value in zip(rows, alone, strict=True))
     for row, value in zip(rows, alone, strict=True):
-        moved = max(moved, abs(value - exact[row]))
         exact[row] = value
     return [
         f"{len(rows)} pairs deviate by more than 1e-5, by up to {largest:.1e}. bert-score gives them other scores, by "

@@ -95,7 +95,6 @@ def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
 
 
 def resize(chrome: Any, width: int, height: int) -> None:
-    """Make the browser believe in a screen of this size."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
@@ -125,7 +124,6 @@ def save(part: Any, path: Path) -> None:
 
 
 def keep_small(path: Path) -> None:
-    """Write a picture again with 256 colours."""
     from PIL import Image
 
     with Image.open(path) as picture:
@@ -226,7 +224,6 @@ def compare(folder: Path) -> None:
 
 
 def write_systems(folder: Path) -> None:
-    """Texts of the systems, one file each, and a table with a row for each output."""
     ratings = harness.ROOT / "examples" / "quickstart" / "ratings.tsv"
     of: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in csv.DictReader(ratings.read_text(encoding="utf-8").splitlines(), delimiter="\t"):

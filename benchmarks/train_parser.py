@@ -47,7 +47,6 @@ def convert(source: Path, target: Path, sizes: Sequence[int]) -> None:
 
 
 def plain_words(texts: Sequence[str]) -> list[list[str]]:
-    """Words of each text, in lower case, as spaCy's tokenizer finds them."""
     tokenizer = spacy.blank("en").tokenizer
     return [[word.lower_ for word in doc if not word.is_space] for doc in tokenizer.pipe(texts)]
 

@@ -39,7 +39,6 @@ def pairs_of(segments: Iterable[Segment]) -> list[Pair]:
 
 
 def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overlap:
-    """Compare what the files of a source hold, what is trained on, and a judgement set."""
     known, texts = set(judged), frozenset[str]().union(*judged)
     trained = sum(pair in known for pair in after)
     sharing = sum(pair not in known and not pair.isdisjoint(texts) for pair in after)
@@ -47,7 +46,6 @@ def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overla
 
 
 def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
-    """What a recipe trains on, by the name of the source."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(pl.LightningDataModule, "data")
     # As it is called from jsonargparse 4.49 on, and before.

@@ -104,7 +104,6 @@ class Stopwatch(pl.Callback):
 def framework(
     setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any], lora: LoraConfig | None = None
 ) -> Rates:
-    """``RatingsModule`` under Lightning."""
     pl.seed_everything(0, verbose=False)
     watch = Stopwatch(setting.warmup)
     optimizer = OptimizerConfig(learning_rate=RATE)
@@ -117,7 +116,6 @@ def framework(
 
 
 def plain_loop(setting: Setting) -> Rates:
-    """A loop without this project's training."""
     torch.manual_seed(0)
     metric = build_metric(preset_config("twmd", **OVERRIDES, **setting.fields)).to(DEVICE).train()
     segments = setting.segments

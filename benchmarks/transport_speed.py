@@ -48,7 +48,6 @@ class Contest(NamedTuple):
 
 
 def draw(problems: int, size: int, dimensions: int = 16) -> Problems:
-    """Costs and uniform weights of random sets of unit vectors."""
     generator = torch.Generator().manual_seed(0)
     x, y = unit_vectors(torch.randn(2, problems, size, dimensions, generator=generator, dtype=torch.float64))
     weights = torch.full((problems, size), 1 / size, dtype=torch.float64)

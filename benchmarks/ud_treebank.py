@@ -50,7 +50,6 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
 
 
 def gold_doc(sentences: Sequence[Sentence], vocab: Vocab) -> Doc:
-    """Sentences as one text with gold words and trees."""
     rows = [row for one in sentences for row in one.rows]
     spaces = [space for one in sentences for space in one.spaces]
     heads, starts = [], []
