@@ -155,6 +155,21 @@ def peak_memory(device: str = "cpu") -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
+def quiet() -> None:
+    """Silence warnings, and what packages log beside their results."""
+    warnings.simplefilter("ignore")
+    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def trainer(**options: Any) -> Any:
+    """A trainer of Lightning that shows and keeps nothing, over data that deal out their batches themselves."""
+    import pytorch_lightning as pl
+
+    off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
+    return pl.Trainer(devices=1, num_sanity_val_steps=0, **dict.fromkeys(off, False), **options)
+
+
 # --- made texts -------------------------------------------------------------------------------------------------------
 
 
@@ -237,21 +252,6 @@ def interval(found: Any, pattern: str = ".3f", mark: str = "") -> str:
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-def quiet() -> None:
-    """Silence warnings, and what packages log beside their results."""
-    warnings.simplefilter("ignore")
-    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def trainer(**options: Any) -> Any:
-    """A trainer of Lightning that shows and keeps nothing, over data that deal out their batches themselves."""
-    import pytorch_lightning as pl
-
-    off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
-    return pl.Trainer(devices=1, num_sanity_val_steps=0, **dict.fromkeys(off, False), **options)
 
 
 def read_yaml(path: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,17 +81,15 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
     return list(distinct.values())
 
 
-def split_parts(
-    items: Sequence[Any], texts: Callable[[Any], tuple[str, ...]], shares: Mapping[str, float]
-) -> dict[str, list[Any]]:
-    """Items by part, such that no text stands in two of them, whatever the order."""
-    segments = [Segment("", texts(one)) for one in items]
+def split_parts(segments: Sequence[Segment], shares: Mapping[str, float]) -> dict[str, list[Segment]]:
+    """Segments by part, such that no text stands in two of them, whatever the order."""
+    both = [Segment("", _texts(one)) for one in segments]
     # A larger share holds back all that a smaller one does.
-    both = shares["test"] + shares["calibration"]
-    apart, test = ({id(one) for one in split_held_back(segments, share)[1]} for share in (both, shares["test"]))
-    found: dict[str, list[Any]] = {name: [] for name in PARTS}
-    for segment, item in zip(segments, items, strict=True):
-        found["test" if id(segment) in test else "calibration" if id(segment) in apart else "training"].append(item)
+    bounds = (shares["test"] + shares["calibration"], shares["test"])
+    apart, test = ({id(one) for one in split_held_back(both, share)[1]} for share in bounds)
+    found: dict[str, list[Segment]] = {name: [] for name in PARTS}
+    for one, segment in zip(both, segments, strict=True):
+        found["test" if id(one) in test else "calibration" if id(one) in apart else "training"].append(segment)
     return found
 
 
@@ -104,7 +102,7 @@ def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]
     known, seed = trained_on(spec["classifier"]), spec["seed"]
     bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, known, seed)]
     pairs = [one for entry in spec["paraphrases"] for one in human_paraphrases(entry, spec["without"])]
-    split = split_parts([*bases, *pairs], lambda one: (one.hypothesis, one.references[0]), spec["shares"])
+    split = split_parts([*bases, *pairs], spec["shares"])
     found = {}
     for name in PARTS:
         part, count = split[name], spec["parts"][name]

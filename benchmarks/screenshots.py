@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import os
 import random
 import shutil
@@ -172,11 +173,11 @@ def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None =
     environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
     environment.pop("NO_COLOR", None)
     written = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=COLUMNS + 4, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
-        console.print(Text.from_ansi(written))
-        code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+    options = {"record": True, "force_terminal": True, "color_system": "truecolor"}
+    console = Console(width=COLUMNS + 4, file=io.StringIO(), **options)
+    console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
+    console.print(Text.from_ansi(written))
+    code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
     page.write_text(TERMINAL.format(code=code), encoding="utf-8")
 
 

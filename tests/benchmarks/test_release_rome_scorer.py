@@ -44,14 +44,14 @@ def words(text):
 
 
 def test_parts_share_no_text_whatever_the_order(data):
-    items = [(f"Sentence {number}.", f"Sentence {number + 1 - number % 2}.") for number in range(400)]
+    items = [Segment(f"Sentence {n}.", (f"Sentence {n + 1 - n % 2}.",)) for n in range(400)]
     shares = {"test": 0.2, "calibration": 0.3}
-    found = data.split_parts(items, lambda one: one, shares)
-    assert sorted(one for part in found.values() for one in part) == sorted(items)
-    texts = [{text for one in part for text in one} for part in found.values()]
+    found = data.split_parts(items, shares)
+    assert sorted((one for part in found.values() for one in part), key=items.index) == items
+    texts = [{text for one in part for text in (one.hypothesis, *one.references)} for part in found.values()]
     assert not any(one & other for one, other in combinations(texts, 2))
     assert len(found["test"]) == pytest.approx(80, abs=35)
-    turned = data.split_parts(items[::-1], lambda one: one, shares)
+    turned = data.split_parts(items[::-1], shares)
     assert {name: part[::-1] for name, part in turned.items()} == found
 
 
