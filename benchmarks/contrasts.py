@@ -23,12 +23,7 @@ from textmover.types import Segment
 
 FILES = (
     RewordedFile("data:mlqe-pe", least={"da_mean": 88, "hter": 0.12}, where={"part": ["dev"]}),
-    RewordedFile(
-        "data:stsb",
-        ("sentence1", "sentence2"),
-        least={"score": 4.6},
-        where={"split": ["dev"]},
-    ),
+    RewordedFile("data:stsb", ("sentence1", "sentence2"), least={"score": 4.6}, where={"split": ["dev"]}),
 )
 
 
@@ -39,10 +34,9 @@ def triples(most: int, seed: int) -> dict[str, list[Segment]]:
     for book in BOOKS:
         told = event_segments(2 * most, seed, books=[book], trained=False)
         kinds = [kind for kind in WRONG_EVENTS if any(one.groups["contrast"] == kind for one in told)]
-        found |= {
-            f"{book}, {kind}": [one for one in told if one.groups["contrast"] in (REWORDING, EQUIVALENT, kind)]
-            for kind in kinds
-        }
+        for kind in kinds:
+            wanted = (REWORDING, EQUIVALENT, kind)
+            found[f"{book}, {kind}"] = [one for one in told if one.groups["contrast"] in wanted]
     return found
 
 
@@ -80,13 +74,12 @@ def main() -> None:
         mean = float(np.mean([value for key, (value, _) in result.items() if key in WRONG_FACTS]))
         if not rows:
             rows.append({"metric": "triples", "mean": ""} | {key: str(count) for key, (_, count) in result.items()})
-        rows.append(
-            {"metric": Path(name).name, "mean": f"{mean:.3f}"} | {k: f"{v:.3f}" for k, (v, _) in result.items()}
-        )
+        cells = {kind: f"{share:.3f}" for kind, (share, _) in result.items()}
+        rows.append({"metric": Path(name).name, "mean": f"{mean:.3f}"} | cells)
         print(rows[-1], flush=True)
         if options.output is not None:
-            harness.write_rows(options.output, list(rows[0]), rows)
-    harness.print_table(list(rows[0]), [list(row.values()) for row in rows])
+            harness.write_rows(options.output, rows)
+    harness.print_rows(rows)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ the source alone in the last one. A metric with a head that learned from marked 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 
 from textmover import Scorer
 from textmover.data.error_spans import made_errors, with_references
-from textmover.meta_evaluation import judge_errors
+from textmover.meta_evaluation import grouped_correlations, judge_errors, mean_correlation
 from textmover.meta_evaluation.error_spans.agreement import cells_of, judged_probabilities, reliability
 from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
@@ -35,8 +36,7 @@ REFERENCES = {
 }
 """Kinds of references, in the order of the tables."""
 
-KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")
-"""Kinds of made errors."""
+KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")  # kinds of made errors
 
 PUBLISHED = {
     "OpenKiwi (baseline of WMT20), test part": {"en-de": 0.4111, "en-zh": 0.5583},
@@ -54,12 +54,11 @@ def tagged(most: int) -> list[MarkedSegment]:
         left_out: list[Exception] = []
         found += read_marked(name, columns, where={"part": ["dev"]}, left_out=left_out)
         print(f"{name}: {len(left_out)} rows left out, whose tokens are not those of their text")
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     kept = []
     for one in found:
-        pair = one.groups["lp"]
-        counts[pair] = counts.get(pair, 0) + 1
-        if not most or counts[pair] <= most:
+        counts[one.groups["lp"]] += 1
+        if not most or counts[one.groups["lp"]] <= most:
             kept.append(one)
     return kept
 
@@ -70,14 +69,11 @@ def marked_by(
     """The errors that each metric, and exact overlap, marks in texts."""
     texts = [one.hypothesis for one in segments]
     if source:
-        return {
-            name: scorer.errors(texts, sources=[one.source or "" for one in segments])
-            for name, scorer in scorers.items()
-        }
+        sources = [one.source or "" for one in segments]
+        return {name: scorer.errors(texts, sources=sources) for name, scorer in scorers.items()}
     references = [one.references for one in segments]
-    return {WORD_OVERLAP: word_overlap_errors(texts, references)} | {
-        name: scorer.errors(texts, references) for name, scorer in scorers.items()
-    }
+    found = {name: scorer.errors(texts, references) for name, scorer in scorers.items()}
+    return {WORD_OVERLAP: word_overlap_errors(texts, references), **found}
 
 
 def with_rules(names: Sequence[str], **fields: object) -> dict[str, Scorer]:
@@ -97,10 +93,9 @@ def by_pair(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors
     rows = []
     for name, errors in marked.items():
         found = judge_errors(gold, errors, "lp")
-        mean = [found.figures[figure] for figure in ("mcc_words", "mcc_gaps", "mcc")]
         cells = [f"{one['mcc_words']:.3f} / {one['mcc_gaps']:.3f}" for one in found.by_group.values()]
-        interval = f"{mean[0].estimate:.3f} ({mean[0].low:.3f} to {mean[0].high:.3f}) / {mean[1].estimate:.3f}"
-        rows.append([name, *cells, interval, f"{mean[2].estimate:.3f}", f"{found.figures['ece'].estimate:.3f}"])
+        gaps, both, ece = (f"{found.figures[figure].estimate:.3f}" for figure in ("mcc_gaps", "mcc", "ece"))
+        rows.append([name, *cells, f"{harness.interval(found.figures['mcc_words'])} / {gaps}", both, ece])
     return rows
 
 
@@ -123,10 +118,8 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     rows = [["errors", *(str(counts[kind]) for kind in there)]]
     for name, kinds in cells.items():
         tables = [np.array(kinds[kind]) for kind in there]
-        figures = [(*table.mean(axis=0).tolist(), table.std(axis=0).max()) for table in tables]
-        rows.append(
-            [name, *(f"{recall:.3f} / {precision:.3f} ± {spread:.3f}" for recall, precision, spread in figures)]
-        )
+        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*one.mean(axis=0), one.std(axis=0).max()) for one in tables)
+        rows.append([name, *shown])
     harness.print_table(["metric", *there], rows)
 
 
@@ -135,20 +128,18 @@ def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[T
     columns = Columns(score="z_mean", groups=("part",))
     rated = [one for name in ("data:mlqe-pe", "data:mlqe-pe-from-english") for one in read_segments(name, columns)]
     people = {(one.hypothesis, one.references[0]): one.score for one in rated if one.groups["part"] == "dev"}
-    human = np.array([people[one.hypothesis, one.references[0]] for one in gold], dtype=np.float64)
-    pairs = np.array([one.groups["lp"] for one in gold])
+    human = [people[one.hypothesis, one.references[0]] for one in gold]
     rows = []
     for name, errors in marked.items():
-        costs = np.array([-one.cost for one in errors])
-        found = [np.corrcoef(costs[pairs == pair], human[pairs == pair])[0, 1] for pair in dict.fromkeys(pairs)]
-        rows.append([name, *(f"{one:.3f}" for one in found), f"{np.mean(found):.3f}"])
+        found = grouped_correlations([-one.cost for one in errors], human, [one.groups["lp"] for one in gold])
+        values = [one.pearson for one in (*found.values(), mean_correlation(found))]
+        rows.append([name, *(f"{one:.3f}" for one in values)])
     return rows
 
 
 def by_source(
     gold: Sequence[MarkedSegment], names: Sequence[str], pairs: Sequence[str], headers: Sequence[str]
 ) -> None:
-    """Print how well the errors are marked with the source alone."""
     marked = marked_by(with_rules(names, mode="source"), gold, source=True)
     print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
     harness.print_table(headers, by_pair(gold, marked))
@@ -162,7 +153,7 @@ def by_source(
 def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]], path: Path) -> None:
     """Draw the shares of words and gaps that are wrong over their probabilities, a curve for each metric."""
     figure = Figure(figsize=(8, 3.6), layout="constrained")
-    for axes, place, title in zip(figure.subplots(1, 2), (0, 1), ("words", "gaps"), strict=True):
+    for place, (axes, title) in enumerate(zip(figure.subplots(1, 2), ("words", "gaps"), strict=True)):
         axes.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":")
         for name, errors in marked.items():
             judged = judged_probabilities(gold, errors)[place]
@@ -175,26 +166,18 @@ def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors
 
 def main() -> None:
     options = harness.parser(
-        __doc__,
-        metrics=["textmover-general", "twmd"],
-        source_metrics=["textmover-multilingual"],
-        most=0,
-        sentences=500,
-        seeds=[0, 1, 2],
-        paraphrased=[0.0, 1.0],
-        picture=Path,
-    ).parse_args()
+        __doc__, metrics=["textmover-general", "twmd"], source_metrics=["textmover-multilingual"], most=0,
+        sentences=500, seeds=[0, 1, 2], paraphrased=[0.0, 1.0], picture=Path,
+    ).parse_args()  # fmt: skip
     gold = tagged(options.most)
     pairs = list(dict.fromkeys(one.groups["lp"] for one in gold))
     headers = ["metric", *pairs, "mean words / gaps", "both", "ECE"]
     scorers = with_rules(options.metrics)
     for kind, about in REFERENCES.items():
         segments = with_references(gold, {kind: 1.0}, options.seeds[0])
-        changed = [one.groups["reference"] == kind for one in segments]
-        print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{sum(changed):,} of {len(changed):,} references\n")
-        kept = [
-            replace(one, groups=old.groups) for one, old, there in zip(segments, gold, changed, strict=True) if there
-        ]
+        changed = [(one, old) for one, old in zip(segments, gold, strict=True) if one.groups["reference"] == kind]
+        print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{len(changed):,} of {len(gold):,} references\n")
+        kept = [replace(one, groups=old.groups) for one, old in changed]
         own = [pair for pair in pairs if any(one.groups["lp"] == pair for one in kept)]
         found = marked_by(scorers, kept)
         harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, found))

@@ -20,7 +20,7 @@ from pathlib import Path
 import harness
 import ladder
 
-from textmover.data import Columns, RatingsDataModule
+from textmover.data import Columns
 from textmover.files import atomic_file
 from textmover.types import Segment
 
@@ -42,14 +42,12 @@ FIELDS = ("ratings", "recipe", "seed", "segments", "before", "after", "interval"
 
 def parts() -> tuple[list[Segment], list[Segment]]:
     """What is drawn from, and what is held back."""
-    data = RatingsDataModule(DATA, columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is")
-    data.setup()
+    data = harness.ratings(DATA, columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is")
     (source,) = data.sources.values()
     return list(source.items), list(next(iter(data.parts.values())))
 
 
 def write(path: Path, segments: Sequence[Segment]) -> Path:
-    """Segments as a file that training reads."""
     with atomic_file(path) as stream:
         for one in segments:
             row = {"hypothesis": one.hypothesis, "reference": one.references[0], "score": one.score, **one.groups}
@@ -72,9 +70,9 @@ def train(folder: Path, training: Path, held_back: Path, seed: int, changes: dic
 
 
 def main() -> None:
-    parser = harness.parser(__doc__, sizes=[200, 500, 1000], seeds=[1, 2, 3], output=Path("runs/few_ratings"))
-    parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES))
-    options = parser.parse_args()
+    options = harness.parser(
+        __doc__, sizes=[200, 500, 1000], seeds=[1, 2, 3], output=Path("runs/few_ratings"), recipes=RECIPES
+    ).parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     pool, held_back = parts()

@@ -38,15 +38,8 @@ from textmover.types import InputError
 
 logger = logging.getLogger("fit_shipped")
 
-DEPTH = 6
-"""Layers of the embedded encoder above its embeddings."""
-
-BATCH = 64
-"""Sentences that are encoded at a time."""
-
-PARSED = 512
-"""Sentences that are parsed at a time."""
-
+DEPTH = 6  # layers of the embedded encoder above its embeddings
+BATCH, PARSED = 64, 512  # sentences that are encoded, and parsed, at a time
 FEWEST = 3
 """Sentences that a word has to be in to be listed: names and slips of the pen would make nine tenths of the file."""
 
@@ -88,15 +81,16 @@ def fitted_means(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], 
     about = {
         "encoder": parts.identity,
         "sha256": EMBEDDED_SHA256,
-        "corpora": json.dumps({name: counted(parts, part) for name, part in drawn.items()}),
+        "corpora": json.dumps(
+            {
+                name: {"sentences": len(part), "tokens": int(parts.tokenizer(part).mask.sum())}
+                for name, part in drawn.items()
+            }
+        ),
         "sentences": str(len(texts)),
         "tokens": str(int(means[0].count)),
     }
     return {**tensors, "tokens": means[0].count}, about
-
-
-def counted(parts: Parts, texts: Sequence[str]) -> dict[str, int]:
-    return {"sentences": len(texts), "tokens": int(parts.tokenizer(texts).mask.sum())}
 
 
 def count_words(texts: Sequence[Sequence[str]], fewest: int = FEWEST) -> dict[str, Tensor]:
@@ -110,37 +104,31 @@ def count_words(texts: Sequence[Sequence[str]], fewest: int = FEWEST) -> dict[st
 def fitted_words(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
     parser = load_parser()
     words: list[tuple[str, ...]] = []
-    for texts in drawn.values():
-        for start in range(0, len(texts), PARSED):
-            words += [one.words for one in parser(texts[start : start + PARSED])]
-            logger.info("%d sentences", len(words))
+    texts = [text for part in drawn.values() for text in part]
+    for start in range(0, len(texts), PARSED):
+        words += [one.words for one in parser(texts[start : start + PARSED])]
+        logger.info("%d sentences", len(words))
     tensors = count_words(words)
     about = {
         "parser": parser.identity,
-        "corpora": json.dumps({name: len(texts) for name, texts in drawn.items()}),
+        "corpora": json.dumps({name: len(part) for name, part in drawn.items()}),
         "words": str(len(tensors["counts"]) - 1),
         "fewest": str(FEWEST),
     }
     return tensors, about
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit on the sentences of each corpus that the arguments name, and write the tensors and their origin."""
+def main() -> None:
     parser = harness.parser(__doc__, column="sentence", seed=0)
     parser.add_argument("what", choices=("means", "words"))
     parser.add_argument("output", help="file to write")
-    parser.add_argument(
-        "--corpus",
-        nargs=3,
-        action="append",
-        required=True,
-        metavar=("NAME", "FILE", "COUNT"),
-        help="name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it",
-    )
-    options = parser.parse_args(arguments)
+    told = "name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it"
+    names = ("NAME", "FILE", "COUNT")
+    parser.add_argument("--corpus", nargs=3, action="append", required=True, metavar=names, help=told)
+    options = parser.parse_args()
     drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
-    tensors, told = fitted_means(drawn) if options.what == "means" else fitted_words(drawn)
-    about = {"format": "pt", "textmover": __version__, **told, "seed": str(options.seed)}
+    tensors, origin = fitted_means(drawn) if options.what == "means" else fitted_words(drawn)
+    about = {"format": "pt", "textmover": __version__, **origin, "seed": str(options.seed)}
     with atomic_bytes(options.output) as stream:
         stream.write(save({name: one.contiguous() for name, one in tensors.items()}, metadata=about))
     logger.info("%s: %s", options.output, about)

@@ -13,20 +13,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import harness
 import numpy as np
-import yaml
+from frontier_chart import INK, OTHERS, OURS, plain
 from ladder import Judged
 from matplotlib.figure import Figure
 from scoring_speed import CANDIDATES, Setting, machine, measured, read_pairs
 
 from textmover import Scorer
 from textmover.checkpoints.hub import released_metrics
-from textmover.meta_evaluation import grouped_correlations, mean_correlation
 from textmover.presets import PRESETS
-from textmover.readers.named import located
 from textmover.report.figures.matplotlib import save_figure
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.lexical import lexical_scores
@@ -51,12 +48,9 @@ OFFSETS = {
 }  # fmt: skip
 """Places of names that would lie on others."""
 
-OURS, OTHERS, INK = "#3f51b5", "#a3a7b0", "#33363c"
-
 
 def judged_sets() -> dict[str, Judged]:
-    """The test sets of the released metrics' cards."""
-    found = yaml.safe_load((harness.ROOT / "configs/ladder/wmt.yaml").read_text())["sets"]
+    found = harness.read_yaml(harness.ROOT / "configs/ladder/wmt.yaml")["sets"]
     return {name: Judged.read(one) for name, one in found.items() if one.get("test")}
 
 
@@ -73,14 +67,13 @@ def agreement(names: Sequence[str]) -> dict[str, dict[str, float]]:
             memory.join(scorers[name].metric, "fast")
     found: dict[str, dict[str, float]] = {name: {} for name in [*scorers, *(one for one in names if one in PEERS)]}
     for title, one in judged_sets().items():
-        hypotheses, references = [s.hypothesis for s in one.segments], [s.references for s in one.segments]
         values = {
             name: given.scores * (1 if scorers[name].metric.higher_is_better else -1)
-            for name, given in score_together(scorers, hypotheses, references, memory).items()
+            for name, given in score_together(scorers, *one.texts, memory).items()
         }
-        values |= {name: lexical_scores(own, hypotheses, references).scores for name, own in OVERLAP.items()}
+        values |= {name: lexical_scores(own, *one.texts).scores for name, own in OVERLAP.items()}
         for name in found.keys() & values.keys():
-            found[name][title] = mean_correlation(grouped_correlations(values[name], one.human, one.groups)).pearson
+            found[name][title] = one.mean(values[name]).pearson
         print(title, flush=True)
     for name, preset in SAME.items():
         if name in found:
@@ -90,7 +83,7 @@ def agreement(names: Sequence[str]) -> dict[str, dict[str, float]]:
 
 def speeds(names: Iterable[str], limit: int, repetitions: int) -> dict[str, dict[str, float]]:
     """Pairs per second of each metric by precision and number of cores."""
-    pairs = read_pairs(Path(located("data:wmt17-da")), limit)
+    pairs = read_pairs("data:wmt17-da", limit)
     found: dict[str, dict[str, float]] = {}
     for cores, name, precision in itertools.product(CORES, names, PRECISIONS):
         if precision != "exact" and name not in QUICK:
@@ -107,18 +100,17 @@ def speeds(names: Iterable[str], limit: int, repetitions: int) -> dict[str, dict
 
 
 def column(precision: str, cores: int) -> str:
-    """Name of a column of speeds."""
     return f"pairs/s, {precision}, {cores} core{'s' * (cores > 1)}"
 
 
 def written(found: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]) -> list[harness.Row]:
     """Rows of the table, by agreement."""
     known = {row["metric"]: row for row in harness.read_rows(TABLE)}
-    for name, sets in found.items():
-        cells = {"agreement": f"{np.mean(list(sets.values())):.3f}", **{one: f"{r:.3f}" for one, r in sets.items()}}
-        known[name] = {**known.get(name, {}), "metric": name, **cells}
-    for name, own in rates.items():
-        known[name] = {**known.get(name, {}), "metric": name, **{one: f"{rate:.0f}" for one, rate in own.items()}}
+    cells = [(name, {"agreement": np.mean(list(sets.values())), **sets}, ".3f") for name, sets in found.items()]
+    cells += [(name, own, ".0f") for name, own in rates.items()]
+    for name, values, pattern in cells:
+        own = {key: f"{value:{pattern}}" for key, value in values.items()}
+        known[name] = {**known.get(name, {}), "metric": name, **own}
     return sorted(known.values(), key=lambda row: -float(row.get("agreement") or 0))
 
 
@@ -141,23 +133,19 @@ def draw(rows: Sequence[Mapping[str, str]], path: Path, title: str) -> None:
     axes.set_xlabel("pairs per second, two cores", color=INK)
     axes.set_ylabel("Pearson with people, mean of six test sets", color=INK)
     axes.set_title(title, fontsize=9, loc="left", color=INK)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#e6e7eb", linewidth=0.8)
-    axes.set_axisbelow(True)
+    plain(axes)
     save_figure(figure, path)
 
 
 def main() -> None:
-    """Measure what is asked for, write the table, and draw it."""
     options = harness.parser(
         __doc__, only=[], limit=1000, repetitions=1, without_agreement=False, without_speed=False, picture=PICTURE
     ).parse_args()
     names = options.only or [*PEERS, *PRESETS, *released_metrics()]
     found = {} if options.without_agreement else agreement(names)
-    rates: Any = {} if options.without_speed else speeds(names, options.limit, options.repetitions)
-    rows = written(found, rates)
+    rows = written(found, {} if options.without_speed else speeds(names, options.limit, options.repetitions))
     columns = ["metric", "agreement", *judged_sets(), *(column(one, n) for one in PRECISIONS for n in CORES)]
-    harness.write_rows(TABLE, columns, rows)
+    harness.write_rows(TABLE, rows, columns)
     draw(rows, options.picture, f"Float32, {options.limit} pairs of WMT17, cold caches: {harness.processor()}")
     print(machine())
 

@@ -1,30 +1,34 @@
-"""Shared parts of the benchmarks: options, timing of candidates in turn, tables beside a peer, kept rows."""
+"""Shared parts of the benchmarks: options, timing of candidates in turn, tables beside a peer, kept results."""
 
 from __future__ import annotations
 
 import argparse
 import csv
-import math
+import logging
 import os
 import platform
+import random
 import resource
 import statistics
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import yaml
+from numpy.typing import NDArray
 
-from textmover.files import atomic_file
+from textmover.files import atomic_bytes, atomic_file
 from textmover.readers.named.catalogue import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = data_folder()
-"""Folder of the public sets."""
+SHARED = data_folder()  # folder of the public sets
 
 T = TypeVar("T")
 Row = dict[str, str]
@@ -33,19 +37,21 @@ Row = dict[str, str]
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def parser(document: str | None, **options: Any) -> argparse.ArgumentParser:
-    """A parser with an option for each default: its type is that of the default.
+def parser(document: str | None, *paths: str, **options: Any) -> argparse.ArgumentParser:
+    """A parser of paths that have to be given, and of an option for each default: its type is that of the default.
 
-    A tuple of texts are choices, of which the first is the default; a list takes several values; ``False`` is a
-    switch; a type stands for an option that is ``None`` if not given.
+    A tuple of texts are choices, of which the first is the default; of the keys of a mapping several are chosen, by
+    default all; a list takes several values; ``False`` is a switch; a type stands for an option that is ``None`` if
+    not given.
 
     Example:
-        >>> vars(parser("A test.", pairs=10, size=("large", "tiny"), output=Path).parse_args(["--pairs", "3"]))
-        {'pairs': 3, 'size': 'large', 'output': None}
+        >>> vars(parser("A test.", "file", pairs=10, size=("large", "tiny"), output=Path).parse_args(["a.tsv"]))
+        {'file': PosixPath('a.tsv'), 'pairs': 10, 'size': 'large', 'output': None}
     """
-    made = argparse.ArgumentParser(
-        description=document, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(description=document, formatter_class=formatter, allow_abbrev=False)
+    for path in paths:
+        made.add_argument(path, type=Path)
     add_options(made, **options)
     return made
 
@@ -60,6 +66,8 @@ def add_options(made: argparse.ArgumentParser, **options: Any) -> None:
             made.add_argument(flag, type=default)
         elif isinstance(default, tuple):
             made.add_argument(flag, choices=default, default=default[0])
+        elif isinstance(default, dict):
+            made.add_argument(flag, nargs="+", choices=list(default), default=list(default))
         elif isinstance(default, list):
             made.add_argument(flag, nargs="*", type=type(default[0]) if default else str, default=default)
         else:
@@ -73,20 +81,19 @@ class Run(NamedTuple):
     """One measurement: seconds on the wall, those of the processors added up, its result, and what ran."""
 
     seconds: float
-    processor: float = math.nan
+    processor: float
     result: Any = None
     note: str = ""
 
 
 def timed(work: Callable[[], object], note: str = "", scale: float = 1.0) -> Run:
-    """Time a piece of work; seconds are multiplied by ``scale``."""
+    """One measurement of a piece of work; seconds are multiplied by ``scale``."""
     wall, processor = time.perf_counter(), time.process_time()
     result = work()
     return Run(scale * (time.perf_counter() - wall), scale * (time.process_time() - processor), result, note)
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Seconds that a piece of work takes on the wall."""
     return timed(work).seconds
 
 
@@ -104,17 +111,11 @@ def rounds(
 
 
 def middle(runs: Iterable[Run], field: str = "seconds") -> float:
-    """Median seconds of several runs."""
     return statistics.median(getattr(one, field) for one in runs)
 
 
 def spread(values: Sequence[float], pattern: str = ".2f") -> str:
-    """The median of values, with the least and the most.
-
-    Example:
-        >>> spread([3.0, 2.0, 4.0])
-        '3.00 (2.00 to 4.00)'
-    """
+    """The median of values, with the least and the most: ``3.00 (2.00 to 4.00)``."""
     return f"{statistics.median(values):{pattern}} ({min(values):{pattern}} to {max(values):{pattern}})"
 
 
@@ -122,57 +123,71 @@ def peer_table(
     runs: Mapping[str, Sequence[Run]],
     base: str,
     amount: float,
-    unit: str,
     further: Mapping[str, Callable[[str, Run], object]] | None = None,
 ) -> str:
-    """A table of candidates with their speed, how many times it is that of ``base``, further columns, and notes."""
+    """A table of candidates with pairs per second, how many times those of ``base``, further columns, and notes."""
     further = further or {}
     rows = []
     for name, found in runs.items():
-        ratio = middle(runs[base]) / middle(found) if base in runs else math.nan
-        cells = [
-            or_nothing(middle(found, "processor"), ".1f"),
-            f"{amount / middle(found):,.1f}",
-            or_nothing(ratio, ".2f"),
-        ]
-        times = spread([one.seconds for one in found])
-        rows.append([name, times, *cells, *(column(name, found[0]) for column in further.values())])
-    headers = ["candidate", "s (least to most)", "processor s", f"{unit}/s", f"× {base}", *further]
+        took = middle(found)
+        ratio = f"{middle(runs[base]) / took:.2f}" if base in runs else ""
+        cells = [spread([one.seconds for one in found]), f"{middle(found, 'processor'):.1f}", f"{amount / took:,.1f}"]
+        rows.append([name, *cells, ratio, *(column(name, found[0]) for column in further.values())])
+    headers = ["candidate", "s (least to most)", "processor s", "pairs/s", f"× {base}", *further]
     notes = [f"- {name}: {found[0].note}" for name, found in runs.items() if found[0].note]
     return "\n".join([table(headers, rows), "", *notes])
 
 
-def or_nothing(value: float, pattern: str) -> str:
-    """A number, or nothing where there is none."""
-    return "" if math.isnan(value) else f"{value:{pattern}}"
+def process_status() -> dict[str, str]:
+    """Facts about this process; empty but on Linux."""
+    path = Path("/proc/self/status")
+    return dict(line.split(":", 1) for line in path.read_text("utf-8").splitlines()) if path.is_file() else {}
 
 
-def deviations(values: Any, exact: Any) -> tuple[str, str]:
-    """Largest deviation of values from others, and Pearson's correlation with them; empty where one is lacking."""
-    if values is None or exact is None:
-        return "", ""
-    return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
+def peak_memory(device: str = "cpu") -> float:
+    """Largest memory of this process, or of the GPU, so far, in MB of 2^20 bytes."""
+    if device == "cuda":
+        import torch
 
-
-def peak_memory() -> float:
-    """Largest memory of this process so far, in MB of 2^20 bytes."""
-    status = Path("/proc/self/status")
-    if status.is_file():  # what getrusage reports begins with the memory of the one that started it
-        found = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
-        return int(found.split()[1]) / 1024
+        return torch.cuda.max_memory_allocated() / 2**20
+    if status := process_status():  # what getrusage reports begins with the memory of the one that started it
+        return int(status["VmHWM"].split()[0]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def quiet() -> None:
+    """Silence warnings, and what packages log beside their results."""
+    warnings.simplefilter("ignore")
+    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def trainer(**options: Any) -> Any:
+    """A trainer of Lightning that shows and keeps nothing, over data that deal out their batches themselves."""
+    import pytorch_lightning as pl
+
+    off = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary", "use_distributed_sampler")
+    return pl.Trainer(devices=1, num_sanity_val_steps=0, **dict.fromkeys(off, False), **options)
+
+
+# --- made texts -------------------------------------------------------------------------------------------------------
+
+
+def word_pairs(
+    draw: random.Random, count: int, words: Sequence[str], length: Callable[[], int], changed: float
+) -> Iterator[tuple[str, str]]:
+    """Hypotheses and references of drawn lengths; ``changed`` is the share of a reference's words that are others."""
+    for _ in range(count):
+        reference = draw.choices(words, k=length())
+        hypothesis = [draw.choice(words) if draw.random() < changed else word for word in reference]
+        yield " ".join(hypothesis), " ".join(reference)
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------
 
 
 def versions(*packages: str) -> str:
-    """Packages with their versions.
-
-    Example:
-        >>> versions("no-such-package")
-        'no no-such-package'
-    """
+    """Packages with their versions; those that are not installed with ``no`` before them."""
 
     def one(package: str) -> str:
         try:
@@ -183,40 +198,40 @@ def versions(*packages: str) -> str:
     return ", ".join(map(one, packages))
 
 
-def processor(threads: int | None = None) -> str:
-    """Architecture, vector instructions and threads of the processor."""
+def processor(threads: int | None = None, device: str = "cpu") -> str:
+    """Architecture, vector instructions and threads of the processor; the name of a GPU."""
     import torch
 
+    if device == "cuda":
+        return torch.cuda.get_device_name()
     count = threads or torch.get_num_threads()
     capability = torch.backends.cpu.get_cpu_capability()
     return f"{platform.machine()} {capability}, {count} thread{'s' * (count > 1)} of {os.cpu_count()}"
 
 
-def table_lines(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> Iterator[str]:
-    """Lines of a Markdown table, one as soon as its row is there, see :func:`table`."""
-    left = len(headers) if texts is None else texts
-    yield f"| {' | '.join(map(str, headers))} |"
-    yield f"|{'---|' * left}{'--:|' * (len(headers) - left)}"
-    for row in rows:
-        yield f"| {' | '.join(map(str, row))} |"
-
-
-def table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
+def table(
+    headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1, *, show: bool = False
+) -> str:
     """A Markdown table whose first columns are texts and whose others are numbers; ``None``: all are texts.
 
-    Example:
-        >>> print(table(["a", "b"], [["x", 1]]))
-        | a | b |
-        |---|--:|
-        | x | 1 |
+    ``show`` prints each row as soon as it is there.
     """
-    return "\n".join(table_lines(headers, rows, texts))
+    left = len(headers) if texts is None else texts
+    lines = [f"| {' | '.join(map(str, headers))} |", f"|{'---|' * left}{'--:|' * (len(headers) - left)}"]
+    if show:
+        print("\n".join(lines), flush=True)
+    for row in rows:
+        lines.append(f"| {' | '.join(map(str, row))} |")
+        if show:
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
 
 
-def print_table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> None:
-    """Print a table, each row as soon as it is there."""
-    for line in table_lines(headers, rows, texts):
-        print(line, flush=True)
+print_table = partial(table, show=True)
+
+
+def print_rows(rows: Sequence[Row], texts: int | None = 1) -> None:
+    print_table(list(rows[0]), [list(row.values()) for row in rows], texts)
 
 
 def write(path: Path | None, text: str) -> None:
@@ -228,11 +243,37 @@ def write(path: Path | None, text: str) -> None:
 
 
 def wrapped(text: str) -> str:
-    """A paragraph in lines of the project's width."""
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-# --- kept rows --------------------------------------------------------------------------------------------------------
+def interval(found: Any, pattern: str = ".3f", mark: str = "") -> str:
+    """An estimate between marks, with the ends of its interval: ``**0.500** (0.250 to 0.750)``."""
+    return f"{mark}{found.estimate:{pattern}}{mark} ({found.low:{pattern}} to {found.high:{pattern}})"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def read_yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def ratings(files: Sequence[str], **options: Any) -> Any:
+    from textmover.data import RatingsDataModule
+
+    data = RatingsDataModule(files, **options)
+    data.setup()
+    return data
+
+
+def kept_array(path: Path, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """An array of a file, made and written where it is missing."""
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found = make()
+        with atomic_bytes(path) as stream:
+            np.save(stream, found)
+    return np.load(path)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -243,10 +284,10 @@ def read_rows(path: Path) -> list[Row]:
         return list(csv.DictReader(stream))
 
 
-def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write a CSV file; an earlier one stays until the new one is whole."""
+def write_rows(path: Path, rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
+    """Write a CSV file, by default with the columns of the first row."""
     with atomic_file(path) as stream:
-        writer = csv.DictWriter(stream, columns, lineterminator="\n")
+        writer = csv.DictWriter(stream, columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -256,5 +297,5 @@ def kept_row(path: Path, columns: Sequence[str], key: Row, make: Callable[[], Ro
     row = next((one for one in read_rows(path) if key.items() <= one.items()), None)
     if row is None:
         row = {**key, **make()}
-        write_rows(path, columns, [*read_rows(path), row])
+        write_rows(path, [*read_rows(path), row], columns)
     return row

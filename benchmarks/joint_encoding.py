@@ -22,20 +22,17 @@ Reference:
 from __future__ import annotations
 
 import itertools
-import logging
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import harness
 import numpy as np
-import pytorch_lightning as pl
 import torch
-import yaml
+from pytorch_lightning.callbacks import LambdaCallback
 from torch import Tensor, nn
 
 from textmover.checkpoints.averaging import token_pairs
@@ -51,11 +48,10 @@ from textmover.training.tasks.ratings import STATISTICS
 from textmover.types import InputError, PairScores, Segment, SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings
 
 RECIPE = harness.ROOT / "configs" / "wmt_da.yaml"
-WAYS = ("separate", "joint", "regression")
+Way = Literal["separate", "joint", "regression"]
+WAYS = get_args(Way)
 FITTING_PAIRS = 1000
 """Pairs of the training part that the mean of jointly read tokens is fitted on; single texts have twice as many."""
-
-Way = Literal["separate", "joint", "regression"]
 
 
 class JointMetric(MetricModel):
@@ -74,7 +70,6 @@ class JointMetric(MetricModel):
         self.template, self.limit = PairTemplate.of(parts.tokenizer), parts.tokenizer.max_length
 
     def text_features(self, batch: TokenBatch) -> TokenEmbeddings | None:
-        """``None``: both texts have to be read together."""
         return None
 
     def read(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[JoinedTexts, Tensor]:
@@ -141,7 +136,6 @@ class RegressionMetric(JointMetric):
         self.register_buffer("deviation", torch.ones(()))
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of layer mix and output."""
         yield from self.layers.named_parameters()
         yield from self.output.named_parameters()
 
@@ -195,23 +189,12 @@ class Setting(NamedTuple):
     learning_rate: float = 1e-4
 
     def key(self, way: str, seed: int) -> harness.Row:
-        """What the row of a run is known by."""
         own = {"way": way, "seed": seed, **self._asdict(), "data": " ".join(self.data), "limit": self.limit or ""}
         return {name: str(value) for name, value in own.items()} | ({} if way == "regression" else {"pooling": ""})
 
 
 RESULTS = (*STATISTICS, "seconds")
 COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "pooling", "epochs", "limit", "encoder", "data")
-
-
-class Losses(pl.Callback):
-    """The loss of each step."""
-
-    def __init__(self) -> None:
-        self.found: list[float] = []
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        self.found.append(float(out["loss"]))
 
 
 def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
@@ -221,25 +204,18 @@ def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
     return [segments[place * len(segments) // most] for place in range(most)]
 
 
-def recipe(part: str) -> dict[str, Any]:
-    """The options of the data or the model in the recipe that all ways follow."""
-    return yaml.safe_load(RECIPE.read_text(encoding="utf-8"))[part]["init_args"]
-
-
 def read_data(setting: Setting, seed: int) -> RatingsDataModule:
-    """The ratings, split as the recipe says, cut to the limit."""
-    fields = recipe("data")
-    files = list(setting.data or fields["train"])
-    data = RatingsDataModule(**{**fields, "train": files, "columns": Columns(**fields["columns"]), "seed": seed})
-    data.setup()
+    fields = harness.read_yaml(RECIPE)["data"]["init_args"]
+    files = fields.pop("train")
+    fields |= {"columns": Columns(**fields["columns"]), "seed": seed}
+    data = harness.ratings(list(setting.data or files), **fields)
     for source in data.sources.values():
         source.items = evenly(source.items, setting.limit)
     return data
 
 
 def build_module(way: Way, setting: Setting) -> PairModule:
-    """The recipe's training module, its metric reading in one of the ways."""
-    fields = recipe("model")
+    fields = harness.read_yaml(RECIPE)["model"]["init_args"]
     fields["optimizer"] = OptimizerConfig(**{**fields["optimizer"], "learning_rate": setting.learning_rate})
     fields["overrides"] |= {"encoder": setting.encoder} if setting.encoder else {}
     return PairModule(way, setting.pooling, **fields)
@@ -250,20 +226,13 @@ def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[floa
     start = time.perf_counter()
     data = read_data(setting, seed)
     torch.manual_seed(seed)
-    module, losses = build_module(way, setting), Losses()
-    trainer = pl.Trainer(
-        max_epochs=setting.epochs,
-        devices=1,
-        deterministic=True,
-        callbacks=[losses],
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,  # the data module deals out the batches itself
-        **dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
-    )
-    trainer.fit(module, data)
+    module = build_module(way, setting)
+    losses: list[float] = []
+    watch = LambdaCallback(on_train_batch_end=lambda trainer, module, out, *_: losses.append(float(out["loss"])))
+    harness.trainer(max_epochs=setting.epochs, deterministic=True, callbacks=[watch]).fit(module, data)
     (judgement,) = module.validation.values()
     found = {name: f"{judgement.values[name]:.4f}" for name in STATISTICS}
-    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses.found
+    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses
 
 
 def summary(rows: Sequence[harness.Row]) -> str:
@@ -271,26 +240,21 @@ def summary(rows: Sequence[harness.Row]) -> str:
     lines = []
     for way in dict.fromkeys(row["way"] for row in rows):
         own = np.array([[float(row[name]) for name in RESULTS] for row in rows if row["way"] == way])
-        spread = own.std(axis=0, ddof=1) if len(own) > 1 else [0.0] * len(RESULTS)
+        spread = own.std(axis=0, ddof=int(len(own) > 1))
         lines.append([way, len(own), *(f"{a:.4f} ± {b:.4f}" for a, b in zip(own.mean(axis=0), spread, strict=True))])
     return harness.table(["way", "runs", *RESULTS], lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what the table lacks, and print means over the seeds."""
-    parser = harness.parser(
+def main() -> None:
+    options = harness.parser(
         __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder="", learning_rate=1e-4,
-        output=Path("runs/joint_encoding.csv"),
-    )  # fmt: skip
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        output=Path("runs/joint_encoding.csv"), ways=dict.fromkeys(WAYS),
+    ).parse_args()  # fmt: skip
+    harness.quiet()
     chosen = {name: getattr(options, name) for name in Setting._fields}
     setting = Setting(**{**chosen, "data": tuple(options.data)})
     # A place that cannot be written is found out before anything is trained.
-    harness.write_rows(options.output, COLUMNS, harness.read_rows(options.output))
+    harness.write_rows(options.output, harness.read_rows(options.output), COLUMNS)
     rows = []
     for seed, way in itertools.product(dict.fromkeys(options.seeds), dict.fromkeys(options.ways)):
         key = setting.key(way, seed)

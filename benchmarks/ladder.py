@@ -50,25 +50,23 @@ from textmover.checkpoints.statistics_files import fitted_names
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.data.leakage import rows_where
 from textmover.files import atomic_file
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
+from textmover.meta_evaluation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
 from textmover.types import Segment, SegmentMetric
 
 MADE = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
-WATCHING = ("LearningCurves",)
-"""Callbacks that only look on: with or without them, a recipe makes the same metric."""
+WATCHING = ("LearningCurves",)  # callbacks that only look on: with or without them, a recipe makes the same metric
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """A ladder, and where its results are."""
+    """A ladder, and where its results are; weights that are mixed are fitted on its texts and rated segments."""
 
     rungs: dict[str, list[dict[str, Any]]]
     output: Path
     seeds: list[int]
     texts: list[str]
     rated: list[Segment] | None = None
-    """Segments that the scale and the weight of sources are fitted on where weights are mixed."""
 
     def run(self, name: str, seed: int | None) -> str:
         """Run the stages of a rung that have not been run; returns what scores in the end."""
@@ -100,11 +98,9 @@ class Ladder:
         return known
 
     def folder(self, name: str, seed: int | None) -> Path:
-        """Where the results of a rung are."""
         return self.output / name / f"seed{'-'.join(map(str, self.seeds)) if seed is None else seed}"
 
     def averages(self, name: str) -> bool:
-        """Whether a rung is made of all seeds."""
         return any("average" in stage for stage in self.rungs[name])
 
     def _made_of(self, stage: dict[str, Any], previous: str, seed: int | None) -> dict[str, Any]:
@@ -112,7 +108,7 @@ class Ladder:
         parts = {rung: [made_before(self.run(rung, one)) for one in self.seeds] for rung in averaged(stage)}
         found = {"stage": stage, "seed": seed, "previous": None if parts else made_before(previous), "parts": parts}
         if "config" in stage:
-            found["recipe"] = _decisive(yaml.safe_load((ROOT / stage["config"]).read_text()))
+            found["recipe"] = _decisive(harness.read_yaml(ROOT / stage["config"]))
         return found
 
     def _make(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
@@ -175,12 +171,13 @@ def averaged(stage: dict[str, Any]) -> dict[str, float]:
 
 def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:
     """Train a stage as a user would, and export it; a run that was stopped goes on from its last checkpoint."""
-    changes = {key: _filled(value, seed, previous) for key, value in stage.get("set", {}).items()}
     checkpoints = target.parent / "checkpoints"
     command = [sys.executable, "train.py", "fit", "--config", str(_recipe(stage["config"], target.parent, checkpoints))]
     if (checkpoints / "resume.ckpt").is_file():
         command += ["--ckpt_path", str(checkpoints / "resume.ckpt")]
-    command += [part for key, value in changes.items() for part in (f"--{key}", _argument(value))]
+    for key, value in stage.get("set", {}).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        command += [f"--{key}", text.replace("{previous}", previous).replace("{seed}", str(seed))]
     # Weights and dropout by the one, the order of the batches by the other.
     command += ["--seed_everything", str(seed), "--data.init_args.seed", str(seed), "--export", str(target)]
     command += ["--trainer.default_root_dir", str(target.parent), "--trainer.logger", "false"]
@@ -191,12 +188,11 @@ def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) 
 
 def _recipe(config: str, folder: Path, checkpoints: Path) -> Path:
     """The recipe with checkpoints in a folder of this run, so that several runs can go on beside one another."""
-    recipe = yaml.safe_load((ROOT / config).read_text())
+    recipe = harness.read_yaml(ROOT / config)
+    places = {"dirpath": str(checkpoints), "folder": str(folder)}
     for callback in recipe["trainer"]["callbacks"]:
         options = callback.get("init_args", {})
-        options |= {
-            name: str(place) for name, place in (("dirpath", checkpoints), ("folder", folder)) if name in options
-        }
+        options |= {name: places[name] for name in places.keys() & options.keys()}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe, sort_keys=False))
@@ -207,8 +203,7 @@ def read_set(entry: dict[str, Any]) -> list[Segment]:
     """The segments of a judgement set, or the part of them that training holds back."""
     columns = Columns(**entry.get("columns", {}))
     if entry.get("held_back"):
-        data = RatingsDataModule(entry["files"], columns=columns, held_back=entry["held_back"], scales="as-is")
-        data.setup()
+        data = harness.ratings(entry["files"], columns=columns, held_back=entry["held_back"], scales="as-is")
         return next(iter(data.parts.values()))
     segments = [one for name in entry["files"] for one in read_segments(name, columns)]
     return rows_where(segments, entry.get("where", {}), ", ".join(entry["files"]))
@@ -224,43 +219,56 @@ class Judged:
 
     @classmethod
     def read(cls, entry: dict[str, Any]) -> Judged:
-        """The set that an entry of a ladder describes."""
         return cls(read_set(entry), entry.get("group"), entry.get("compare", "reference"))
+
+    @classmethod
+    def read_all(cls, entries: dict[str, dict[str, Any]], test: bool = False) -> dict[str, Judged]:
+        """The sets of a ladder by name, those for tests only if they are wanted."""
+        return {name: cls.read(one) for name, one in entries.items() if test or not one.get("test")}
 
     @property
     def human(self) -> NDArray[np.float64]:
         return np.array([one.score for one in self.segments], dtype=np.float64)
 
     @property
+    def texts(self) -> tuple[list[str], list[tuple[str, ...]]]:
+        return [one.hypothesis for one in self.segments], [one.references for one in self.segments]
+
+    @property
+    def clusters(self) -> list[str]:
+        """Segments of the same references, which are drawn together."""
+        return ["\n".join(one.references) for one in self.segments]
+
+    @property
     def groups(self) -> list[str]:
         return ["all" if self.group is None else one.groups[self.group] for one in self.segments]
 
     def scores(self, scorer: Scorer) -> NDArray[np.float64]:
-        """What a metric gives the segments, higher is better."""
-        hypotheses = [one.hypothesis for one in self.segments]
-        references = None if self.compare == "source" else [one.references for one in self.segments]
+        """What a metric gives the segments; higher is better."""
+        hypotheses, references = self.texts
+        if self.compare == "source":
+            references = None
         sources = None if self.compare == "reference" else [one.source or "" for one in self.segments]
         return (1 if scorer.metric.higher_is_better else -1) * scorer.score(hypotheses, references, sources).scores
 
+    def by_group(self, scores: NDArray[np.float64]) -> dict[str, Correlation]:
+        return grouped_correlations(scores, self.human, self.groups)
+
+    def mean(self, scores: NDArray[np.float64]) -> MeanCorrelation:
+        return mean_correlation(self.by_group(scores))
+
 
 def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
-    """Mean correlation over groups, and that of each group."""
-    found = grouped_correlations(judged.scores(scorer), judged.human, judged.groups)
-    mean = mean_correlation(found)
-    return {
-        **{name: getattr(mean, name) for name in STATISTICS},
-        "groups": {name: one.pearson for name, one in found.items()},
-    }
+    scores = judged.scores(scorer)
+    mean = {name: getattr(judged.mean(scores), name) for name in STATISTICS}
+    return {**mean, "groups": {name: one.pearson for name, one in judged.by_group(scores).items()}}
 
 
 def main() -> None:
-    """Run what is missing of a ladder, and write the table after every rung."""
-    parser = harness.parser(__doc__, output=Path("runs/ladder"), seeds=[1], rungs=[], test=False)
-    parser.add_argument("ladder", type=Path)
+    parser = harness.parser(__doc__, "ladder", output=Path("runs/ladder"), seeds=[1], rungs=[], test=False)
     options = parser.parse_args()
-    found = yaml.safe_load(options.ladder.read_text())
-    wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
-    sets = {name: Judged.read(one) for name, one in wanted.items()}
+    found = harness.read_yaml(options.ladder)
+    sets = Judged.read_all(found["sets"], options.test)
     ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, *to_fit_on(found))
     names = options.rungs or list(ladder.rungs)
     single = [name for name in names if not ladder.averages(name)]
@@ -281,10 +289,7 @@ def to_fit_on(ladder: dict[str, Any]) -> tuple[list[str], list[Segment] | None]:
 
 
 def _trained_on(entry: dict[str, Any]) -> RatingsDataModule:
-    options = {**entry, "columns": Columns(**entry.get("columns", {}))}
-    data = RatingsDataModule(options.pop("files"), **options)
-    data.setup()
-    return data
+    return harness.ratings(**{**entry, "columns": Columns(**entry.get("columns", {}))})
 
 
 def write_tables(ladder: Ladder, output: Path) -> None:
@@ -299,7 +304,7 @@ def write_tables(ladder: Ladder, output: Path) -> None:
         for (name, seed), one in found.items()
         for judged, values in one.items()
     ]
-    harness.write_rows(output / "ladder.csv", ("rung", "seed", "set", *STATISTICS), rows)
+    harness.write_rows(output / "ladder.csv", rows, ("rung", "seed", "set", *STATISTICS))
     sets = list(dict.fromkeys(judged for one in found.values() for judged in one))
     with atomic_file(output / "ladder.md") as stream:
         for statistic in ("pearson", "kendall"):
@@ -318,16 +323,6 @@ def _span(values: list[float]) -> str:
         return ""
     shown = [f"{one:.3f}".replace("0.", ".", 1) for one in (float(np.mean(values)), min(values), max(values))]
     return shown[0] if shown[1] == shown[2] else f"{shown[0]} ({shown[1]}-{shown[2]})"
-
-
-def _filled(value: Any, seed: int | None, previous: str) -> Any:
-    if isinstance(value, str):
-        return value.replace("{previous}", previous).replace("{seed}", str(seed))
-    return value
-
-
-def _argument(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ from pathlib import Path
 import harness
 import numpy as np
 import torch
-import yaml
 from ladder import Judged
 from numpy.typing import NDArray
 
 from textmover.functional.cost import unit_vectors
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.devices import own_arithmetic
 from textmover.modules.layer_similarity import with_all_layers
@@ -34,11 +32,8 @@ def layer_scores(
     metrics: dict[str, MetricModel], judged: Judged, mixes: list[tuple[int, ...]]
 ) -> dict[str, NDArray[np.float64]]:
     """Scores of the segments by every layer and mix ``[segments, layers]``, with the best reference, by preset."""
-    pairs = [
-        (place, one.hypothesis, text)
-        for place, one in enumerate(judged.segments)
-        for text in dict.fromkeys(one.references)
-    ]
+    segments = enumerate(judged.segments)
+    pairs = [(place, one.hypothesis, text) for place, one in segments for text in dict.fromkeys(one.references)]
     pairs.sort(key=lambda pair: len(pair[1]) + len(pair[2]))
     encoding = next(iter(metrics.values()))
     found: dict[str, NDArray[np.float64]] = {}
@@ -59,7 +54,6 @@ def layer_scores(
 
 
 def table_row(preset: str, name: str, values: Sequence[float], mixes: list[tuple[int, ...]]) -> harness.Row:
-    """A line of the table: every layer, then every mix."""
     names = [*map(str, range(len(values) - len(mixes))), *("+".join(map(str, mix)) for mix in mixes)]
     return {"preset": preset, "set": name} | {key: f"{one:.3f}" for key, one in zip(names, values, strict=True)}
 
@@ -75,22 +69,16 @@ def main() -> None:
         metrics[name] = metric
     mixes = [tuple(map(int, mix.split("+"))) for mix in options.mixes if mix]
     rows = []
-    for name, entry in yaml.safe_load((harness.ROOT / options.ladder).read_text())["sets"].items():
-        if entry.get("test"):
-            continue
-        judged = Judged.read(entry)
+    for name, judged in Judged.read_all(harness.read_yaml(harness.ROOT / options.ladder)["sets"]).items():
         with torch.inference_mode(), own_arithmetic():
             for preset, scores in layer_scores(metrics, judged, mixes).items():
-                by_layer = [
-                    mean_correlation(grouped_correlations(one, judged.human, judged.groups)).pearson for one in scores.T
-                ]
-                rows.append(table_row(preset, name, by_layer, mixes))
-        harness.write_rows(options.output, list(rows[0]), rows)
+                rows.append(table_row(preset, name, [judged.mean(one).pearson for one in scores.T], mixes))
+        harness.write_rows(options.output, rows)
     for preset in PRESETS:
         table = np.array([[float(row[name]) for name in list(row)[2:]] for row in rows if row["preset"] == preset])
         rows.append(table_row(preset, "mean", table.mean(0), mixes))
-    harness.write_rows(options.output, list(rows[0]), rows)
-    harness.print_table(list(rows[0]), [row.values() for row in rows], texts=2)
+    harness.write_rows(options.output, rows)
+    harness.print_rows(rows, texts=2)
 
 
 if __name__ == "__main__":

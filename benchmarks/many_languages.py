@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 
 import harness
 import numpy as np
-import yaml
 from ladder import Judged
 
 from textmover import Scorer
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.scoring.lexical import lexical_scores
 
 METRIC = "textmover-multilingual"
@@ -46,7 +44,7 @@ class Order(NamedTuple):
 
 def translations(path: Path) -> list[tuple[str, str, str, dict[str, str]]]:
     """Language, sentence and reference of each item, and its translations by their kind."""
-    told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    told = harness.read_yaml(path)
     by_meaning: dict[str, list[tuple[str, str]]] = {}
     for language, sentences in told["sentences"].items():
         for meaning, text in sentences.items():
@@ -63,7 +61,6 @@ def translations(path: Path) -> list[tuple[str, str, str, dict[str, str]]]:
 
 
 def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], side: str) -> Iterator[Order]:
-    """Every pair of a right and a wrong translation."""
     rows = [(language, source, reference, *one) for language, source, reference, more in items for one in more.items()]
     languages, sources, references, kinds, hypotheses = zip(*rows, strict=True)
     found = scorer.score(hypotheses, None if side == "source" else references, None if side == "reference" else sources)
@@ -96,33 +93,31 @@ def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harne
 
 
 def agreement(sets: dict[str, Judged]) -> Iterator[harness.Row]:
-    """Mean and single correlations for each set and metric."""
     for title, judged in sets.items():
-        texts = [one.hypothesis for one in judged.segments], [one.references for one in judged.segments]
-        values = {name: lexical_scores(name, *texts).scores for name in LEXICAL}
+        values = {name: lexical_scores(name, *judged.texts).scores for name in LEXICAL}
         values |= {name: judged.scores(Scorer.from_pretrained(name)) for name in OTHERS}
         for name, scores in values.items():
-            found = grouped_correlations(scores, judged.human, judged.groups)
+            found = judged.by_group(scores)
             single = ", ".join(f"{key} {one.pearson:.3f}" for key, one in found.items() if len(found) > 1)
-            mean = f"{mean_correlation(found).pearson:.3f}"
+            mean = f"{judged.mean(scores).pearson:.3f}"
             yield {"judgements": title, "metric": name, "Pearson": mean, "by pair": single}
 
 
 def main() -> None:
-    """Print the tables, and write them as CSV files."""
     options = harness.parser(__doc__, model=METRIC, output=Path).parse_args()
-    sets = yaml.safe_load((harness.ROOT / "configs/ladder/multilingual.yaml").read_text())["sets"]
-    wanted = {name: Judged.read(one) for name, one in sets.items() if "compare" not in one and not one.get("test")}
-    start = yaml.safe_load((harness.ROOT / f"configs/released/{METRIC}.yaml").read_text())["start"]
+    configs = harness.ROOT / "configs"
+    sets = harness.read_yaml(configs / "ladder/multilingual.yaml")["sets"]
+    wanted = Judged.read_all({name: one for name, one in sets.items() if "compare" not in one})
+    start = harness.read_yaml(configs / f"released/{METRIC}.yaml")["start"]
     scorers = {"untrained": Scorer.from_pretrained("twmd", **start), METRIC: Scorer.from_pretrained(options.model)}
     ordered, wrong = order_rows(scorers, translations(Path(__file__).with_name("translations.yaml")))
     found = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(wanted))}
     for name, rows in found.items():
         if not rows:
             continue
-        harness.print_table(list(rows[0]), [list(one.values()) for one in rows], texts=None)
+        harness.print_rows(rows, texts=None)
         if options.output is not None:
-            harness.write_rows(options.output / f"multilingual_{name}.csv", list(rows[0]), rows)
+            harness.write_rows(options.output / f"multilingual_{name}.csv", rows)
 
 
 if __name__ == "__main__":

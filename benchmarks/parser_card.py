@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import harness
 import spacy
 import thinc
 import torch
@@ -14,21 +14,15 @@ from spacy.tokens import Doc
 from ud_treebank import Sentence, gold_doc, read_conllu
 
 import textmover
+from textmover.files import file_sha256
 from textmover.modules.encoder.source import resolve_encoder
 from textmover.rome.parsers.pipelines import SpacyParser, parsed_doc
 from textmover.types import ParsedText
 
 COLUMNS = (
-    "words",
-    "UPOS",
-    "morphology",
-    "lemmas",
-    "UAS",
-    "LAS",
-    "LAS with subtypes",
-    "UAS, no punctuation",
+    "words", "UPOS", "morphology", "lemmas", "UAS", "LAS", "LAS with subtypes", "UAS, no punctuation",
     "LAS, no punctuation",
-)
+)  # fmt: skip
 """What the card reports."""
 
 SOURCE = "https://github.com/UniversalDependencies/UD_English-EWT"
@@ -103,22 +97,19 @@ def agreements(gold: ParsedText, found: ParsedText) -> Counter[str]:
         if span not in places:
             continue
         other = places[span]
-        heads = [
-            one.spans[one.heads[at]] if one.heads[at] >= 0 else None for one, at in ((gold, place), (found, other))
-        ]
-        head = heads[0] == heads[1]
-        names = [one.relations[at].partition(":")[0] for one, at in ((gold, place), (found, other))]
-        features = [set(one.features[at].split("|")) for one, at in ((gold, place), (found, other))]
+        sides = ((gold, place), (found, other))
+        head = len({one.spans[one.heads[at]] if one.heads[at] >= 0 else None for one, at in sides}) == 1
+        labelled = head and len({one.relations[at].partition(":")[0] for one, at in sides}) == 1
         counts["words"] += 1
         counts["UPOS"] += gold.tags[place] == found.tags[other]
-        counts["morphology"] += features[0] == features[1]
+        counts["morphology"] += len({frozenset(one.features[at].split("|")) for one, at in sides}) == 1
         counts["lemmas"] += gold.lemmas[place] == found.lemmas[other]
         counts["UAS"] += head
-        counts["LAS"] += head and names[0] == names[1]
+        counts["LAS"] += labelled
         counts["LAS with subtypes"] += head and gold.relations[place] == found.relations[other]
         if gold.tags[place] != "PUNCT":
             counts["UAS, no punctuation"] += head
-            counts["LAS, no punctuation"] += head and names[0] == names[1]
+            counts["LAS, no punctuation"] += labelled
     return counts
 
 
@@ -143,35 +134,25 @@ def evaluate(folder: Path, source: Path) -> dict[str, dict[str, float]]:
         counts: Counter[str] = Counter()
         for doc, one in zip(groups, found, strict=True):
             counts += agreements(parsed_doc(doc), one)
-        table[kind] = {
-            # without punctuation it is recall, since only gold tags say what is punctuation
-            name: 100 * counts[name] / (counts["gold, no punctuation"] if "no punctuation" in name else whole)
-            for whole in [(counts["gold"] + counts["found"]) / 2]
-            for name in COLUMNS
-        }
+        whole = (counts["gold"] + counts["found"]) / 2
+        table[kind] = {name: 100 * counts[name] / whole for name in COLUMNS}
+        for name in COLUMNS[-2:]:  # which are recall, since only gold tags say what is punctuation
+            table[kind][name] = 100 * counts[name] / counts["gold, no punctuation"]
     return table
-
-
-def size_of(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
 def parser_card(
     folder: Path, config: Path, results: Mapping[str, Mapping[str, Mapping[str, float]]], vectors: Mapping[str, object]
 ) -> str:
-    """The card: agreement with the treebank, data and terms, command, versions, hash."""
-    lines = ["| part | given | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
-    for part, table in results.items():
-        for kind, values in table.items():
-            lines.append(f"| {part} | {kind} | " + " | ".join(f"{values[name]:.1f}" for name in COLUMNS) + " |")
-    if "test" not in results:
-        lines.append("\nThe test part has not been looked at.")
+    kinds = [(part, kind, values) for part, table in results.items() for kind, values in table.items()]
+    rows = [[part, kind, *(f"{values[name]:.1f}" for name in COLUMNS)] for part, kind, values in kinds]
+    unseen = "" if "test" in results else "\n\nThe test part has not been looked at."
     return TEMPLATE.format(
-        table="\n".join(lines),
-        size=size_of(folder),
+        table=harness.table(["part", "given", *COLUMNS], rows, texts=None) + unseen,
+        size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6,
         identity=SpacyParser(folder).identity,
         config=config.as_posix(),
-        config_hash=hashlib.sha256(config.read_bytes()).hexdigest()[:16],
+        config_hash=file_sha256(config)[:16],
         encoder_hash=resolve_encoder(str(vectors["encoder"])).sha256[:16],
         versions=", ".join(f"{one.__name__} {one.__version__}" for one in (textmover, spacy, thinc, torch)),
         treebank=SOURCE,

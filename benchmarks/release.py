@@ -3,10 +3,11 @@
     python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test] [--compare FOLDER]
 
 The released metric scores 1 for identical texts and about 0 for unrelated ones: the scale that training had fitted to
-the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. Its card holds the
-agreement with people on the ladder's sets, beside that of the metric that training started from; test sets only with
-``--test``, once the recipe is fixed. ``--compare`` prints how far the metric is from an earlier one:
-other processors and versions of PyTorch round otherwise, so that trained weights are not the same bit for bit.
+the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. A head that marks
+errors is put in as it was trained; no score changes by it, which is checked. The card holds the agreement with people
+on the ladder's sets, beside that of the metric that training started from; test sets only with ``--test``, once the
+recipe is fixed. ``--compare`` prints how far the metric is from an earlier one: other processors and versions of
+PyTorch round otherwise, so that trained weights are not the same bit for bit.
 """
 
 from __future__ import annotations
@@ -14,41 +15,37 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import cards
 import harness
 import numpy as np
 import yaml
 from ladder import Judged, Ladder, averaged, to_fit_on
 from numpy.typing import NDArray
-from release_head import put_head
+from safetensors.torch import load_file, save_file
 
 from textmover import Scorer, __version__
-from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.adapter import AdapterConfig, AdapterReport, adapter_report
 from textmover.checkpoints.averaging import as_token_table, refit
-from textmover.checkpoints.files import CARD, WEIGHTS
+from textmover.checkpoints.files import CARD, WEIGHTS, check_checkpoint, write_config
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.saving import save_checkpoint
-from textmover.files import atomic_file
+from textmover.files import atomic_file, file_sha256
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.meta_evaluation.statistics.ties import calibrate_ties
+from textmover.modules.probe_sentences import PROBES
 
-START = "twmd"
-"""The metric that training starts from, whose agreement stands beside that of the released one."""
+START = "twmd"  # the metric that training starts from, whose agreement stands beside that of the released one
+
+HEAD = "error_head."
 
 
 def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
     """Scores of a set's segments; kept in a folder, since several cards need those of the same metric."""
     key = hashlib.sha256(f"{scorer.signature}|{name}|{len(judged.segments)}".encode()).hexdigest()[:16]
-    path = kept / f"{key}.npy"
-    if not path.is_file():
-        kept.mkdir(parents=True, exist_ok=True)
-        np.save(path, judged.scores(scorer))
-    found: NDArray[np.float64] = np.load(path)
-    return found
+    return harness.kept_array(kept / f"{key}.npy", lambda: judged.scores(scorer))
 
 
 def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
@@ -76,40 +73,53 @@ def trained_head(spec: dict[str, Any], folder: Path) -> Path:
     return trained
 
 
+def put_head(trained: Path, released: Path) -> None:
+    """Write the head's weights, in float16 as those of adapters, beside those of a released metric."""
+    texts = [list(one) for one in zip(*PROBES, strict=True)]
+    before = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
+    entries = check_checkpoint(released)
+    head = {name: one.half() for name, one in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
+    kept = {name: one for name, one in load_file(released / WEIGHTS).items() if not name.startswith(HEAD)}
+    save_file({**kept, **head}, released / WEIGHTS, metadata={"format": "pt"})
+    entries["metric"]["mark_errors"] = True
+    write_config(released, entries, list(entries["files"]))
+    after = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
+    if before.tolist() != after.tolist():
+        raise RuntimeError("Expected the scores to stay as they are, but they changed: the head is of another encoder.")
+
+
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:
-    """The lines of the card on agreement with people."""
     start, released = Scorer.from_pretrained(START, **spec.get("start", {})), Scorer.from_pretrained(folder)
-    kept = ladder.output / "scores"
-    lines = [
-        "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
-        f"`{START}` is the metric before training{told_fields(spec)}. Pairwise accuracy is acc23, ties calibrated.\n",
-        f"| judgements | n | `{START}` | this metric | gain | Kendall | pairwise accuracy |",
-        "|---|---|---|---|---|---|---|",
-    ]
     details: list[str] = []
-    for name, one in sets.items():
-        before, after = (scores_of(name, one, scorer, kept) for scorer in (start, released))
-        clusters = ["\n".join(segment.references) for segment in one.segments]  # drawn together
-        gain = bootstrap_gain(before, after, one.human, one.groups, clusters=clusters)
-        own = bootstrap_interval(after, one.human, one.groups, clusters=clusters)
-        lines.append(
-            f"| {name} | {len(one.segments)} | {gain.before:.3f} | **{own.estimate:.3f}** "
-            f"({own.low:.3f} to {own.high:.3f}) | {gain.estimate:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) "
-            f"| {mean_correlation(grouped_correlations(after, one.human, one.groups)).kendall:.3f} "
-            f"| {calibrate_ties(after, one.human, one.groups).agreement.acc23:.3f} |"
-        )
-        print(lines[-1], flush=True)
-        details += _details(spec, ladder, name, one, after)
-    return [*lines, "", *details]
+
+    def rows() -> Iterator[list[object]]:
+        for name, one in sets.items():
+            before, after = (scores_of(name, one, scorer, ladder.output / "scores") for scorer in (start, released))
+            gain = bootstrap_gain(before, after, one.human, one.groups, clusters=one.clusters)
+            own = bootstrap_interval(after, one.human, one.groups, clusters=one.clusters)
+            accuracy = calibrate_ties(after, one.human, one.groups).agreement.acc23
+            cells = [f"{gain.before:.3f}", harness.interval(own, mark="**"), harness.interval(gain, "+.3f")]
+            yield [name, len(one.segments), *cells, f"{one.mean(after).kendall:.3f}", f"{accuracy:.3f}"]
+            details.extend(_details(spec, ladder, name, one, after))
+
+    fields = ", ".join(f"{name} {value}" for name, value in spec.get("start", {}).items())
+    headers = ["judgements", "n", f"`{START}`", "this metric", "gain", "Kendall", "pairwise accuracy"]
+    return [
+        "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
+        f"`{START}` is the metric before training{f' ({fields})' if fields else ''}. Pairwise accuracy is acc23, ties "
+        "calibrated.\n",
+        harness.print_table(headers, rows(), texts=None),
+        "",
+        *details,
+    ]
 
 
 def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
     """Groups of a set, Kendall's tau, and each seed by itself."""
     if judged.group is None:
         return []
-    by_group = grouped_correlations(scores, judged.human, judged.groups)
-    mean = mean_correlation(by_group)
-    found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in by_group.items())
+    mean = judged.mean(scores)
+    found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in judged.by_group(scores).items())
     lines = [f"{name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
     if name in spec.get("seeds_on", [name]):
         single = (ladder.agreement(spec["seeds_of"], seed, {name: judged})[name] for seed in spec["seeds"])
@@ -118,14 +128,7 @@ def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, sc
     return [*lines, ""]
 
 
-def told_fields(spec: dict[str, Any]) -> str:
-    """The fields of the metric before training, for people to read."""
-    fields = ", ".join(f"{name} {value}" for name, value in spec.get("start", {}).items())
-    return f" ({fields})" if fields else ""
-
-
 def seeds_of(spec: dict[str, Any]) -> str:
-    """The seeds, for people to read."""
     seeds = spec["seeds"]
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
@@ -139,44 +142,77 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
     return found
 
 
-def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> list[str]:
-    """How far two makes of a metric are from one another: on each set, their scores, and both their agreements."""
-    first, second = (Scorer.from_pretrained(one) for one in (earlier, folder))
+def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> str:
+    """How far two versions of a metric are from one another: on each set, their scores, and both their agreements."""
+    scorers = [Scorer.from_pretrained(one) for one in (earlier, folder)]
     rows = []
     for name, one in sets.items():
-        scores = [one.scores(scorer) for scorer in (first, second)]
-        found = [mean_correlation(grouped_correlations(values, one.human, one.groups)).pearson for values in scores]
+        scores = [one.scores(scorer) for scorer in scorers]
+        found = [one.mean(values).pearson for values in scores]
         apart = np.abs(scores[0] - scores[1]).max()
         rows.append([name, *(f"{value:.4f}" for value in (*found, np.corrcoef(*scores)[0, 1])), f"{apart:.3f}"])
     headers = ("judgements", earlier, folder, "correlation of the two", "largest difference of a score")
-    return harness.table(headers, rows, texts=None).splitlines()
+    return harness.table(headers, rows, texts=None)
+
+
+# --- cards ------------------------------------------------------------------------------------------------------------
 
 
 def made_with(stages: dict[str, list[dict[str, Any]]]) -> str:
     """What a rebuilt metric hangs on beside its seeds: versions, processor, and the recipes by their hashes."""
     recipes = dict.fromkeys(stage["config"] for rung in stages.values() for stage in rung if "config" in stage)
-    hashes = [f"`{one}` {hashlib.sha256((harness.ROOT / one).read_bytes()).hexdigest()[:8]}" for one in recipes]
+    hashes = [f"`{one}` {file_sha256(harness.ROOT / one)[:8]}" for one in recipes]
     versions = harness.versions("textmover", "torch", "transformers", "tokenizers")
     return f"{versions}, {processor()}; recipes by SHA-256: {', '.join(hashes)}."
 
 
 def processor() -> str:
-    """The name of the processor."""
     known = Path("/proc/cpuinfo")
     lines = known.read_text(encoding="utf-8").splitlines() if known.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else harness.processor()
 
 
+def stored_adapter(folder: Path) -> AdapterReport:
+    report = adapter_report(folder)
+    if report is None:
+        raise RuntimeError(f"Expected an adapter in {folder}, but got full weights.")
+    return report
+
+
+def told_adapter(one: AdapterReport, size: float, error: float, what: str) -> str:
+    """The sentence on the adapter of a card; ``what`` it is, with its ``size`` in bytes."""
+    return (
+        f"{what} of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
+        f"{size / 1e6:.2f} MB; relative error of its matrices {error:.2f}."
+    )
+
+
+def model_card(
+    spec: Mapping[str, Any], tag: str, usage: str, results: tuple[str, Sequence[str]], command: str, made: str, end: str
+) -> str:
+    """A model card, Markdown; ``results`` are a heading and lines, ``made`` stands before the stages."""
+    data = harness.table(
+        ["data", "use", "terms"], ([one["name"], one["use"], one["licence"]] for one in spec["data"]), texts=None
+    )
+    stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    heading, found = results
+    return (
+        f"---\nlibrary_name: textmover\nlanguage: {spec.get('language', 'en')}\nlicense: apache-2.0\n"
+        f"base_model: {spec.get('base_model', 'sentence-transformers/all-MiniLM-L6-v2')}\n"
+        f"tags: [textmover, {tag}]\n---\n\n"
+        f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
+        f"{usage}\n\n## {heading}\n\n" + "\n".join(found).strip() + "\n\n"
+        f"## Data and their terms\n\n{data}\n\n{spec['terms'].strip()}\n\n"
+        f"## Made with\n\n```bash\npython {command}\n```\n\n{made}\n\n```yaml\n{stages.strip()}\n```\n\n{end}\n"
+    )
+
+
 def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> str:
-    """The model card, Markdown."""
     weights = f"A table of token vectors, 8 bits each, {(folder / WEIGHTS).stat().st_size / 1e6:.2f} MB."
     if "rank" in spec:
-        one = cards.stored_adapter(folder)
-        weights = (
-            f"An adapter of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
-            f"{one.size / 1e6:.2f} MB; relative error of its matrices {one.error:.2f}."
-        )
+        adapter = stored_adapter(folder)
+        weights = told_adapter(adapter, adapter.size, adapter.error, "An adapter")
     command = f"textmover score -i hypotheses.txt references.txt --model {spec['name']}"
     signature = load_metric(folder).signature
     sourced = " (beside a source, or from it alone, a little below or above)" if "mode" in signature.entries else ""
@@ -187,7 +223,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         f"Signature: `textmover:{__version__}|{signature}`"
     )
     usage += f"\n\n## Errors that it marks\n\n{spec['errors'].strip()}" if "errors" in spec else ""
-    return cards.card(
+    return model_card(
         spec,
         "text-generation-metric",
         usage,
@@ -199,24 +235,21 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
 
 
 def main() -> None:
-    """Make a released metric and its card."""
-    parser = harness.parser(
-        __doc__, runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False, compare=Path
-    )
-    parser.add_argument("release", type=Path)
-    options = parser.parse_args()
-    spec = yaml.safe_load(options.release.read_text())
-    found = yaml.safe_load((harness.ROOT / spec["ladder"]).read_text())
+    options = harness.parser(
+        __doc__, "release", runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False, compare=Path
+    ).parse_args()
+    spec = harness.read_yaml(options.release)
+    found = harness.read_yaml(harness.ROOT / spec["ladder"])
     ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], *to_fit_on(found))
     spec["stages"] = stages_of(found["rungs"], spec["rung"])
     folder = options.output / spec["name"]
     make(spec, ladder, folder)
-    sets = {name: Judged.read(one) for name, one in found["sets"].items() if options.test or not one.get("test")}
+    sets = Judged.read_all(found["sets"], options.test)
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))
     if options.compare is not None:
-        print("\n".join(differences(folder, options.compare, sets)))
+        print(differences(folder, options.compare, sets))
 
 
 if __name__ == "__main__":

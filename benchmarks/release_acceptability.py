@@ -15,14 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import cards
 import harness
 import numpy as np
 import torch
-import yaml
-from harness import ROOT
+from harness import ROOT, interval
 from ladder import train
 from numpy.typing import NDArray
+from release import model_card, stored_adapter, told_adapter
 from scipy.stats import mannwhitneyu
 
 from textmover import __version__
@@ -36,14 +35,12 @@ from textmover.data.labelled import LabelledText, label_names, read_labelled
 from textmover.data.split import taken_by_hash
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
-from textmover.meta_evaluation.significance.bootstrap import Interval
 from textmover.modules.classifier import TextClassifier
 from textmover.readers.segments import read_texts
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.scorer.network import fitted_logistic
 
-SOURCE = "acceptability"
-"""Name of the data's source, and so of the classifier's folder beside the metric of a stage."""
+SOURCE = "acceptability"  # name of the data's source, and so of the classifier's folder beside the metric of a stage
 
 DEVELOPMENT = ("in domain", "out of domain", "both")
 
@@ -64,15 +61,14 @@ def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
     stored = load_classifier(first)
     calibrate(stored, held_back(spec))
     save_classifier(stored, folder, card="", adapter=adapter, overwrite=True)
-    return cards.stored_adapter(first / METRIC_FOLDER).error
+    return stored_adapter(first / METRIC_FOLDER).error
 
 
 def held_back(spec: dict[str, Any]) -> list[LabelledText]:
     """The sentences of CoLA's training part that the stages hold back."""
     data = LabelsDataModule([spec["held_back"]["file"]], "cola", held_back=spec["held_back"]["share"])
     (source,) = data.read()
-    found: list[LabelledText] = source.parts[HELD_BACK]
-    return found
+    return source.parts[HELD_BACK]
 
 
 @torch.no_grad()
@@ -104,7 +100,7 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
         cells = []
         for limit in (0.5, threshold):
             at = bootstrap_labels(labels, (found > limit).astype(int).tolist(), 2, texts)
-            cells += [_interval(at["accuracy"]), _interval(at["matthews"], bold=True)]
+            cells += [interval(at["accuracy"]), interval(at["matthews"], mark="**")]
         rows.append([name, len(items), f"{np.mean(labels):.3f}", f"{area(good, bad):.3f}", *cells])
     limits = [f"{name} at {limit}" for limit in (".5", "c") for name in ("accuracy", "Matthews")]
     return [
@@ -117,9 +113,8 @@ def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 
 
 def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
-    """The lines of the card on sentences that were damaged by rule, kind by kind."""
     sets = {one["name"]: _sentences(one) for one in spec["damaged"]}
-    plain = {name: _by_text(model, texts) for name, texts in sets.items()}
+    plain = {name: dict(zip(texts, model.predict(texts).tolist(), strict=True)) for name, texts in sets.items()}
     rows = []
     for kind in UNGRAMMATICAL:
         cells = []
@@ -157,23 +152,20 @@ def examples(model: AcceptabilityModel, path: Path | None) -> list[str]:
 
 
 def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], error: float) -> str:
-    """The model card, Markdown."""
-    report = cards.stored_adapter(folder / METRIC_FOLDER)
     size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
     usage = (
         "```python\nfrom textmover.checkpoints.classifier import load_classifier\n\n"
         "# probabilities of unacceptable and acceptable\n"
         f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])\n```'
     )
-    return cards.card(
+    return model_card(
         spec,
         "text-classification, acceptability",
         usage,
         ("How well it tells", found),
         f"benchmarks/release_acceptability.py {path.as_posix()}",
         f"With seed {spec['seed']} and textmover {__version__}; stages:",
-        f"Head and adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 "
-        f"{report.sha256[:16]}…), {size / 1e6:.2f} MB; relative error of its matrices {error:.2f}.",
+        told_adapter(stored_adapter(folder / METRIC_FOLDER), size, error, "Head and adapter"),
     )
 
 
@@ -185,33 +177,16 @@ def _sentences(entry: dict[str, Any]) -> list[str]:
     return taken_by_hash(fitting, entry["sentences"], lambda text: (text,))
 
 
-def _by_text(model: AcceptabilityModel, texts: Sequence[str]) -> dict[str, float]:
-    return dict(zip(texts, model.predict(texts).tolist(), strict=True))
-
-
-def _interval(found: Interval, *, bold: bool = False) -> str:
-    mark = "**" if bold else ""
-    return f"{mark}{found.estimate:.3f}{mark} ({found.low:.3f} to {found.high:.3f})"
-
-
 def main() -> None:
-    """Make the released classifier and its card."""
-    parser = harness.parser(__doc__, runs=Path("runs/acceptability"), output=ROOT / "checkpoints", paper=Path)
-    parser.add_argument("release", type=Path)
-    options = parser.parse_args()
-    spec = yaml.safe_load(options.release.read_text())
+    options = harness.parser(
+        __doc__, "release", runs=Path("runs/acceptability"), output=ROOT / "checkpoints", paper=Path
+    ).parse_args()
+    spec = harness.read_yaml(options.release)
     folder = options.output / spec["name"]
     error = make(spec, options.runs.resolve(), folder)
     model = AcceptabilityModel(load_classifier(folder)).eval()
-    found = [
-        *development(model, spec),
-        "",
-        *examples(model, options.paper),
-        "",
-        spec["damage"].strip(),
-        "",
-        *damage(model, spec),
-    ]
+    found = [*development(model, spec), "", *examples(model, options.paper), "", spec["damage"].strip(), ""]
+    found += damage(model, spec)
     print("\n".join(found), flush=True)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, found, error))

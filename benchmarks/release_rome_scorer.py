@@ -11,16 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import harness
 import numpy as np
 import torch
-import yaml
 from harness import ROOT
 from numpy.typing import NDArray
 from release_acceptability import area
-from rome_scorer_data import Judged, Material, Pair, features_of, gather, percentiles
+from rome_scorer_data import Material, Pair, features_of, gather, percentiles
 from rome_scorer_page import appendix, details, page
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
@@ -28,21 +27,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from textmover import Scorer
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
-from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain
-from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
+from textmover.meta_evaluation.error_spans.agreement import calibration_error
+from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_gain
 from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, write_scorer
 
 MEAN = "mean"
-BINS = 10
-"""Bins of equal width for reliability."""
-
-
-class Bin(NamedTuple):
-    """Pairs whose scores are near one another."""
-
-    count: int
-    score: float
-    good: float
+BINS = 10  # bins of equal width for reliability
 
 
 def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapping[str, Any], seed: int) -> float:
@@ -63,29 +53,24 @@ def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapp
     return mean
 
 
-def targets_of(pairs: Sequence[Pair], kind: str) -> Tensor:
-    """What a network is to say of pairs: ``labels`` (1 for good ones), or ``severity`` (1 less how bad they are)."""
-    values = {"labels": [float(one.good) for one in pairs], "severity": [1 - one.severity for one in pairs]}
-    return torch.tensor(values[kind])
-
-
 def fit_network(recipe: Mapping[str, Any], material: Material, seed: int) -> tuple[FeatureScorer, float]:
     """A network trained as a recipe says, calibrated on the part that is there for it if the recipe wants it."""
     built = build_scorer(recipe["layers"], material.names)
     if built is None:
         raise RuntimeError("Expected a network to train, but got none.")
     scorer = FeatureScorer(built.config, seed=seed)
-    parts = {
-        name: (material.rated[name][0], torch.from_numpy(material.rated[name][1]).float())
-        if recipe["targets"] == "ratings"
-        else (material.features[name], targets_of(material.pairs[name], recipe["targets"]))
-        for name in ("training", "calibration")
-    }
-    loss = train(scorer, *parts["training"], recipe, seed)
+
+    def part(name: str, targets: str) -> tuple[Tensor, Tensor]:
+        """Features, and ratings, ``labels`` of pairs (1 for good ones), or their ``severity`` (1 less how bad)."""
+        if recipe["targets"] == "ratings":
+            features, human = material.rated[name]
+            return features, torch.from_numpy(human).float()
+        values = [float(one.good) if targets == "labels" else 1 - one.severity for one in material.pairs[name]]
+        return material.features[name], torch.tensor(values)
+
+    loss = train(scorer, *part("training", recipe["targets"]), recipe, seed)
     if recipe["calibrated"]:
-        features, targets = parts["calibration"]
-        labels = targets if recipe["targets"] == "ratings" else targets_of(material.pairs["calibration"], "labels")
-        scorer.calibrate(features, labels)
+        scorer.calibrate(*part("calibration", "labels"))
     return scorer, loss
 
 
@@ -102,43 +87,18 @@ def areas(scores: NDArray[np.float64], pairs: Sequence[Pair]) -> dict[str, tuple
 
 
 def threshold(scores: NDArray[np.float64], good: NDArray[np.bool_]) -> float:
-    """The score from which on pairs are best called good: most are called rightly; of several the lowest.
-
-    Example:
-        >>> threshold(np.array([0.1, 0.4, 0.6, 0.9]), np.array([False, False, True, True]))
-        0.5
-    """
-    order = np.sort(np.unique(scores))
+    """The score from which on pairs are best called good: most are called rightly; of several the lowest."""
+    order = np.unique(scores)
     middles = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
     right = [float(((scores > limit) == good).mean()) for limit in middles]
     return float(middles[int(np.argmax(right))])
 
 
-def reliability(scores: NDArray[np.float64], good: NDArray[np.float64]) -> list[Bin]:
-    """Bins of equal width over [0, 1] that hold something, ascending."""
+def reliability(scores: NDArray[np.float64], good: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Counts, sums of ``good`` and of scores ``[B, 3]`` in bins of equal width over [0, 1] that hold something."""
     place = np.minimum((scores * BINS).astype(int), BINS - 1)
-    return [
-        Bin(int(own.sum()), float(scores[own].mean()), float(good[own].mean()))
-        for own in (place == one for one in range(BINS))
-        if own.any()
-    ]
-
-
-def calibration_error(bins: Sequence[Bin]) -> float:
-    r"""Expected calibration error :math:`\sum_b n_b\,|s_b - g_b| / n` (Naeini et al. 2015).
-
-    Example:
-        >>> calibration_error([Bin(1, 0.2, 0.0), Bin(3, 0.8, 1.0)])
-        0.2
-    """
-    total = sum(one.count for one in bins)
-    return round(sum(one.count * abs(one.score - one.good) for one in bins) / total, 12)
-
-
-def agreement(scores: NDArray[np.float64], judged: Judged) -> tuple[float, float]:
-    """Pearson and Spearman correlation with people, the mean over groups."""
-    mean = mean_correlation(grouped_correlations(scores, judged.human, judged.groups))
-    return mean.pearson, mean.spearman
+    sums = np.stack([np.bincount(place, one, BINS) for one in (np.ones(len(place)), good, scores)], axis=1)
+    return sums[sums[:, 0] > 0]
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -161,39 +121,32 @@ def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, 
         return scores_of(name, networks, material.names, features).double().numpy()
 
     pairs, found = material.pairs[part], of(material.features[part])
-    good = np.array([one.good for one in pairs])
-    known = np.array([one.good for one in material.pairs["calibration"]])
+    good, known = (np.array([one.good for one in material.pairs[place]]) for place in (part, "calibration"))
     limit = threshold(of(material.features["calibration"]), known)
     texts = [one.reference for one in pairs]
-    labels = good.astype(int).tolist()
-    half, best = (
-        bootstrap_labels(labels, (found > one).astype(int).tolist(), 2, texts)["accuracy"] for one in (0.5, limit)
-    )
+
+    def accuracy(over: float) -> Interval:
+        return bootstrap_labels(good.astype(int).tolist(), (found > over).astype(int).tolist(), 2, texts)["accuracy"]
+
     bins = reliability(found, good.astype(np.float64))
     result: Figures = {
         "majority": float(max(good.mean(), 1 - good.mean())),
-        "accuracy": half,
+        "accuracy": accuracy(0.5),
         "limit": limit,
-        "accuracy at limit": best,
+        "accuracy at limit": accuracy(limit),
         "bins": bins,
-        "error": calibration_error(bins),
+        "error": float(calibration_error(bins)),
         "area": areas(found, pairs),
         "area of all": area(found[good], found[~good]),
         "agreement": {},
         "gain": {},
     }
-    for label, judged in material.development.items():
-        own, mean = (judged.best(scores_of(one, networks, material.names, judged.features)) for one in (name, MEAN))
-        result["agreement"][label] = agreement(own, judged)
+    for label, rated in material.development.items():
+        own, mean = (rated.best(scores_of(one, networks, material.names, rated.features)) for one in (name, MEAN))
+        judged = rated.judged
+        result["agreement"][label] = judged.mean(own).pearson, judged.mean(own).spearman
         result["gain"][label] = bootstrap_gain(mean, own, judged.human, judged.groups, clusters=judged.clusters)
     return result
-
-
-def rated_bins(scorer: FeatureScorer, material: Material, name: str) -> list[Any]:
-    """Reliability on rated development segments: scores beside the share of the others that are rated lower."""
-    judged = material.development[name]
-    with torch.no_grad():
-        return reliability(judged.best(scorer(judged.features)), percentiles(judged.human))
 
 
 def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
@@ -206,7 +159,7 @@ def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
     texts = [max(row, key=len) for row in rows]
     scores = [float([cell for cell in row if cell.strip()][-1]) for row in rows]
     return {
-        "table 2": [(*_two(row[1]), float(row[5])) for row in first],
+        "table 2": [(*re.split(r"(?<=\.) ", row[1], maxsplit=1), float(row[5])) for row in first],
         "table 3": list(zip(texts[::2], texts[1::2], scores[::2], strict=True)),
     }
 
@@ -227,27 +180,18 @@ def judged_examples(
     return result
 
 
-def _two(text: str) -> tuple[str, str]:
-    """The two sentences of a cell."""
-    reference, hypothesis = text.split(". ", 1)
-    return f"{reference}.", hypothesis
-
-
 def main() -> None:
-    """Train the networks, write them, and the page about them."""
-    parser = harness.parser(
-        __doc__, runs=Path("runs/rome_scorers"), output=SHIPPED, page=ROOT / "docs/results/rome_scorers.md", paper=Path
-    )
-    parser.add_argument("release", type=Path)
-    options = parser.parse_args()
+    page = ROOT / "docs/results/rome_scorers.md"
+    options = harness.parser(
+        __doc__, "release", runs=Path("runs/rome_scorers"), output=SHIPPED, page=page, paper=Path
+    ).parse_args()
     torch.set_num_threads(1)
-    spec = yaml.safe_load(options.release.read_text(encoding="utf-8")) | {"paper": options.paper}
+    spec = harness.read_yaml(options.release) | {"paper": options.paper}
     material = gather(spec, options.runs)
     make(spec, material, options.release, options.output, options.page, options.runs)
 
 
 def make(spec: dict[str, Any], material: Material, release: Path, output: Path, target: Path, runs: Path) -> None:
-    """Train, write and judge the networks of a configuration."""
     networks: dict[str, FeatureScorer] = {}
     trials: list[tuple[str, dict[str, Any], float, Figures]] = []
     for trial in spec["trials"]:
@@ -263,32 +207,29 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
     for name, scorer in networks.items():
         write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, found[name]))
     examples = judged_examples(spec, networks, material.names, runs)
-    bins = rated_bins(networks["rome-ratings"], material, spec["rated_bins"])
+    rated = material.development[spec["rated_bins"]]
+    scores = rated.best(scores_of("rome-ratings", networks, material.names, rated.features))
+    bins = reliability(scores, percentiles(rated.judged.human))  # beside the share of the others that are rated lower
     more = target.with_name(f"{target.stem}_details.md")
     with atomic_file(target) as stream, atomic_file(more) as other:
         stream.write(page(spec, material, release, found, more.name))
         other.write(appendix(spec, material, found, examples, target.name))
     for name, (head, rows) in details(found, material.pairs["test"], trials, bins).items():
         table = [dict(zip(head, row, strict=True)) for row in rows]
-        harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), head, table)
+        harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), table)
 
 
 def about(name: str, spec: Mapping[str, Any], material: Material, release: Path, found: Figures) -> dict[str, Any]:
-    """Description of a network, for its file."""
     recipe = spec["networks"][name]
     rated = recipe["targets"] == "ratings"
     entries = [spec["ratings"]] if rated else [*spec["plain"], *spec["paraphrases"]]
-    sizes = (
-        {part: len(one[1]) for part, one in material.rated.items()}
-        if rated
-        else {part: len(one) for part, one in material.pairs.items()}
-    )
+    parts = {part: human for part, (_, human) in material.rated.items()} if rated else material.pairs
     return {
         "name": name,
         "what": recipe["about"],
         "score": spec["meaning"]["ratings" if rated else "labels"],
         "data": {one["name"]: one["licence"] for one in entries},
-        "sizes": sizes,
+        "sizes": {part: len(items) for part, items in parts.items()},
         "seed": spec["seed"],
         "recipe": {key: recipe[key] for key in ("targets", "calibrated", "optimizer", "options", "batch", "epochs")},
         "accuracy on test pairs": round(found["accuracy"].estimate, 4),

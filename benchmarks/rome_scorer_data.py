@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
-from harness import ROOT
+from harness import ROOT, kept_array, ratings, read_yaml
+from ladder import Judged
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
 from textmover import Scorer
-from textmover.data import Columns, RatingsDataModule
+from textmover.data import Columns
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import read_sentences, taken_sentences
 from textmover.data.leakage import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
-from textmover.files import atomic_bytes, atomic_file
+from textmover.files import atomic_file
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import perturb_texts
 from textmover.perturbations.severity import shipped_table
@@ -58,7 +58,7 @@ def trained_on(recipes: Sequence[str]) -> set[str]:
     """The plain sentences that recipes of classifiers of acceptability train on."""
     found: set[str] = set()
     for name in recipes:
-        data = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["data"]["init_args"]
+        data = read_yaml(ROOT / name)["data"]["init_args"]
         texts = read_sentences(data["texts"], None, "train")
         found |= set(taken_sentences(texts, tuple(data["words"]), data["sentences"], data["seed"]))
     return found
@@ -81,19 +81,15 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
     return list(distinct.values())
 
 
-def split_parts(
-    items: Sequence[Any], texts: Callable[[Any], tuple[str, ...]], shares: Mapping[str, float]
-) -> dict[str, list[Any]]:
-    """Items by part, such that no text stands in two of them, whatever the order."""
-    segments = [Segment("", texts(one)) for one in items]
+def split_parts(segments: Sequence[Segment], shares: Mapping[str, float]) -> dict[str, list[Segment]]:
+    """Segments by part, such that no text stands in two of them, whatever the order."""
+    both = [Segment("", _texts(one)) for one in segments]
     # A larger share holds back all that a smaller one does.
-    apart, test = (
-        {id(one) for one in split_held_back(segments, share)[1]}
-        for share in (shares["test"] + shares["calibration"], shares["test"])
-    )
-    found: dict[str, list[Any]] = {name: [] for name in PARTS}
-    for segment, item in zip(segments, items, strict=True):
-        found["test" if id(segment) in test else "calibration" if id(segment) in apart else "training"].append(item)
+    bounds = (shares["test"] + shares["calibration"], shares["test"])
+    apart, test = ({id(one) for one in split_held_back(both, share)[1]} for share in bounds)
+    found: dict[str, list[Segment]] = {name: [] for name in PARTS}
+    for one, segment in zip(both, segments, strict=True):
+        found["test" if id(one) in test else "calibration" if id(one) in apart else "training"].append(segment)
     return found
 
 
@@ -106,7 +102,7 @@ def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]
     known, seed = trained_on(spec["classifier"]), spec["seed"]
     bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, known, seed)]
     pairs = [one for entry in spec["paraphrases"] for one in human_paraphrases(entry, spec["without"])]
-    split = split_parts([*bases, *pairs], lambda one: (one.hypothesis, one.references[0]), spec["shares"])
+    split = split_parts([*bases, *pairs], spec["shares"])
     found = {}
     for name in PARTS:
         part, count = split[name], spec["parts"][name]
@@ -141,14 +137,11 @@ def balanced(pairs: Sequence[Pair], weights: Mapping[str, float], count: int) ->
 
 def _good(same: Sequence[Segment], others: Sequence[Segment], parses: Parses, seed: int) -> Iterator[Pair]:
     """Pairs that keep the meaning: of people, by a perturbation that does, and a few of the same sentence twice."""
-    table = shipped_table()
-    severity = table.severity(PARAPHRASE, 1, 0.0)
+    severity = shipped_table().severity(PARAPHRASE, 1, 0.0)
     for one in others:
         yield Pair(one.references[0], one.hypothesis, PARAPHRASE, True, severity)
-    texts = [one.hypothesis for one in same]
-    for place, made in perturb_texts(
-        texts, {"synonym": (1, 2), "passive": (1,), "active": (1,)}, seed=seed, parses=parses
-    ):
+    texts, types = [one.hypothesis for one in same], {"synonym": (1, 2), "passive": (1,), "active": (1,)}
+    for place, made in perturb_texts(texts, types, seed=seed, parses=parses):
         for one in made:
             yield Pair(texts[place], one.text, one.type, True, one.severity)
     for text in texts:
@@ -177,24 +170,20 @@ def _texts(segment: Segment) -> tuple[str, ...]:
 
 # --- features and ratings ---------------------------------------------------------------------------------------------
 
-CHUNK = 256
-"""Pairs whose features are kept in one file."""
+CHUNK = 256  # pairs whose features are kept in one file
 
 
-class Judged(NamedTuple):
-    """Judgements of people, with the features of what they judged."""
+class Rated(NamedTuple):
+    """Judgements of people, with the features of each hypothesis and reference."""
 
+    judged: Judged
     features: Tensor
-    rows: NDArray[np.int64]
-    human: NDArray[np.float64]
-    groups: list[str]
-    clusters: list[str]
 
     def best(self, values: Tensor) -> NDArray[np.float64]:
         """Values of pairs ``[m]`` as one of each segment ``[n]``: that of its best reference, as the preset has it."""
-        found = np.full(len(self.human), -np.inf)
-        np.maximum.at(found, self.rows, values.detach().double().numpy())
-        return found
+        counts = [len(one.references) for one in self.judged.segments]
+        parts = np.split(values.detach().double().numpy(), np.cumsum(counts)[:-1])
+        return np.array([part.max() for part in parts])
 
 
 class Material(NamedTuple):
@@ -204,66 +193,52 @@ class Material(NamedTuple):
     pairs: dict[str, list[Pair]]
     features: dict[str, Tensor]
     rated: dict[str, tuple[Tensor, NDArray[np.float64]]]
-    development: dict[str, Judged]
+    development: dict[str, Rated]
     signature: str
 
 
 def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) -> Tensor:
     """Features ``[n, F]`` of pairs of a hypothesis and a reference; those on disk are not computed again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = [torch.zeros(0, len(scorer.metric.config.features))]
+    names = scorer.metric.config.features
+    parts = [torch.zeros(0, len(names))]
     for start in range(0, len(texts), CHUNK):
         chunk = texts[start : start + CHUNK]
-        key = json.dumps([str(scorer.signature), chunk]).encode()
-        path = folder / f"{hashlib.sha256(key).hexdigest()[:24]}.npy"
-        if not path.is_file():
-            found = scorer.score([one[0] for one in chunk], [one[1] for one in chunk]).components
-            columns = [np.asarray(found[name], dtype=np.float32) for name in scorer.metric.config.features]
-            with atomic_bytes(path) as stream:
-                np.save(stream, np.stack(columns, axis=1))
-            print(f"features: {start + len(chunk)} of {len(texts)}", flush=True)
-        parts.append(torch.from_numpy(np.load(path)))
+        key = hashlib.sha256(json.dumps([str(scorer.signature), chunk]).encode()).hexdigest()[:24]
+
+        def computed(chunk: Sequence[tuple[str, str]] = chunk, done: int = start + len(chunk)) -> NDArray[np.float32]:
+            found = scorer.score([one for one, _ in chunk], [other for _, other in chunk]).components
+            print(f"features: {done} of {len(texts)}", flush=True)
+            return np.stack([np.asarray(found[name], dtype=np.float32) for name in names], axis=1)
+
+        parts.append(torch.from_numpy(kept_array(folder / f"{key}.npy", computed)))
     return torch.cat(parts)
 
 
 def gather(spec: Mapping[str, Any], runs: Path) -> Material:
-    """Pairs, ratings and development sets of a configuration, with their features."""
     scorer = Scorer.from_pretrained(spec["metric"], scorer="mean", backend="torch", device="cpu")
     pairs = _kept_pairs(spec, runs)
-    features = {
-        name: features_of(scorer, [(one.hypothesis, one.reference) for one in part], runs)
-        for name, part in pairs.items()
-    }
+    texts = {name: [(one.hypothesis, one.reference) for one in part] for name, part in pairs.items()}
+    features = {name: features_of(scorer, part, runs) for name, part in texts.items()}
     entry = spec["ratings"]
-    files = entry["files"]
-    data = RatingsDataModule(files, columns=_columns(entry), held_back=entry["held_back"])
-    data.setup()
+    data = ratings(entry["files"], columns=_columns(entry), held_back=entry["held_back"])
     chosen = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
     human = percentiles(np.array([one.score for one in chosen]))
     found = features_of(scorer, [(one.hypothesis, one.references[0]) for one in chosen], runs)
     last = taken_by_hash(range(len(chosen)), entry["calibration"], lambda place: chosen[place].references)
     apart = np.isin(np.arange(len(chosen)), list(last))
-    rated = {
-        name: (found[torch.from_numpy(mask)], human[mask])
-        for name, mask in (("training", ~apart), ("calibration", apart))
-    }
+    masks = {"training": ~apart, "calibration": apart}
+    rated = {name: (found[torch.from_numpy(mask)], human[mask]) for name, mask in masks.items()}
     held_back = data.parts[HELD_BACK]
-    development = {name: _judged(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
+    development = {name: _rated(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
     return Material(scorer.metric.config.features, pairs, features, rated, development, str(scorer.signature))
 
 
 def percentiles(human: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the others that are rated lower ``[n]``, ties by half, so that 0 to 1 whatever the scale.
-
-    Example:
-        >>> percentiles(np.array([5.0, 1.0, 3.0, 3.0])).tolist()
-        [1.0, 0.0, 0.5, 0.5]
-    """
+    """Share of the others that are rated lower ``[n]``, ties by half, so that 0 to 1 whatever the scale."""
     return (rankdata(human) - 1) / (len(human) - 1)
 
 
 def _kept_pairs(spec: Mapping[str, Any], runs: Path) -> dict[str, list[Pair]]:
-    """The pairs of the configuration, made once and kept."""
     fields = ("seed", "plain", "classifier", "paraphrases", "without", "good", "damaged", "parts", "shares")
     key = hashlib.sha256(json.dumps([spec[name] for name in fields]).encode()).hexdigest()[:16]
     path = runs / f"pairs-{key}.json"
@@ -280,16 +255,11 @@ def _columns(entry: Mapping[str, Any]) -> Columns:
     return Columns(**{**entry["columns"], "groups": tuple(entry["columns"]["groups"])})
 
 
-def _judged(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Judged:
-    """A development set with its features."""
+def _rated(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Rated:
     if "file" in entry:
         found = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
     else:
         found = list(held_back)
     segments = taken_by_hash(found, entry["most"], _texts)
     texts = [(one.hypothesis, reference) for one in segments for reference in one.references]
-    rows = np.repeat(np.arange(len(segments)), [len(one.references) for one in segments])
-    human = np.array([one.score for one in segments], dtype=np.float64)
-    groups = [one.groups[entry["group"]] if "group" in entry else name for one in segments]
-    clusters = ["\n".join(one.references) for one in segments]
-    return Judged(features_of(scorer, texts, runs), rows, human, groups, clusters)
+    return Rated(Judged(segments, entry.get("group")), features_of(scorer, texts, runs))

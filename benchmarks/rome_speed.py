@@ -3,14 +3,12 @@
     python benchmarks/rome_speed.py --data data:ud-ewt-sentences [--pairs 1000]
         [--words 10 30] [--threads 2] [--repetitions 3] [--seed 0]
 
-References are sentences of the file (one text a line), each taken once; hypotheses are damaged versions of them, so
-that all texts are distinct and every one is read, parsed and judged. Every repetition has a scorer that has read
-nothing yet; loading is not counted, and one warm-up call on other texts compiles what is compiled at the first call.
+References are sentences of the file (one text a line), hypotheses damaged versions of them; all texts are distinct.
+Every repetition has a scorer that has read nothing but a warm-up; loading is not counted.
 
-The parts are timed from outside, around the functions that do the work. While a part calls another, the clock of the
-first stands still. Texts are worked on in several threads, each of which computes alone, so that what a part takes is
-counted in seconds of the processor, those of its threads added up; waiting, as for the parser that one thread uses at
-a time, is none. The clock on the wall is read for the whole call.
+The parts are timed around the functions that do the work; while a part calls another, the clock of the first stands
+still. Seconds of a part are those of the processor, its threads added up, without waiting, as for the parser that one
+thread uses at a time. The clock on the wall is read for the whole call.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ from harness import Run
 from textmover import Scorer
 from textmover.data.generated.datamodule import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
+from textmover.readers.segments import read_texts
 from textmover.rome.features import pairs as pairing
 from textmover.rome.features import semantic, syntactic
 from textmover.rome.features import text_features as reading
@@ -70,8 +69,6 @@ class Clock:
         self._lock = threading.Lock()
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, its time counted."""
-
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
             inner: list[float] = vars(self._local).setdefault("inner", [])  # time of inner parts in this thread
@@ -92,7 +89,6 @@ class Clock:
 
     @contextlib.contextmanager
     def around(self, parts: Sequence[Part]) -> Iterator[None]:
-        """Count the time of these functions inside."""
         with contextlib.ExitStack() as stack:
             for part in parts:
                 timed = self.timed(part.name, getattr(part.owner, part.attribute))
@@ -101,7 +97,6 @@ class Clock:
 
 
 def parts_of(metric: RomeMetric) -> list[Part]:
-    """The functions that do RoMe's work, by part."""
     found = [
         Part("words: tokenising", metric.reader.metric, "tokenize"),
         Part("words: tokenising", reading, "token_offsets"),
@@ -120,14 +115,10 @@ def parts_of(metric: RomeMetric) -> list[Part]:
     return found
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
     """Hypotheses and references, all distinct: the first texts of the file with so many words that can be damaged."""
     least, most = words
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    texts = list(dict.fromkeys(line for line in lines if least <= len(line.split()) <= most))
+    texts = [one for one in dict.fromkeys(map(str.strip, read_texts(path))) if least <= len(one.split()) <= most]
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind != "identity"}
     used: set[str] = set()
     pairs: list[tuple[str, str]] = []
@@ -139,9 +130,6 @@ def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) ->
     if len(pairs) < number:
         raise SystemExit(f"{path} gives {len(pairs)} pairs of {least} to {most} words: ask for fewer (--pairs).")
     return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
-
-
-# --- measurements -----------------------------------------------------------------------------------------------------
 
 
 def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Run:
@@ -170,16 +158,16 @@ def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
         [
             harness.table(["part", "calls", "processor s", "share"], rows),
             *(said or ["No part takes over half of the total."]),
-            harness.peer_table(runs, BESIDE, number, "pairs"),
+            harness.peer_table(runs, BESIDE, number),
         ]
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     made = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
     made.add_argument("--data", type=Path, required=True)
     made.add_argument("--words", type=int, nargs=2, default=(10, 30))
-    options = made.parse_args(arguments)
+    options = made.parse_args()
     torch.set_num_threads(options.threads)
     pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
     fields = {} if options.encoder is None else {"encoder": options.encoder}

@@ -18,7 +18,6 @@ time as trained ones, and each word is a token. ``--device cpu --size tiny`` tri
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
 import statistics
@@ -26,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -45,13 +43,9 @@ from textmover.report.figures.matplotlib import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
-WARM_UP = 256
-"""Pairs that are scored first on a GPU."""
+WARM_UP = 256  # pairs that are scored first on a GPU
 
 VOCABULARY = [f"w{number}" for number in range(20_000)]
-CHANGED = 0.3
-"""Share of the words of a reference that are others in the hypothesis."""
-
 SIZES: dict[str, tuple[int, dict[str, int]]] = {
     "large": (
         17, {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
@@ -79,10 +73,10 @@ class Setting(NamedTuple):
         return self.encoder or str(get_model_path())
 
     def scorer(self, preset: str, **options: Any) -> Any:
-        """This project's scorer."""
         from textmover import Scorer
 
-        own = {} if self.encoder is None else {"encoder": self.encoder, "layer": self.layer}
+        replaced = self.encoder is not None and preset != "textmover-static"  # which has no encoder to replace
+        own = {"encoder": self.encoder, "layer": self.layer} if replaced else {}
         return Scorer.from_pretrained(preset, device=self.device, **own, **options)
 
 
@@ -91,8 +85,7 @@ DEFAULT = Setting()
 
 # --- candidates -------------------------------------------------------------------------------------------------------
 
-Candidate = Callable[[Setting, Pairs], tuple[float, Run]]
-"""Seconds to load, and the measurement."""
+Candidate = Callable[[Setting, Pairs], tuple[float, Run]]  # seconds to load, and the measurement
 
 
 def candidate(build: Callable[[Setting], Any], score: Callable[[Any, Pairs], Any], calls: int = 1) -> Candidate:
@@ -114,21 +107,11 @@ def candidate(build: Callable[[Setting], Any], score: Callable[[Any, Pairs], Any
 
 
 def ours(preset: str, calls: int = 1, **options: Any) -> Candidate:
-    """This project's scorer."""
     build = partial(Setting.scorer, preset=preset, **options)
     return candidate(build, lambda scorer, pairs: scorer.score(*pairs).scores, calls)
 
 
-def token_table(setting: Setting) -> Any:
-    """The released metric that has no encoder to replace."""
-    from textmover import Scorer
-
-    return Scorer.from_pretrained("textmover-static", device=setting.device)
-
-
 def overlap(name: str, **options: Any) -> Candidate:
-    """A metric of sacrebleu, a sentence at a time."""
-
     def score(metric: Any, pairs: Pairs) -> list[float]:
         return [metric.sentence_score(one, [other]).score for one, other in zip(*pairs, strict=True)]
 
@@ -175,22 +158,17 @@ def encoder_alone(**options: Any) -> Candidate:
 
 
 def bert_scorer(setting: Setting) -> Any:
-    from bert_score import BERTScorer
-
-    return BERTScorer(model_type=setting.folder, num_layers=setting.layer, device=setting.device)
+    options = {"num_layers": setting.layer, "device": setting.device}
+    return import_module("bert_score").BERTScorer(model_type=setting.folder, **options)
 
 
 def torchmetrics(setting: Setting) -> Any:
-    from torchmetrics.text import BERTScore
-
     options = {"num_layers": setting.layer, "device": setting.device, "truncation": True}
-    return BERTScore(model_name_or_path=setting.folder, **options)
+    return import_module("torchmetrics.text").BERTScore(model_name_or_path=setting.folder, **options)
 
 
 def sentence_transformer(setting: Setting) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(setting.folder, device=setting.device)
+    return import_module("sentence_transformers").SentenceTransformer(setting.folder, device=setting.device)
 
 
 def f1(metric: Any, pairs: Pairs) -> np.ndarray:
@@ -222,7 +200,7 @@ CANDIDATES: dict[str, Candidate] = {
     "bertscore-f1 int8": LIKE_BERT_SCORE(precision="int8"),
     "bertscore-f1 exact, again": LIKE_BERT_SCORE(precision="exact", calls=2),
     **{f"{one} {how}": ours(one, precision=how) for how in ("exact", "fast") for one in ("twmd", "wmd")},
-    "textmover-static": candidate(token_table, lambda scorer, pairs: scorer.score(*pairs).scores),
+    "textmover-static": ours("textmover-static"),
     **{f"encoder exact {one}": encoder_alone(precision="exact", backend=one) for one in BACKENDS},
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),
@@ -236,39 +214,30 @@ ON_GPU = [
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 
-def read_pairs(path: Path | None, limit: int | None) -> Pairs:
+def read_pairs(path: Path | str | None, limit: int | None) -> Pairs:
     """Pairs of a table with the columns hypothesis and reference, every so many if limited."""
     segments = read_segments(path or RATINGS, Columns(score=None))
     segments = segments[:: 1 if limit is None else max(1, len(segments) // limit)][:limit]
     return [one.hypothesis for one in segments], [one.references[0] for one in segments]
 
 
-def length(draw: random.Random) -> int:
-    """A number of words as everyday sentences have, 18 in the median."""
-    return max(3, round(draw.lognormvariate(2.9, 0.5)))
-
-
-def made_pairs(count: int, words: int | None = None) -> Pairs:
-    """Distinct pairs of ``words`` words a side, or of the lengths of everyday sentences."""
+def made_pairs(count: int, words: int) -> Pairs:
+    """Distinct pairs of so many words a side."""
     draw = random.Random(0)
     vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
-
-    def text() -> str:
-        size = words or min(60, length(draw))
-        return " ".join(draw.choice(vocabulary) for _ in range(size))
-
-    return [text() for _ in range(count)], [text() for _ in range(count)]
+    texts = [" ".join(draw.choice(vocabulary) for _ in range(words)) for _ in range(2 * count)]
+    return texts[:count], texts[count:]
 
 
 def token_pairs(count: int) -> Pairs:
-    """Pairs of which every word is a token of the encoder with random weights."""
+    """Pairs of which every word is a token of the encoder with random weights; 18 words in the median."""
     draw = random.Random(0)
-    references, hypotheses = [], []
-    for _ in range(count):
-        words = draw.choices(VOCABULARY, k=min(120, length(draw)))
-        references.append(" ".join(words))
-        hypotheses.append(" ".join(draw.choice(VOCABULARY) if draw.random() < CHANGED else one for one in words))
-    return hypotheses, references
+
+    def length() -> int:
+        return min(120, max(3, round(draw.lognormvariate(2.9, 0.5))))
+
+    pairs = list(harness.word_pairs(draw, count, VOCABULARY, length, 0.3))
+    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -286,11 +255,9 @@ def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEF
 
 
 def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> dict[str, Any]:
-    """What :func:`measured` runs."""
-    import transformers
+    import transformers  # noqa: F401  so that its import is not counted
 
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()
+    harness.quiet()
     made = isinstance(pairs, Mapping)
     with torch.inference_mode():
         preset, _, precision = name.partition(" ")
@@ -302,7 +269,7 @@ def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> di
         "score": found.seconds,
         "processor": found.processor,
         "note": found.note,
-        "memory": torch.cuda.max_memory_allocated() / 2**20 if setting.device == "cuda" else harness.peak_memory(),
+        "memory": harness.peak_memory(setting.device),
         "tokens": found.result if counted else None,
         "scores": None if made or counted or found.result is None else np.asarray(found.result, dtype=float).tolist(),
     }
@@ -316,26 +283,24 @@ def peaks() -> dict[str, float]:
     from textmover.scoring.backends.torch_runners import PackedLinear
     from textmover.scoring.precision import has_bfloat16
 
-    def least(work: Callable[[], Any], repetitions: int) -> float:
-        return min(harness.seconds(work) for _ in range(repetitions))
+    def rate(work: Callable[[], Any], repetitions: int, products: int) -> float:
+        return 2 * products / min(harness.seconds(work) for _ in range(repetitions)) / 1e9
 
     found = {}
     for dtype in (torch.float32, torch.bfloat16)[: 2 if has_bfloat16(torch.device("cpu")) else 1]:
         one = torch.randn(1536, 1536).to(dtype)
         name = f"{str(dtype).removeprefix('torch.')} (1536 x 1536)"
-        found[name] = 2 * 1536**3 / least(lambda one=one: one @ one, 8) / 1e9
+        found[name] = rate(lambda one=one: one @ one, 8, 1536**3)
     shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
     maps = [(PackedLinear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
     with torch.inference_mode():
-        taken = least(lambda: [linear(given) for linear, given in maps], 40)
-    found["float32 (this encoder's shapes, packed)"] = 2 * 1024 * sum(a * b for a, b in shapes) / taken / 1e9
-    return found
+        packed = rate(lambda: [linear(given) for linear, given in maps], 40, 1024 * sum(a * b for a, b in shapes))
+    return {**found, "float32 (this encoder's shapes, packed)": packed}
 
 
 def machine(device: str = "cpu") -> str:
     names = ("torch", "transformers", "openvino", "onnxruntime", "bert-score", "torchmetrics", "sentence-transformers")
-    place = torch.cuda.get_device_name() if device == "cuda" else harness.processor()
-    return f"{place}, {harness.versions('textmover', *names)}"
+    return f"{harness.processor(device=device)}, {harness.versions('textmover', *names)}"
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -349,10 +314,9 @@ def compare(options: argparse.Namespace) -> None:
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
     with tempfile.TemporaryDirectory() as folder:
         if options.size:
-            from word_encoder import write_encoder
-
             layer, sizes = SIZES[options.size]
-            setting = Setting(write_encoder(Path(folder), VOCABULARY, sizes), layer, options.device)
+            encoder = import_module("word_encoder").write_encoder(Path(folder), VOCABULARY, sizes)
+            setting = Setting(encoder, layer, options.device)
         ways = {name: partial(measured, name, pairs, setting) for name in names}
         found = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
         exact = found.get("bert-score", [{}])[0].get("scores")
@@ -368,10 +332,7 @@ def compare(options: argparse.Namespace) -> None:
 
 
 def table(
-    found: Mapping[str, Sequence[Mapping[str, Any]]],
-    count: int,
-    exact: Sequence[float] | None,
-    people: Sequence[tuple[str, float]] = (),
+    found: Mapping[str, Sequence[Mapping[str, Any]]], count: int, exact: Sequence[float] | None, people: Any = None
 ) -> str:
     """The candidates that could be measured beside bert-score, and their signatures."""
     runs = {
@@ -388,7 +349,10 @@ def table(
         return f"{max(0.0, 1 - harness.middle(alone) / harness.middle(runs[name])):.0%}"
 
     def apart(name: str, one: Run) -> tuple[str, str]:
-        return harness.deviations(one.result["scores"] if name.startswith(("bertsc", "torchm")) else None, exact)
+        values = one.result["scores"] if name.startswith(("bertsc", "torchm")) else None
+        if values is None or exact is None:
+            return "", ""
+        return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
 
     def tokens(_: str, one: Run) -> str:
         return f"{one.result['tokens'] / one.seconds:,.0f}" if one.result["tokens"] else ""
@@ -401,9 +365,11 @@ def table(
         "largest deviation from bert-score": lambda name, one: apart(name, one)[0],
         "Pearson with it": lambda name, one: apart(name, one)[1],
     }
-    if people:
-        further["mean Pearson with people"] = lambda _, one: mean_pearson(one.result["scores"], people)
-    return harness.peer_table(runs, "bert-score", count, "pairs", further)
+    if people is not None:
+        further["mean Pearson with people"] = lambda _, one: (
+            "" if one.result["scores"] is None else f"{people.mean(np.array(one.result['scores'])).pearson:.4f}"
+        )
+    return harness.peer_table(runs, "bert-score", count, further)
 
 
 def where_padding_matters(
@@ -427,22 +393,12 @@ def where_padding_matters(
     ]
 
 
-def people_of(options: argparse.Namespace) -> list[tuple[str, float]]:
-    """Language pair and human score of each pair, where the table has them and all of it is read."""
+def people_of(options: argparse.Namespace) -> Any:
+    """Judgements by language pair, where the table has them and all of it is read."""
     path = options.data
     if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
-        return []
-    return [(one.groups["lp"], float(one.score or 0)) for one in read_segments(path, Columns(groups=("lp",)))]
-
-
-def mean_pearson(scores: Sequence[float] | None, people: Sequence[tuple[str, float]]) -> str:
-    """Mean over the language pairs of the correlation with people."""
-    from textmover.meta_evaluation import grouped_correlations, mean_correlation
-
-    if scores is None:
-        return ""
-    groups, human = zip(*people, strict=True)
-    return f"{mean_correlation(grouped_correlations(np.array(scores), np.array(human), groups)).pearson:.4f}"
+        return None
+    return import_module("ladder").Judged(read_segments(path, Columns(groups=("lp",))), "lp")
 
 
 # --- plots ------------------------------------------------------------------------------------------------------------
@@ -455,12 +411,13 @@ def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], acr
     for axes, (up, lines) in zip(grid, panels.items(), strict=True):
         for line in lines:
             axes.plot(x, line.values, "o-", markersize=4, label=line.name)
-            columns = [line.values]
+            columns = {"value": line.values}
             if line.low is not None:
                 axes.fill_between(x, line.low, line.high, alpha=0.15)
-                columns += [line.low, line.high]
-            for place, *values in zip(x, *columns, strict=True):
-                rows.append([line.name or up, place, *(f"{value:.6g}" for value in values)])
+                columns |= {"least": line.low, "most": line.high}
+            for place, number in enumerate(x):
+                cells = {name: f"{values[place]:.6g}" for name, values in columns.items()}
+                rows.append({"line": line.name or up, across: str(number), **cells})
         axes.set(xscale="log", ylabel=up, ylim=(0, None), xticks=x, xticklabels=map("{:,}".format, x))
         axes.grid(alpha=0.3)
         if len(lines) > 1:
@@ -468,17 +425,14 @@ def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], acr
     grid[-1].set_xlabel(across)
     grid[0].set_title(textwrap.fill(title, 100), fontsize=7)
     save_figure(figure, path)
-    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
-        header = ["line", across, "value", "least", "most"][: len(rows[0])]
-        csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    harness.write_rows(path.with_suffix(".csv"), rows)
     print(path)
 
 
 def lengths(options: argparse.Namespace) -> None:
     """Tokens per second of scoring by the length of the texts, one line for each budget."""
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
-    chosen = {"backend": options.backend}
-    scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, **chosen) for one in budgets}
+    scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, backend=options.backend) for one in budgets}
     means: dict[int, int] = {}
 
     def rate(budget: int, words: int) -> float:
@@ -498,8 +452,8 @@ def lengths(options: argparse.Namespace) -> None:
     lines = []
     for budget in budgets:
         found = [rates[budget, words] for words in sizes]
-        ends = list(map(min, found)), list(map(max, found))
-        lines.append(Line(f"{budget:,} tokens a batch", list(map(statistics.median, found)), *ends))
+        values = (list(map(of, found)) for of in (statistics.median, min, max))
+        lines.append(Line(f"{budget:,} tokens a batch", *values))
     title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
     draw(options.output, {"tokens/s": lines}, list(means.values()), "tokens a text", title)
 
@@ -559,7 +513,7 @@ def systems(options: argparse.Namespace) -> None:
         f"score: {np.abs(one - other).max():.1e}. Distinct texts to encode: {texts['apart']:,} apart, "
         f"{texts['together']:,} together, {texts['apart'] / texts['together']:.2f} times as many."
     )
-    body = harness.peer_table(runs, "apart", count, "pairs", {"texts encoded": lambda name, _: f"{texts[name]:,}"})
+    body = harness.peer_table(runs, "apart", count, {"texts encoded": lambda name, _: f"{texts[name]:,}"})
     harness.write(options.output, f"# Systems that share their references\n\n{head}\n\n{body}\n")
 
 

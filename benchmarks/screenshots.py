@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import os
 import random
 import shutil
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,7 @@ TRANSLATIONS = (
 """Made-up translations with their references."""
 
 COLUMNS = 108
-LARGEST = 200_000
-"""Bytes of a picture."""
+LARGEST = 200_000  # bytes of a picture
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -78,7 +78,6 @@ RATINGS = {  # fluency, semantic and grammatical correctness of the first texts,
 
 @contextlib.contextmanager
 def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
-    """A browser without a head, of a given size and in a theme."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -97,30 +96,17 @@ def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
 
 
 def resize(chrome: Any, width: int, height: int) -> None:
-    """Make the browser believe in a screen of this size."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def shot(
-    chrome: Any,
-    page: Path,
-    path: Path,
-    *,
-    word: str | None = None,
-    height: int | None = None,
-    fit: bool = False,
-    whole: bool = False,
-) -> None:
-    """Take a picture of a page, one of its words lit up; ``whole`` to its end, ``fit`` no wider than it either."""
+def shot(chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int = 0, fit: bool = False) -> None:
+    """Take a picture of a page to its end or to a height, one of its words lit up; ``fit`` no wider than it either."""
     chrome.get(page.as_uri())
-    width = chrome.execute_script("return innerWidth")
-    if whole:
-        height = chrome.execute_script("return document.documentElement.scrollHeight")
+    width, end = chrome.execute_script("return [innerWidth, document.documentElement.scrollHeight]")
     if fit:
-        width, height = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
-    if height is not None:
-        resize(chrome, width, height)
+        width, end = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
+    resize(chrome, width, height or end)
     if word is not None:
         chrome.execute_script(
             "[...document.querySelectorAll('.side .w')]"
@@ -133,14 +119,12 @@ def shot(
 
 
 def save(part: Any, path: Path) -> None:
-    """Write what the browser, or one of its elements, shows."""
     take = part.save_screenshot if hasattr(part, "save_screenshot") else part.screenshot
     take(str(path))
     keep_small(path)
 
 
 def keep_small(path: Path) -> None:
-    """Write a picture again with 256 colours."""
     from PIL import Image
 
     with Image.open(path) as picture:
@@ -150,9 +134,9 @@ def keep_small(path: Path) -> None:
         raise SystemExit(f"Expected {path} to have at most {LARGEST:,} bytes, but it has {path.stat().st_size:,}.")
 
 
-def textmover(*arguments: str, folder: str | None = None) -> None:
-    """Run a command in a folder."""
-    subprocess.run([sys.executable, "-m", "textmover", *arguments, "--quiet"], check=True, cwd=folder)
+def textmover(*arguments: str, folder: str | None = None, **options: Any) -> str:
+    command = [sys.executable, "-m", "textmover", *arguments, "--quiet"]
+    return subprocess.run(command, check=True, cwd=folder, **options).stdout
 
 
 # --- textmover explain ------------------------------------------------------------------------------------------------
@@ -167,7 +151,7 @@ def explain(folder: Path) -> None:
         keep_small(folder / "explain.png")
         textmover("explain", *texts, "--output", str(page))
         command = f'textmover explain "{HYPOTHESIS}" \\\n    "{REFERENCE}"'
-        write_terminal(terminal, command, in_terminal("explain", *texts, "--quiet"))
+        write_terminal(terminal, command, "explain", *texts)
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "explain-terminal.png", fit=True)
             shot(chrome, page, folder / "alignment.png", height=960)
@@ -180,25 +164,20 @@ def explain(folder: Path) -> None:
                     shot(chrome, page, folder / f"explain-html{place}{theme}.png", word=word, height=height)
 
 
-def in_terminal(*arguments: str, folder: str | None = None) -> str:
-    """What a command writes on a terminal of so many columns."""
-    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
-    environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "textmover", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=folder).stdout
-
-
-def write_terminal(page: Path, command: str, written: str) -> None:
-    """Write a page that shows what a terminal does, with the prompt and the command above it."""
+def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None = None) -> None:
+    """Write a page that shows what a command writes on a terminal, with the prompt and the command above it."""
     from rich.console import Console
     from rich.terminal_theme import DEFAULT_TERMINAL_THEME
     from rich.text import Text
 
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        console = Console(record=True, width=COLUMNS + 4, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text.assemble(("$ ", "dim"), f"{command}\n"))
-        console.print(Text.from_ansi(written))
-        code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
+    environment.pop("NO_COLOR", None)
+    written = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
+    options = {"record": True, "force_terminal": True, "color_system": "truecolor"}
+    console = Console(width=COLUMNS + 4, file=io.StringIO(), **options)
+    console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
+    console.print(Text.from_ansi(written))
+    code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
     page.write_text(TERMINAL.format(code=code), encoding="utf-8")
 
 
@@ -209,11 +188,11 @@ def errors(folder: Path) -> None:
     """Terminal and page of a few translations; the page narrow and dark, too, in a folder that is named, to look at."""
     with tempfile.TemporaryDirectory() as kept:
         for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
-            Path(kept, name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+            write_lines(Path(kept, name), texts)
         command = ["errors", "-i", "hypotheses.txt", "references.txt"]
         page, terminal = Path(kept, "errors.html"), Path(kept, "terminal.html")
         textmover(*command, "--output", str(page), folder=kept)
-        write_terminal(terminal, f"textmover {' '.join(command)}", in_terminal(*command, "--quiet", folder=kept))
+        write_terminal(terminal, f"textmover {' '.join(command)}", *command, folder=kept)
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "errors-terminal.png", fit=True)
         looked_at = Path(tempfile.mkdtemp())
@@ -221,7 +200,7 @@ def errors(folder: Path) -> None:
         for width in (1000, 390):
             for theme in ("", "-dark"):
                 with browser(width, 760, dark=bool(theme)) as chrome:
-                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png", whole=True)
+                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png")
         shutil.copy(looked_at / "errors-page-1000.png", folder / "errors-page.png")
 
 
@@ -246,12 +225,10 @@ def compare(folder: Path) -> None:
 
 
 def write_systems(folder: Path) -> None:
-    """Texts of the systems, one file each, and a table with a row for each output."""
     ratings = harness.ROOT / "examples" / "quickstart" / "ratings.tsv"
     of: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with ratings.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            of[row["reference"]].append(row)
+    for row in csv.DictReader(ratings.read_text(encoding="utf-8").splitlines(), delimiter="\t"):
+        of[row["reference"]].append(row)
     references = list(of)[:SEGMENTS]
     table = ["kind\tsystem\treference\thypothesis\tscore"]
     chance = random.Random(SEED)
@@ -263,9 +240,13 @@ def write_systems(folder: Path) -> None:
             texts.append(row["hypothesis"])
             cells = (("news", "reviews")[place % 2], name, reference, row["hypothesis"], row["score"])
             table.append("\t".join(cells))
-        (folder / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    (folder / "references.txt").write_text("".join(f"{one}\n" for one in references), encoding="utf-8")
-    (folder / "outputs.tsv").write_text("".join(f"{line}\n" for line in table), encoding="utf-8")
+        write_lines(folder / f"{name}.txt", texts)
+    write_lines(folder / "references.txt", references)
+    write_lines(folder / "outputs.tsv", table)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 # --- textmover app ----------------------------------------------------------------------------------------------------
@@ -289,7 +270,6 @@ def app(output: Path) -> None:
 
 
 def app_pictures(output: Path, folder: Path, url: str, act: Callable[[Any, str], None], *, rated: bool) -> None:
-    """The pictures of a tab."""
     name = {"slide": "slider"}.get(act.__name__, act.__name__)
     kinds = {"slide": ("", "-narrow"), "agreement": ("",)}.get(act.__name__, ("", "-dark", "-narrow", "-narrow-dark"))
     for kind in kinds:
@@ -363,11 +343,8 @@ def explore(chrome: Any, url: str) -> None:
 
 
 def main() -> None:
-    """Make the pictures."""
     parts = {"explain": explain, "errors": errors, "compare": compare, "app": app}
-    parser = harness.parser(__doc__, output=harness.ROOT / "docs" / "images")
-    parser.add_argument("--only", nargs="+", choices=list(parts), default=list(parts))
-    options = parser.parse_args()
+    options = harness.parser(__doc__, output=harness.ROOT / "docs" / "images", only=parts).parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     for name in options.only:
         parts[name](options.output)

@@ -34,9 +34,6 @@ WORDS = WORD_LIST.split()
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
 
-CHANGED = 0.2
-"""Share of the words of a reference that are others in the hypothesis."""
-
 
 class Run(NamedTuple):
     """One process: how it ended, how long it took, and its peak memory in bytes."""
@@ -47,14 +44,12 @@ class Run(NamedTuple):
 
 
 def write_pairs(folder: Path, pairs: int, seed: int) -> tuple[Path, Path]:
-    """Hypotheses and references, one a line."""
     draw = random.Random(seed)
     hypotheses, references = folder / "hypotheses.txt", folder / "references.txt"
     with hypotheses.open("w", encoding="utf-8") as first, references.open("w", encoding="utf-8") as second:
-        for _ in range(pairs):
-            words = draw.choices(WORDS, k=draw.randint(3, 20))
-            second.write(" ".join(words) + "\n")
-            first.write(" ".join(draw.choice(WORDS) if draw.random() < CHANGED else word for word in words) + "\n")
+        for one, other in harness.word_pairs(draw, pairs, WORDS, lambda: draw.randint(3, 20), 0.2):
+            first.write(one + "\n")
+            second.write(other + "\n")
     return hypotheses, references
 
 

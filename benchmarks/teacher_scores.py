@@ -21,9 +21,9 @@ from typing import Any
 import harness
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
+from scipy.stats import zscore
 
 from textmover import Scorer
 from textmover.data.leakage import compared_text
@@ -35,8 +35,7 @@ TRANSLATIONS = "data:mlqe-pe"
 SENTENCES = {"data:tatoeba": 4500, "data:ud-ewt-sentences": 3500}
 MPNET = {"encoder": "sentence-transformers/all-mpnet-base-v2", "temperature": 0.1}
 TEACHERS: tuple[tuple[str, dict[str, Any]], ...] = (("twmd", MPNET), ("textmover-general", {}))
-WORDS = (4, 60)
-"""Least and greatest number of words of a sentence."""
+WORDS = (4, 60)  # least and greatest number of words of a sentence
 
 
 def neighbours(texts: Sequence[str], most: int, generator: Generator) -> Iterator[tuple[str, str]]:
@@ -76,39 +75,28 @@ def pool(generator: Generator, share: float, translations: int = 0) -> dict[str,
         lines = dict.fromkeys(Path(located(name)).read_text(encoding="utf-8").splitlines())
         texts = [text for text in lines if WORDS[0] <= len(text.split()) <= WORDS[1]]
         found[name] = [(*pair, "") for pair in neighbours(texts, math.ceil(share * most), generator)]
-    return {
-        name: [pair for pair in pairs if compared_text(pair[0]) != compared_text(pair[1])]
-        for name, pairs in found.items()
-    }
-
-
-def standardised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((scores - scores.mean()) / scores.std(), dtype=np.float64)
+    for name, pairs in found.items():
+        found[name] = [pair for pair in pairs if compared_text(pair[0]) != compared_text(pair[1])]
+    return found
 
 
 def main() -> None:
-    parser = harness.parser(
+    options = harness.parser(
         __doc__, output=Path("runs/teacher.csv"), seed=0, share=1.0, translations=0, teachers=[], precision="exact"
-    )
-    options = parser.parse_args()
+    ).parse_args()
     teachers = [(name, {}) for name in options.teachers] or TEACHERS
     found = pool(np.random.default_rng(options.seed), options.share, options.translations)
     pairs = [pair for part in found.values() for pair in part]
     texts = [one for one, _, _ in pairs], [other for _, other, _ in pairs]
-    scores = np.mean(
-        [
-            standardised(Scorer.from_pretrained(name, precision=options.precision, **kept).score(*texts).scores)
-            for name, kept in teachers
-        ],
-        axis=0,
-    )
+    scorers = (Scorer.from_pretrained(name, precision=options.precision, **kept) for name, kept in teachers)
+    scores = np.mean([zscore(one.score(*texts).scores) for one in scorers], axis=0)
     names = [name for name, part in found.items() for _ in part]
     rows = [
         {"set": name, "hypothesis": one, "reference": other, "source": source, "score": f"{score:.5f}"}
         for name, (one, other, source), score in zip(names, pairs, scores, strict=True)
     ]
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    harness.write_rows(options.output, list(rows[0]), rows)
+    harness.write_rows(options.output, rows)
     print(f"{len(rows)} pairs are written to {options.output}")
 
 

@@ -19,47 +19,34 @@ import harness
 import numpy as np
 import spacy
 import torch
-import treebank_words  # noqa: F401  registers what the configuration names
 from numpy.typing import NDArray
 from parser_card import SOURCE, evaluate, parser_card
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.vectors import Vectors
-from ud_treebank import gold_doc, grouped, read_conllu
+from ud_treebank import gold_doc, grouped, read_conllu  # registers what the configuration names, too
 
 from textmover.files import atomic_file, atomic_folder
 from textmover.modules.encoder.source import resolve_encoder
 
-VERSION = "0.1.0"
-"""Of the released parser."""
-
+VERSION = "0.1.0"  # of the released parser
 GROUPS = (10, 1, 6, 2, 10, 3)
 """Sentences to a training text, in turn: long ones teach where sentences end, single ones are what is parsed most."""
 
-CAPITALS = (str, str.capitalize, str.upper)
-"""Spellings of a word that share its vector."""
+CAPITALS = (str, str.capitalize, str.upper)  # spellings of a word that share its vector
 
-PLAIN = 40_000
-"""Plain sentences, beside the treebank's own, that word vectors are means over."""
+PLAIN = 40_000  # plain sentences, beside the treebank's own, that word vectors are means over
 
-ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20
-"""What word vectors are taken from, and over how many occurrences of a word."""
-
-VECTORS, WIDTH = 14_000, 64
-"""Words that have a vector, and its numbers."""
+ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20  # of each word
+VECTORS, WIDTH = 14_000, 64  # words that have a vector, and its numbers
 
 
 def convert(source: Path, target: Path, sizes: Sequence[int]) -> None:
-    """Write a CoNLL-U file in spaCy's binary format."""
     vocab = spacy.blank("en").vocab
     DocBin(docs=[gold_doc(group, vocab) for group in grouped(list(read_conllu(source)), sizes)]).to_disk(target)
 
 
-# --- word vectors -----------------------------------------------------------------------------------------------------
-
-
 def plain_words(texts: Sequence[str]) -> list[list[str]]:
-    """Words of each text, in lower case, as spaCy's tokenizer finds them."""
     tokenizer = spacy.blank("en").tokenizer
     return [[word.lower_ for word in doc if not word.is_space] for doc in tokenizer.pipe(texts)]
 
@@ -76,9 +63,8 @@ def contextual_means(texts: list[list[str]], wanted: set[str]) -> dict[str, NDAr
     seen: Counter[str] = Counter()
     texts = sorted((words[:100] for words in texts if words), key=len)
     for start in range(0, len(texts), 64):
-        batch = [
-            words for words in texts[start : start + 64] if any(w in wanted and seen[w] < OCCURRENCES for w in words)
-        ]
+        lacking = {word for word in wanted if seen[word] < OCCURRENCES}
+        batch = [words for words in texts[start : start + 64] if not lacking.isdisjoint(words)]
         if not batch:
             continue
         pieces = tokenizer(batch, is_split_into_words=True, return_tensors="pt", padding=True, truncation=True)
@@ -122,9 +108,6 @@ def make_vectors(texts: list[str], target: Path) -> None:
     for key, row in keys.items():
         nlp.vocab.vectors.add(nlp.vocab.strings.add(key), row=row)
     nlp.to_disk(target)
-
-
-# --- training ---------------------------------------------------------------------------------------------------------
 
 
 def prepare(args: argparse.Namespace) -> None:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import harness
 import pytorch_lightning as pl
-import yaml
 from jsonargparse import ArgumentParser
 from ladder import read_set
 
@@ -40,18 +39,13 @@ def pairs_of(segments: Iterable[Segment]) -> list[Pair]:
 
 
 def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overlap:
-    """Compare what the files of a source hold, what is trained on, and a judgement set."""
     known, texts = set(judged), frozenset[str]().union(*judged)
     trained = sum(pair in known for pair in after)
-    return Overlap(
-        sum(pair in known for pair in before) - trained,
-        trained,
-        sum(pair not in known and not pair.isdisjoint(texts) for pair in after),
-    )
+    sharing = sum(pair not in known and not pair.isdisjoint(texts) for pair in after)
+    return Overlap(sum(pair in known for pair in before) - trained, trained, sharing)
 
 
 def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
-    """What a recipe trains on, by the name of the source."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(pl.LightningDataModule, "data")
     # As it is called from jsonargparse 4.49 on, and before.
@@ -62,7 +56,6 @@ def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
 
 
 def without_lists(value: Any) -> Any:
-    """A recipe that leaves no pairs out."""
     if isinstance(value, dict):
         return {key: without_lists(one) for key, one in value.items() if key != "without"}
     return [without_lists(one) for one in value] if isinstance(value, list) else value
@@ -81,15 +74,14 @@ def table(before: dict[str, list[Pair]], after: dict[str, list[Pair]], judged: d
 
 
 def main() -> int:
-    """Print a table for each recipe; returns the exit code."""
     parser = harness.parser(__doc__, sets=Path("configs/ladder/wmt.yaml"))
     parser.add_argument("recipes", nargs="+", type=Path)
     options = parser.parse_args()
     with guarded() as outcome:
-        sets = yaml.safe_load(options.sets.read_text(encoding="utf-8"))["sets"]
+        sets = harness.read_yaml(options.sets)["sets"]
         judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
         for path in options.recipes:
-            recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+            recipe = harness.read_yaml(path)
             before, after = (trained_pairs(one) for one in (without_lists(recipe), recipe))
             print(f"{path}:\n\n{table(before, after, judged)}\n")
     return outcome.code

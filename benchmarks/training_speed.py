@@ -2,8 +2,7 @@
 
 All train the same encoder on the same segments with the same batch size, precision, learning rate and number of steps:
 
-* ``plain loop``: the metric ``twmd`` in the loop that one would write first: shuffled batches, two passes through the
-  encoder (hypotheses, references), tokenisation in the step, AdamW as PyTorch configures it by default;
+* ``plain loop``: the metric ``twmd`` in the loop that one would write first, with tokenisation in the step;
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
   (left out, and told, where the package is not installed);
 * ``textmover sbert``: the same score, the cosine of mean-pooled vectors, with the squared error, under Lightning;
@@ -20,12 +19,10 @@ own process, which reports its peak memory.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import statistics
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -50,14 +47,13 @@ RATE = 1e-4
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BFLOAT16 = has_bfloat16(DEVICE)
 
-Rates = tuple[float, float]
-"""Tokens and pairs per second."""
+Rates = tuple[float, float]  # tokens and pairs per second
 
 
 class Setting(NamedTuple):
     """What all have in common."""
 
-    files: list[str]
+    data: list[str]
     steps: int
     warmup: int
     batch: int
@@ -66,12 +62,11 @@ class Setting(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of a metric's configuration."""
         return {name: value for name in ("encoder", "layer") if (value := getattr(self, name)) is not None}
 
     @property
     def segments(self) -> list[Segment]:
-        return [one for name in self.files for one in read_segments(name, Columns())]
+        return [one for name in self.data for one in read_segments(name, Columns())]
 
 
 class Stopwatch(pl.Callback):
@@ -87,12 +82,10 @@ class Stopwatch(pl.Callback):
         self.end(int(batch.hypotheses.lengths.sum() + batch.references.lengths.sum()), len(batch))
 
     def begin(self) -> None:
-        """Before a step."""
         if self.done == self.warmup:
             self._start = self._now()
 
     def end(self, tokens: int, pairs: int) -> None:
-        """After a step."""
         if self.done >= self.warmup:
             self.tokens, self.pairs = self.tokens + tokens, self.pairs + pairs
             self.seconds = self._now() - self._start
@@ -109,44 +102,28 @@ class Stopwatch(pl.Callback):
 
 
 def framework(
-    setting: Setting,
-    preset: str,
-    losses: dict[str, float],
-    overrides: dict[str, Any],
-    lora: LoraConfig | None = None,
+    setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any], lora: LoraConfig | None = None
 ) -> Rates:
-    """``RatingsModule`` under Lightning."""
     pl.seed_everything(0, verbose=False)
     watch = Stopwatch(setting.warmup)
     optimizer = OptimizerConfig(learning_rate=RATE)
     module = RatingsModule(preset, {**overrides, **setting.fields}, losses, optimizer=optimizer, lora=lora)
-    data = RatingsDataModule(setting.files, batch_size=setting.batch)
+    data = RatingsDataModule(setting.data, batch_size=setting.batch)
+    options = {"max_steps": setting.warmup + setting.steps, "callbacks": [watch], "limit_val_batches": 0}
     with tempfile.TemporaryDirectory() as folder:
-        trainer = pl.Trainer(
-            max_steps=setting.warmup + setting.steps,
-            devices=1,
-            callbacks=[watch],
-            limit_val_batches=0,
-            num_sanity_val_steps=0,
-            default_root_dir=folder,
-            use_distributed_sampler=False,
-            **dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
-        )
-        trainer.fit(module, data)
+        harness.trainer(default_root_dir=folder, **options).fit(module, data)
     return watch.rates()
 
 
 def plain_loop(setting: Setting) -> Rates:
-    """A loop without this project's training."""
     torch.manual_seed(0)
     metric = build_metric(preset_config("twmd", **OVERRIDES, **setting.fields)).to(DEVICE).train()
     segments = setting.segments
     metric.fit([one.references[0] for one in segments[:64]])
     optimizer = torch.optim.AdamW(metric.parameters(), lr=RATE, weight_decay=0.01)
     schedule = build_schedule(optimizer, setting.warmup + setting.steps, OptimizerConfig())
-    loader = torch.utils.data.DataLoader(
-        segments, batch_size=setting.batch, shuffle=True, collate_fn=list, drop_last=True
-    )
+    options = {"batch_size": setting.batch, "collate_fn": list, "drop_last": True}
+    loader = torch.utils.data.DataLoader(segments, shuffle=True, **options)
     watch = Stopwatch(setting.warmup)
     while watch.done < setting.warmup + setting.steps:
         for batch in loader:
@@ -176,21 +153,15 @@ def sentence_transformers(setting: Setting) -> Rates:
     from transformers import TrainerCallback
 
     config = preset_config("sbert", **setting.fields)
-    model = package.SentenceTransformer(
-        str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE)
-    )
+    encoder = resolve_encoder(config.encoder, config.revision)
+    model = package.SentenceTransformer(str(encoder.folder), device=str(DEVICE))
     layers: Any = model[0].auto_model.encoder.layer  # type: ignore[union-attr]
     del layers[setting.layer or len(layers) :]
     model.max_seq_length = build_metric(config).tokenizer.max_length
     segments = setting.segments
     low, high = min(one.score for one in segments), max(one.score for one in segments)
-    data = Dataset.from_dict(
-        {
-            "hypothesis": [one.hypothesis for one in segments],
-            "reference": [one.references[0] for one in segments],
-            "label": [(one.score - low) / (high - low) for one in segments],
-        }
-    )
+    rows = [(one.hypothesis, one.references[0], (one.score - low) / (high - low)) for one in segments]
+    data = Dataset.from_dict(dict(zip(("hypothesis", "reference", "label"), zip(*rows, strict=True), strict=True)))
     watch, tokens = Stopwatch(setting.warmup), []
 
     class Counted(CosineSimilarityLoss):
@@ -228,12 +199,11 @@ def sentence_transformers(setting: Setting) -> Rates:
     return watch.rates()
 
 
+TWMD = partial(framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES)
 CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
     "plain loop": plain_loop,
-    "textmover twmd": partial(framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES),
-    "textmover twmd, LoRA": partial(
-        framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES, lora=LoraConfig(rank=16, alpha=32, targets="all")
-    ),
+    "textmover twmd": TWMD,
+    "textmover twmd, LoRA": partial(TWMD, lora=LoraConfig(rank=16, alpha=32, targets="all")),
     "textmover sbert": partial(framework, preset="sbert", losses={"mse": 1.0}, overrides={"calibrate": True}),
     "sentence-transformers": sentence_transformers,
 }
@@ -241,33 +211,26 @@ CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
 
 def measure(name: str, setting: Setting) -> tuple[float, float, float]:
     """Tokens and pairs per second of a contestant, and the peak memory of the process or GPU in MB of 2^20 bytes."""
-    warnings.filterwarnings("ignore")
-    for logger in ("pytorch_lightning", "lightning_fabric", "transformers"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
-    rates = CONTESTANTS[name](setting)
-    memory = torch.cuda.max_memory_allocated() / 2**20 if DEVICE.type == "cuda" else harness.peak_memory()
-    return *rates, memory
+    harness.quiet()
+    return *CONTESTANTS[name](setting), harness.peak_memory(DEVICE.type)
 
 
 def measured(name: str, setting: Setting) -> tuple[float, float, float]:
-    """Measure a contestant in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, name, setting).result()
 
 
 def main() -> None:
-    """Run all in turn and print medians and ratios."""
     data = [str(harness.ROOT / "examples/quickstart/ratings.tsv")]
     options = harness.parser(
         __doc__, data=data, steps=60, warmup=5, repetitions=3, batch=16, encoder=str, layer=int
     ).parse_args()
-    setting = Setting(options.data, options.steps, options.warmup, options.batch, options.encoder, options.layer)
+    setting = Setting(*(getattr(options, name) for name in Setting._fields))
     versions = harness.versions("textmover", "torch", "pytorch-lightning", "transformers", "sentence-transformers")
     names = [name for name in CONTESTANTS if f"no {name}" not in versions]
     rates = harness.rounds({name: partial(measured, name, setting) for name in names}, options.repetitions)
-    device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else harness.processor()
     encoder = f"{options.encoder or 'the preset'}{f', layer {options.layer}' if options.layer else ''}"
-    print(f"{versions}; {device}, bf16 autocast: {BFLOAT16}")
+    print(f"{versions}; {harness.processor(device=DEVICE.type)}, bf16 autocast: {BFLOAT16}")
     print(f"encoder of {encoder}, batch {options.batch}, {options.steps} steps")
     for name, values in rates.items():
         tokens, pairs, memory = map(statistics.median, zip(*values, strict=True))

@@ -4,22 +4,22 @@ The problems are pairs of sets of random unit vectors with uniform weights, ``C 
 of this project takes them as one batch; POT takes one problem at a time, as NumPy arrays made before the clock starts.
 
 Both sides get the same number as their tolerance, but they measure different things. Balanced: ours bounds the sum of
-the absolute errors of the column sums, after every iteration; POT's ``stopThr`` the Euclidean norm of the same errors,
-which is never larger, after every tenth. Unbalanced: ours bounds the sum of the violations of the optimality conditions
-of the columns, POT's the relative change of the scalings. So the table also gives the largest deviation of either
-side's transport cost from a solution to 1e-10, and the ratio once more where our tolerance is divided by ten until our
-deviation is not the larger one (or below 1e-9).
+the absolute errors of the column sums; POT's ``stopThr`` their Euclidean norm, after every tenth iteration. Unbalanced:
+ours bounds the violations of the optimality conditions of the columns, POT's the relative change of the scalings. So
+the table also gives the largest deviation of either side's cost from a solution to 1e-10, and the ratio once more where
+our tolerance is divided by ten until our deviation is not the larger one (or below 1e-9).
 
     python benchmarks/transport_speed.py [--problems 1000] [--size 30] [--repetitions 5]
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import harness
 import numpy as np
@@ -29,16 +29,13 @@ from torch import Tensor
 
 from textmover.functional import SinkhornResult, exact_transport, sinkhorn, unbalanced_sinkhorn, unit_vectors
 
-INFINITE = float("inf")
 LIMIT = 1_000_000
 """Bound on the iterations of both sides, reached by a few of the solutions that both are compared with."""
 
-TIGHTEST = 1e-10
-"""Tolerance of those solutions."""
+TIGHTEST = 1e-10  # tolerance of those solutions
 
 
-Problems = tuple[Tensor, Tensor, Tensor]
-"""Costs, and the weights of both sides."""
+Problems = tuple[Tensor, Tensor, Tensor]  # costs, and the weights of both sides
 
 
 class Contest(NamedTuple):
@@ -51,12 +48,8 @@ class Contest(NamedTuple):
 
 
 def draw(problems: int, size: int, dimensions: int = 16) -> Problems:
-    """Costs and uniform weights of random sets of unit vectors."""
     generator = torch.Generator().manual_seed(0)
-    x, y = (
-        unit_vectors(torch.randn(problems, size, dimensions, generator=generator, dtype=torch.float64))
-        for _ in range(2)
-    )
+    x, y = unit_vectors(torch.randn(2, problems, size, dimensions, generator=generator, dtype=torch.float64))
     weights = torch.full((problems, size), 1 / size, dtype=torch.float64)
     return 1 - x @ y.mT, weights, weights
 
@@ -84,10 +77,9 @@ def balanced(problems: Problems, epsilon: float) -> Contest:
     def ours(tolerance: float) -> Tensor:
         return transport(sinkhorn(*problems, epsilon, tolerance=tolerance, max_iterations=LIMIT), tolerance)
 
-    def solve(p: np.ndarray, q: np.ndarray, c: np.ndarray, tolerance: float) -> np.ndarray:
-        return ot.sinkhorn(p, q, c, epsilon, method="sinkhorn_log", numItermax=LIMIT, stopThr=tolerance)
-
-    return contest(f"balanced, ε = {epsilon}", problems, ours, solve)
+    rule = {"method": "sinkhorn_log", "numItermax": LIMIT}
+    solve = partial(ot.sinkhorn, reg=epsilon, **rule)
+    return contest(f"balanced, ε = {epsilon}", problems, ours, lambda p, q, c, limit: solve(p, q, c, stopThr=limit))
 
 
 def unbalanced(problems: Problems, penalties: tuple[float, float], epsilon: float = 0.009) -> Contest:
@@ -105,28 +97,24 @@ def unbalanced(problems: Problems, penalties: tuple[float, float], epsilon: floa
 def run(contest: Contest, tolerance: float, repetitions: int) -> list[str]:
     """Time both sides in turn, after one run of each that is not timed: a row of the table."""
     expected = contest.ours(TIGHTEST).numpy()
-    theirs = np.abs(contest.pot(tolerance) - expected).max()
-    deviations = {tolerance: np.abs(contest.ours(tolerance).numpy() - expected).max()}
-    matched = tolerance
-    while deviations[matched] > max(theirs, 10 * TIGHTEST):
+
+    def deviation(found: Any) -> float:
+        return np.abs(np.asarray(found) - expected).max()
+
+    theirs, own = deviation(contest.pot(tolerance)), deviation(contest.ours(tolerance))
+    matched, least = tolerance, own
+    while least > max(theirs, 10 * TIGHTEST):
         matched /= 10
-        deviations[matched] = np.abs(contest.ours(matched).numpy() - expected).max()
-    ways = {
-        name: partial(harness.seconds, partial(solve, limit))
-        for name, solve, limit in (
-            ("ours", contest.ours, tolerance),
-            ("finer", contest.ours, matched),
-            ("pot", contest.pot, tolerance),
-        )
-    }
+        least = deviation(contest.ours(matched))
+    solved = {"ours": (contest.ours, tolerance), "finer": (contest.ours, matched), "pot": (contest.pot, tolerance)}
+    ways = {name: partial(harness.seconds, partial(*one)) for name, one in solved.items()}
     times = harness.rounds(ways, repetitions)
     ours, finer, pot = (statistics.median(column) for column in times.values())
-    ratio, *ends = harness.spread(
-        [two / one for one, two in zip(times["ours"], times["pot"], strict=True)], ".1f"
-    ).split(" ", 1)
+    ratios = [two / one for one, two in zip(times["ours"], times["pot"], strict=True)]
+    ratio, _, ends = harness.spread(ratios, ".1f").partition(" ")
     return [
-        contest.name, str(contest.problems), f"{1e3 * ours:.0f}", f"{1e3 * pot:.0f}", f"**{ratio}** {ends[0]}",
-        f"{deviations[tolerance]:.0e}, {theirs:.0e}", f"{pot / finer:.1f}",
+        contest.name, str(contest.problems), f"{1e3 * ours:.0f}", f"{1e3 * pot:.0f}", f"**{ratio}** {ends}",
+        f"{own:.0e}, {theirs:.0e}", f"{pot / finer:.1f}",
     ]  # fmt: skip
 
 
@@ -147,7 +135,6 @@ def peak_of_backward(cost: Tensor, a: Tensor, b: Tensor, max_iterations: int, pe
 
 
 def main() -> None:
-    """Run all contests in turn and print a table."""
     options = harness.parser(__doc__, problems=1000, size=30, repetitions=5, tolerance=1e-6).parse_args()
     warnings.filterwarnings("ignore", "If reg_type = entropy")
     print(f"{harness.versions('textmover', 'POT', 'torch', 'numpy')}; {harness.processor()}")
@@ -166,7 +153,7 @@ def main() -> None:
     headers = ("", "problems", "ms", "POT, ms", "ratio", "deviations", "ratio at no larger deviation")
     harness.print_table(headers, rows, texts=None)
     few = tuple(tensor[:50] for tensor in problems)
-    for name, penalty in (("balanced", INFINITE), ("unbalanced", 1.0)):
+    for name, penalty in (("balanced", math.inf), ("unbalanced", 1.0)):
         for limit in (50, 5000):
             peak, took = peak_of_backward(*few, limit, penalty)
             print(f"{name}, {len(few[0])} problems, {took} iterations: backward peaks at {peak:.1f} MiB")

@@ -1,12 +1,16 @@
-"""Universal Dependencies in CoNLL-U: sentences, and texts of several with their trees as spaCy has them."""
+"""Universal Dependencies: sentences of CoNLL-U files, their trees as spaCy has them, and words as in the treebank."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import spacy
 from spacy.tokens import Doc
+from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 from spacy.vocab import Vocab
 
 
@@ -46,7 +50,6 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
 
 
 def gold_doc(sentences: Sequence[Sentence], vocab: Vocab) -> Doc:
-    """Sentences as one text with gold words and trees."""
     rows = [row for one in sentences for row in one.rows]
     spaces = [space for one in sentences for space in one.spaces]
     heads, starts = [], []
@@ -79,3 +82,37 @@ def grouped(sentences: Sequence[Sentence], sizes: Sequence[int]) -> Iterator[lis
         group.append(one)
     if group:
         yield group
+
+
+RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"  # marks in a row, which the treebank takes for one
+
+BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"  # parts before a hyphen that are not words
+
+WHOLE = rf"(?i:(?:{BOUND})-[a-z]+|\d{{3}}-\d{{4}}|(?:1-)?\d{{3}}-\d{{3}}-\d{{4}}|b/c|w/o|#\w+|{RUN})"
+"""What is one word: compounds with a bound part, telephone numbers, tags, marks in a row."""
+
+INFIXES = (r"(?<=[A-Za-z]{2})/(?=[A-Za-z]{2})", r"(?<=\d)(?=(?i:[ap]\.?m\.?$))")
+"""Where a word ends within others: at a slash between two words, and between the hour and its half of the day."""
+
+ABBREVIATIONS = ("Capt.", "Ft.", "Lt.", "No.", "etc.", "Reps.", "Attn.", "Wed.", "Fri.", "Mon.")
+"""Words with a point of their own, which spaCy's English does not list."""
+
+
+def adapt_tokenizer(nlp: Any) -> Any:
+    """Bring the tokenizer of a pipeline nearer to the words of the treebank, by rules before spaCy's own."""
+    defaults = nlp.Defaults
+    tokenizer = nlp.tokenizer
+    tokenizer.prefix_search = compile_prefix_regex([rf"(?:{RUN})", *defaults.prefixes]).search
+    tokenizer.suffix_search = compile_suffix_regex([rf"(?:{RUN})", *defaults.suffixes]).search
+    tokenizer.infix_finditer = compile_infix_regex([*INFIXES, *defaults.infixes]).finditer
+    tokenizer.token_match = re.compile(rf"^{WHOLE}$").match
+    tokenizer.add_special_case("and/or", [{"ORTH": "and"}, {"ORTH": "/"}, {"ORTH": "or"}])
+    for word in ABBREVIATIONS:
+        tokenizer.add_special_case(word, [{"ORTH": word}])
+    return nlp
+
+
+@spacy.registry.callbacks("textmover.treebank_words")
+def treebank_words() -> Any:
+    """What a configuration names to adapt the tokenizer before training."""
+    return adapt_tokenizer

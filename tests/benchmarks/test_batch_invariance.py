@@ -9,8 +9,7 @@ from textmover.scoring import Scorer
     "backend", ["torch", *(pytest.param(one, marks=pytest.mark.long) for one in ("openvino", "onnxruntime"))]
 )
 @pytest.mark.usefixtures("real_backends")
-def test_no_company_moves_a_score(load_script, tiny_encoder, backend):
-    script = load_script("benchmarks/batch_invariance.py")
+def test_no_company_moves_a_score(script, tiny_encoder, backend):
     pytest.importorskip(backend)
     options = {"encoder": str(tiny_encoder), "device": "cpu", "backend": backend}
     scorer = Scorer.from_pretrained("twmd", cache=False, **options)

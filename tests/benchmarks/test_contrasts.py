@@ -7,8 +7,7 @@ from textmover.types import Segment
 
 
 @pytest.mark.parametrize(("slope", "share"), [(1, 1.0), (-1, 0.0)])
-def test_the_share_of_rewordings_that_score_higher(load_script, slope, share):
-    script = load_script("benchmarks/contrasts.py")
+def test_the_share_of_rewordings_that_score_higher(script, slope, share):
     kinds = {"number": 1, "paraphrase": 2, "notation": 3}
     segments = [Segment(kind, (f"text {number}",), groups={"contrast": kind}) for number in range(3) for kind in kinds]
 
@@ -18,6 +17,6 @@ def test_the_share_of_rewordings_that_score_higher(load_script, slope, share):
     assert found == {"number": (share, 3), "number, notation": (share, 3)}
 
 
-def test_no_text_is_no_share(load_script):
-    share, number = load_script("benchmarks/contrasts.py").preferred([{"number": 1.0}], "notation", "number")
+def test_no_text_is_no_share(script):
+    share, number = script.preferred([{"number": 1.0}], "notation", "number")
     assert (math.isnan(share), number) == (True, 0)

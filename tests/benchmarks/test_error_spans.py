@@ -10,8 +10,7 @@ TEXTS = [
 ]
 
 
-def test_made_errors_are_found_by_overlap_with_the_sentence(load_script, capsys):
-    script = load_script("benchmarks/error_spans.py")
+def test_made_errors_are_found_by_overlap_with_the_sentence(script, capsys):
     script.by_kind({}, TEXTS * 5, [0, 1], 0.0)
     lines = capsys.readouterr().out.splitlines()
     headers, overlap = (lines[place].strip("| ").split(" | ") for place in (-4, -1))
@@ -19,15 +18,10 @@ def test_made_errors_are_found_by_overlap_with_the_sentence(load_script, capsys)
     assert (cells["metric"], cells["number"]) == (WORD_OVERLAP, "1.000 / 1.000 ± 0.000")
 
 
-def test_figures_of_pairs(load_script):
-    script = load_script("benchmarks/error_spans.py")
+def test_figures_of_pairs(script):
     words = ((0, 1), (2, 5), (6, 9))
-    gold = [
-        MarkedSegment(
-            "a cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9)), ("a dog sat there",), None, words, False, {"lp": lp}
-        )
-        for lp in ("de-en", "et-en")
-    ]
+    marked = "a cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9)), ("a dog sat there",), None, words, False
+    gold = [MarkedSegment(*marked, {"lp": lp}) for lp in ("de-en", "et-en")]
     marked = {WORD_OVERLAP: word_overlap_errors([one.hypothesis for one in gold], [one.references for one in gold])}
     ((name, *cells),) = script.by_pair(gold, marked)
     assert (name, cells[:2]) == (WORD_OVERLAP, ["1.000 / 1.000"] * 2)

@@ -4,18 +4,12 @@ import csv
 import json
 import random
 import subprocess
-import sys
 
 import pytest
 
 from textmover.types import Segment
 
 WORDS = ["cat", "dog", "sat", "ran", "red", "old", "mat"]
-
-
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/few_ratings.py")
 
 
 def segments(count: int, seed: int) -> list[Segment]:
@@ -26,16 +20,13 @@ def segments(count: int, seed: int) -> list[Segment]:
         reference = [rng.choice(WORDS) for _ in range(6)]
         hypothesis = [one if rng.random() < 0.6 else rng.choice(WORDS) for one in reference]
         score = float(sum(one == other for one, other in zip(hypothesis, reference, strict=True)))
-        found.append(
-            Segment(
-                " ".join(hypothesis), (" ".join(reference),), score=score, groups={"lp": ("a-b", "c-d")[number % 2]}
-            )
-        )
+        texts, pair = (" ".join(hypothesis), (" ".join(reference),)), ("a-b", "c-d")[number % 2]
+        found.append(Segment(*texts, score=score, groups={"lp": pair}))
     return found
 
 
 @pytest.fixture
-def small(script, tmp_path, tiny_encoder, monkeypatch):
+def small(script, run, tmp_path, tiny_encoder, monkeypatch):
     """The benchmark on made-up ratings over the tiny encoder."""
     monkeypatch.setattr(script, "parts", lambda: (segments(60, 0), segments(30, 1)))
     changes = {
@@ -46,14 +37,11 @@ def small(script, tmp_path, tiny_encoder, monkeypatch):
     }
     monkeypatch.setattr(script, "RECIPES", {"small": changes})
 
-    def run(*arguments: str) -> list[dict[str, str]]:
-        out = tmp_path / "out"
-        monkeypatch.setattr(sys, "argv", ["few_ratings", "--output", str(out), *arguments])
-        script.main()
-        with (out / "few_ratings.csv").open(newline="") as stream:
-            return list(csv.DictReader(stream))
+    def rows(*arguments: str) -> list[dict[str, str]]:
+        run("--output", tmp_path / "out", *arguments)
+        return list(csv.DictReader((tmp_path / "out/few_ratings.csv").read_text().splitlines()))
 
-    return run
+    return rows
 
 
 @pytest.mark.slow

@@ -15,11 +15,6 @@ from textmover.rome.features.words import WordIdf
 FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))
 
 
-@pytest.fixture
-def script(load_script):
-    return load_script("benchmarks/fit_shipped.py")
-
-
 def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(script, tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text("".join(f"text {row % 50}\n" for row in range(100)) + " \n")
@@ -45,10 +40,10 @@ def test_the_means_are_those_that_a_metric_would_fit(script, tiny_metric):
 
 
 @pytest.mark.slow
-def test_the_script_writes_what_is_read(script, embedded, tmp_path):
+def test_the_script_writes_what_is_read(run, embedded, tmp_path):
     corpus, output = tmp_path / "corpus.txt", tmp_path / "means.safetensors"
     corpus.write_text("A cat sat there.\nThe dog ran home.\n")
-    script.main(["means", str(output), "--corpus", "two sentences", str(corpus), "all"])
+    run("means", output, "--corpus", "two sentences", corpus, "all")
     with safe_open(str(output), framework="pt") as content, safe_open(str(FILE), framework="pt") as ours:
         assert set(content.keys()) == set(ours.keys())
         assert set(content.metadata()) == set(ours.metadata())

@@ -13,25 +13,19 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def frontier(load_script):
-    return load_script("benchmarks/frontier.py")
+def rows(script):
+    return list(csv.DictReader(script.TABLE.read_text(encoding="utf-8").splitlines()))
 
 
-@pytest.fixture(scope="module")
-def rows(frontier):
-    with frontier.TABLE.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def test_every_metric_is_measured(frontier, rows):
-    assert {row["metric"] for row in rows} == {*PRESETS, *released_metrics(), *frontier.PEERS}
+def test_every_metric_is_measured(script, rows):
+    assert {row["metric"] for row in rows} == {*PRESETS, *released_metrics(), *script.PEERS}
     for row in rows:
         values = [float(value) for name, value in row.items() if name not in ("metric", "agreement") and value]
         sets = [value for value in values if value < 1][:6]
         assert abs(sum(sets) / 6 - float(row["agreement"])) < 0.001, row["metric"]
         speed = {name: float(value) for name, value in row.items() if name.startswith("pairs/s") and value}
-        assert {frontier.column("exact", cores) for cores in frontier.CORES} <= set(speed)
-        known = {"agreement": float(row["agreement"]), "pairs_per_second": speed[frontier.column("exact", 2)]}
+        assert {script.column("exact", cores) for cores in script.CORES} <= set(speed)
+        known = {"agreement": float(row["agreement"]), "pairs_per_second": speed[script.column("exact", 2)]}
         assert measured()[row["metric"]] == known
 
 
@@ -46,15 +40,15 @@ def test_the_readme_says_what_the_table_says(rows):
         assert found == [row[key] for key in ("WMT17", "agreement", "pairs/s, exact, 2 cores")], name
 
 
-def test_it_draws(frontier, rows, tmp_path):
-    frontier.draw(rows, tmp_path / "frontier.png", "A title")
+def test_it_draws(script, rows, tmp_path):
+    script.draw(rows, tmp_path / "frontier.png", "A title")
     assert (tmp_path / "frontier.png").stat().st_size > 20_000
 
 
-def test_rows_that_are_not_measured_again_stay(frontier, rows):
+def test_rows_that_are_not_measured_again_stay(script, rows):
     [kept] = [row for row in rows if row["metric"] == "twmd"]
-    changed = frontier.written({"wmd": {"WMT17": 0.5, "STS-B test": 0.7}}, {"wmd": {frontier.column("exact", 2): 12.4}})
+    changed = script.written({"wmd": {"WMT17": 0.5, "STS-B test": 0.7}}, {"wmd": {script.column("exact", 2): 12.4}})
     found = {row["metric"]: row for row in changed}
     assert found["twmd"] == kept
-    assert (found["wmd"]["agreement"], found["wmd"][frontier.column("exact", 2)]) == ("0.600", "12")
+    assert (found["wmd"]["agreement"], found["wmd"][script.column("exact", 2)]) == ("0.600", "12")
     assert [row["agreement"] for row in changed] == sorted((row["agreement"] for row in changed), reverse=True)

@@ -19,11 +19,6 @@ HYPOTHESES = ["the cat", "a dog sat on the table", "", "red " * 30, "one two thr
 REFERENCES = ["a cat sat on the street", "the dog", "the town", "blue sky " * 5, "", "old boy", ""]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/joint_encoding.py")
-
-
 @pytest.fixture(autouse=True)
 def indeterminate_again():
     yield
@@ -46,9 +41,9 @@ def build(script, tiny_encoder):
     return make
 
 
-def ratings(path: Path, n: int = 60, *, seed: int = 0) -> Path:
+def ratings(path: Path, n: int = 60) -> Path:
     """Sentences with some words exchanged, of three language pairs; each exchange costs a point."""
-    rng = random.Random(seed)
+    rng = random.Random(0)
     exchange = {"old": "young", "red": "green", "big": "small", "cat": "dog", "sat": "ran", "on": "under"}
     lines = ["year\tlp\treference\thypothesis\tscore"]
     for number in range(n):
@@ -107,17 +102,13 @@ def test_the_score_is_the_similarity_relative_to_those_of_the_same_vectors_with_
         sides = []
         for owner in (1, 0):
             own = normalize(vectors[row, [place for place, kind in enumerate(kinds) if kind == owner]], dim=1)[None]
-            shape = own.shape[:2]
-            sides.append(
-                TokenEmbeddings(own, torch.ones(shape, dtype=torch.bool), *(torch.zeros(shape, dtype=torch.long),) * 2)
-            )
-        cross, hypothesis, reference = (
-            plain.match(*pair) for pair in ((sides[0], sides[1]), (sides[0], sides[0]), (sides[1], sides[1]))
-        )
-        for place in range(3):
-            expected = cross[place] / (hypothesis[place] * reference[place]).sqrt()
-            ours = (scores.recall, scores.precision, scores.f)[place][row]
-            assert (ours - expected).abs() < 1e-5
+            mask = torch.ones(own.shape[:2], dtype=torch.bool)
+            sides.append(TokenEmbeddings(own, mask, *(torch.zeros_like(mask, dtype=torch.long),) * 2))
+        one, other = sides
+        matched = (plain.match(*pair) for pair in ((one, other), (one, one), (other, other)))
+        ours = [side[row] for side in (scores.recall, scores.precision, scores.f)]
+        for score, cross, hypothesis, reference in zip(ours, *matched, strict=False):
+            assert (score - cross / (hypothesis * reference).sqrt()).abs() < 1e-5
 
 
 @pytest.mark.parametrize("way", ["joint", "regression", "regression of the mean"])
@@ -253,16 +244,14 @@ def test_a_limit_takes_items_from_all_over_the_data(script):
     assert script.evenly(range(9), 10) == list(range(9))
 
 
-def test_a_run_is_a_row_and_is_not_run_again(script, tiny_encoder, tmp_path, capsys, monkeypatch):
+def test_a_run_is_a_row_and_is_not_run_again(script, run, tiny_encoder, tmp_path, capsys, monkeypatch):
     table, path = tmp_path / "new" / "table.csv", ratings(tmp_path / "ratings.tsv")
-    arguments = ["--data", str(path), "--encoder", str(tiny_encoder), "--epochs", "1", "--limit", "16"]
-    arguments += ["--output", str(table)]
+    arguments = ["--data", path, "--encoder", tiny_encoder, "--epochs", 1, "--limit", 16, "--output", table]
 
     def rows():
-        with table.open(encoding="utf-8", newline="") as stream:
-            return list(csv.DictReader(stream))
+        return list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
 
-    script.main([*arguments, "--seeds", "1"])
+    run(*arguments, "--seeds", "1")
     first = rows()
     assert [(row["way"], row["seed"]) for row in first] == [(way, "1") for way in script.WAYS]
     assert all(-1 <= float(row[name]) <= 1 for row in first for name in ("pearson", "spearman", "kendall"))
@@ -279,13 +268,13 @@ def test_a_run_is_a_row_and_is_not_run_again(script, tiny_encoder, tmp_path, cap
         return {"pearson": "0.5", "spearman": "0.25", "kendall": "0.125", "seconds": "9"}, [1.0]
 
     monkeypatch.setattr(script, "train", train)
-    script.main([*arguments, "--seeds", "1", "--pooling", "mean", "--ways", "separate", "joint"])
+    run(*arguments, "--seeds", "1", "--pooling", "mean", "--ways", "separate", "joint")
     assert not trained
     with pytest.raises(InputError, match="stop"):  # what was done before the error stays
-        script.main([*arguments, "--seeds", "1", "2"])
+        run(*arguments, "--seeds", "1", "2")
     assert trained == [("separate", 2, 1e-4), ("joint", 2, 1e-4), ("regression", 2, 1e-4)]
     assert [row["seed"] for row in rows()] == ["1", "1", "1", "2", "2"]
     trained.clear()
-    script.main([*arguments, "--seeds", "1", "2", "--learning-rate", "5e-5", "--ways", "joint"])
+    run(*arguments, "--seeds", "1", "2", "--learning-rate", "5e-5", "--ways", "joint")
     assert trained == [("joint", 1, 5e-5), ("joint", 2, 5e-5)]
     assert "0.5000 ± 0.0000" in capsys.readouterr().out

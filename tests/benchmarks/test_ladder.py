@@ -9,11 +9,6 @@ import yaml
 STAGE = {"config": "configs/wmt_da.yaml", "set": {"model.init_args.metric": "{previous}", "trainer.max_epochs": 2}}
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/ladder.py")
-
-
 class Runs:
     """Stands in for ``subprocess.run``: leaves a checkpoint and, unless it is told to die, a metric."""
 
@@ -41,12 +36,13 @@ def runs(script, monkeypatch):
     return found
 
 
-def ladder(script, folder, **rungs):
-    return script.Ladder(rungs, folder, [1, 2], [])
+@pytest.fixture
+def ladder(script, tmp_path):
+    return lambda **rungs: script.Ladder(rungs, tmp_path, [1, 2], [])
 
 
-def test_stages_follow_one_another_and_know_seed_and_predecessor(script, runs, tmp_path):
-    one = ladder(script, tmp_path, first=[{"metric": "trwmd"}, STAGE], second=[{"rung": "first"}, STAGE])
+def test_stages_follow_one_another_and_know_seed_and_predecessor(ladder, runs, tmp_path):
+    one = ladder(first=[{"metric": "trwmd"}, STAGE], second=[{"rung": "first"}, STAGE])
     for _ in range(2):  # what has been exported is not trained again
         result = one.run("second", 2)
     first, second = runs.commands
@@ -67,20 +63,20 @@ OTHER = {"config": "configs/wmt_da.yaml", "set": {"trainer.max_epochs": 3}}
     [({"first": [OTHER]}, "first"), ({"second": [{"rung": "first"}, OTHER]}, "second")],
     ids=["its own stage", "a later one"],
 )
-def test_what_was_made_of_another_recipe_is_not_taken(script, runs, tmp_path, changed, named):
+def test_what_was_made_of_another_recipe_is_not_taken(ladder, runs, tmp_path, changed, named):
     rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
-    ladder(script, tmp_path, **rungs).run("second", 1)
+    ladder(**rungs).run("second", 1)
     folder = re.escape(str(tmp_path / named / "seed1"))
     with pytest.raises(SystemExit, match=f"to be made of the present recipe, but it was made of another.*{folder}, to"):
-        ladder(script, tmp_path, **(rungs | changed)).run("second", 1)
+        ladder(**(rungs | changed)).run("second", 1)
     assert len(runs.commands) == 2
 
 
-def test_what_hangs_on_a_rung_made_anew_or_of_unknown_making_is_not_taken(script, runs, tmp_path):
+def test_what_hangs_on_a_rung_made_anew_or_of_unknown_making_is_not_taken(ladder, runs, tmp_path):
     rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
-    ladder(script, tmp_path, **rungs).run("second", 1)
+    ladder(**rungs).run("second", 1)
     shutil.rmtree(tmp_path / "first")
-    changed = ladder(script, tmp_path, **(rungs | {"first": [OTHER]}))
+    changed = ladder(**(rungs | {"first": [OTHER]}))
     end = Path(changed.run("first", 1))
     with pytest.raises(SystemExit, match="second"):
         changed.run("second", 1)
@@ -89,29 +85,26 @@ def test_what_hangs_on_a_rung_made_anew_or_of_unknown_making_is_not_taken(script
         changed.run("first", 1)
 
 
-def test_a_run_that_was_stopped_goes_on_from_its_checkpoint_with_its_own_recipe(script, runs, tmp_path):
+def test_a_run_that_was_stopped_goes_on_from_its_checkpoint_with_its_own_recipe(ladder, runs, tmp_path):
     runs.dies = True
     with pytest.raises(KeyboardInterrupt):
-        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+        ladder(first=[STAGE]).run("first", 1)
     runs.dies = False
     with pytest.raises(SystemExit, match="made of another"):
-        ladder(script, tmp_path, first=[OTHER]).run("first", 1)
-    ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+        ladder(first=[OTHER]).run("first", 1)
+    ladder(first=[STAGE]).run("first", 1)
     first, second = runs.commands
     assert "--ckpt_path" not in first
     folder = tmp_path / "first" / "seed1" / "stage0" / "checkpoints"
     assert Path(second[second.index("--ckpt_path") + 1]).parent == folder
 
 
-def test_a_recipe_whose_file_has_changed_is_another_but_for_comments_and_learning_curves(
-    script, runs, monkeypatch, tmp_path
-):
+def test_a_changed_recipe_is_another_but_for_comments_and_learning_curves(script, ladder, runs, monkeypatch, tmp_path):
     """Ladders that were begun before the recipe had curves go on; other callbacks decide on what is made."""
     recipe = yaml.safe_load((script.ROOT / STAGE["config"]).read_text())
     callbacks = recipe["trainer"]["callbacks"]
-    watching, others = (
-        [one for one in callbacks if ("Curves" in one["class_path"]) is wanted] for wanted in (True, False)
-    )
+    watching = [one for one in callbacks if "Curves" in one["class_path"]]
+    others = [one for one in callbacks if one not in watching]
     assert watching
     (tmp_path / "root" / "configs").mkdir(parents=True)
     file = tmp_path / "root" / STAGE["config"]
@@ -119,7 +112,7 @@ def test_a_recipe_whose_file_has_changed_is_another_but_for_comments_and_learnin
 
     def run(comment="", **changes):
         file.write_text(comment + yaml.safe_dump({**recipe, **changes}))
-        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+        ladder(first=[STAGE]).run("first", 1)
 
     def kept(several):
         return {**recipe["trainer"], "callbacks": several}
@@ -145,26 +138,17 @@ def test_a_run_writes_nowhere_but_into_its_folder(script, monkeypatch, tmp_path)
         assert options.get("dirpath", str(path.parent / "checkpoints")) == str(path.parent / "checkpoints")
 
 
-def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monkeypatch, tmp_path):
+def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, ladder, runs, monkeypatch, tmp_path):
     loaded, saved = [], []
     monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)
     monkeypatch.setattr(script, "fitted_names", lambda metric: [])
-    monkeypatch.setattr(
-        script, "average_metrics", lambda metrics, weights, texts, rated: (*metrics, *weights, *(rated or ()))
-    )
+    mixture = lambda metrics, weights, texts, rated: (*metrics, *weights, *(rated or ()))  # noqa: E731
+    monkeypatch.setattr(script, "average_metrics", mixture)
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
-    one = ladder(
-        script,
-        tmp_path,
-        first=[STAGE],
-        second=[STAGE],
-        mean=[{"average": "first"}],
-        both=[{"average": ["first", "second"]}],
-        uneven=[{"average": {"first": 0.75, "second": 0.25}}],
-    )
-    ends = [
-        str(tmp_path / name / f"seed{seed}" / "stage0" / "metric") for name in ("first", "second") for seed in (1, 2)
-    ]
+    averages = {"mean": "first", "both": ["first", "second"], "uneven": {"first": 0.75, "second": 0.25}}
+    mixed = {name: [{"average": parts}] for name, parts in averages.items()}
+    one = ladder(first=[STAGE], second=[STAGE], **mixed)
+    ends = [str(tmp_path / name / f"seed{seed}/stage0/metric") for name in ("first", "second") for seed in (1, 2)]
     assert [one.averages(name) for name in ("mean", "both", "first")] == [True, True, False]
     one.run("mean", None)
     assert loaded == ends[:2]
@@ -179,28 +163,25 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     assert saved[-1][0] == (*ends[:2], 1, 1, "a segment")
 
 
-def test_a_rung_can_be_stored_as_an_adapter_of_what_it_has(script, runs, monkeypatch, tmp_path):
+def test_a_rung_can_be_stored_as_an_adapter_of_what_it_has(script, ladder, runs, monkeypatch, tmp_path):
     saved = []
     monkeypatch.setattr(script, "load_metric", lambda path: path)
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, **options: saved.append((metric, options)))
-    ladder(script, tmp_path, first=[STAGE, {"adapter": 4}]).run("first", 1)
+    ladder(first=[STAGE, {"adapter": 4}]).run("first", 1)
     ((metric, options),) = saved
     assert metric == str(tmp_path / "first" / "seed1" / "stage0" / "metric")
     assert options["adapter"].rank == 4
 
 
-def test_tables_tell_means_with_the_lowest_and_the_highest(script, tmp_path):
+def test_tables_tell_means_with_the_lowest_and_the_highest(ladder, script, tmp_path):
     for seed, value in ((1, 0.7), (2, 0.75)):
         folder = tmp_path / "first" / f"seed{seed}"
         folder.mkdir(parents=True)
         values = {"pearson": value, "spearman": 0.5, "kendall": 0.25, "groups": {}}
         (folder / "agreement.json").write_text(json.dumps({"dev": values}))
-    script.write_tables(ladder(script, tmp_path, first=[STAGE], empty=[STAGE]), tmp_path)
-    assert (tmp_path / "ladder.csv").read_text().splitlines() == [
-        "rung,seed,set,pearson,spearman,kendall",
-        "first,1,dev,0.7000,0.5000,0.2500",
-        "first,2,dev,0.7500,0.5000,0.2500",
-    ]
+    script.write_tables(ladder(first=[STAGE], empty=[STAGE]), tmp_path)
+    rows = "first,1,dev,0.7000,0.5000,0.2500\nfirst,2,dev,0.7500,0.5000,0.2500\n"
+    assert (tmp_path / "ladder.csv").read_text() == f"rung,seed,set,pearson,spearman,kendall\n{rows}"
     pearson, kendall = (tmp_path / "ladder.md").read_text().split("Kendall:")
     assert pearson.splitlines()[-2] == "| first | 1, 2 | .725 (.700-.750) |"
     assert kendall.splitlines()[-2] == "| first | 1, 2 | .250 |"

@@ -15,9 +15,7 @@ SEGMENTS = [
 
 
 @pytest.mark.parametrize("preset", ["twmd", "bertscore-f1"])
-def test_every_layer_scores_as_the_scorer_that_reads_it(load_script, tiny_encoder, preset):
-    load_script("benchmarks/ladder.py")
-    script = load_script("benchmarks/layer_choice.py")
+def test_every_layer_scores_as_the_scorer_that_reads_it(script, tiny_encoder, preset):
     metric = build_metric(preset_config(preset, encoder=str(tiny_encoder), layer=-1)).eval()
     metric.encoder = with_all_layers(metric.parts).encoder
     with torch.inference_mode():

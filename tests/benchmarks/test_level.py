@@ -8,8 +8,7 @@ from textmover.scoring import Scorer
 
 
 @pytest.mark.slow
-def test_memory_threads_and_files_stay_level(load_script, tiny_encoder):
-    script = load_script("benchmarks/level.py")
+def test_memory_threads_and_files_stay_level(script, tiny_encoder):
 
     def made(count):
         for _ in range(count):

@@ -17,11 +17,6 @@ ITEMS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/many_languages.py")
-
-
 class Judge:
     """Stands in for a scorer: texts have the scores that it is given, others 0.5; copies of sources are flagged."""
 

@@ -4,11 +4,6 @@ import numpy as np
 import pytest
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/mbr_speed.py")
-
-
 def test_candidates_are_different_versions(script, tmp_path):
     sets = script.candidate_sets(None, 3, 5, seed=0)
     assert [len(set(one)) for one in sets] == [5, 5, 5]

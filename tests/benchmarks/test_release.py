@@ -1,7 +1,6 @@
 import re
 
 import numpy as np
-import pytest
 
 from textmover import Scorer
 from textmover.presets import build_metric, preset_config
@@ -11,21 +10,15 @@ from textmover.types import Segment
 WORDS = ("old", "young", "red", "small", "green", "good", "warm", "short")
 
 
-@pytest.fixture(scope="module")
-def scripts(load_script):
-    """The modules ``ladder`` and ``release``; the second imports the first."""
-    return {name: load_script(f"benchmarks/{name}.py") for name in ("ladder", "release")}
-
-
-def test_a_card_tells_what_a_rebuilt_metric_hangs_on(scripts):
+def test_a_card_tells_what_a_rebuilt_metric_hangs_on(script):
     stages = {"mean": [{"average": "one"}], "one": [{"config": "configs/general.yaml"}, {"untrained": 0.5}]}
-    told = scripts["release"].made_with(stages)
+    told = script.made_with(stages)
     assert re.search(r"textmover \S+, torch \d\S+, transformers \d\S+, tokenizers \d\S+, .+; recipes", told)
     assert re.search(r"`configs/general.yaml` [0-9a-f]{8}\.$", told)
-    assert scripts["release"].processor()
+    assert script.processor()
 
 
-def test_two_makes_are_compared_by_scores_and_agreement(scripts, tiny_encoder, tmp_path):
+def test_two_makes_are_compared_by_scores_and_agreement(script, tiny_encoder, tmp_path):
     metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
     for name in ("first", "again"):
         save_checkpoint(metric, tmp_path / name, card="")
@@ -38,17 +31,15 @@ def test_two_makes_are_compared_by_scores_and_agreement(scripts, tiny_encoder, t
         Segment(f"the {a} dog and a {b} cat", (f"the {a} dog and the {c} bird",), score=float(rng.normal()))
         for a, b, c in (rng.choice(WORDS, 3) for _ in range(12))
     ]
-    sets = {"dev": scripts["ladder"].Judged(segments, None)}
-    compare = scripts["release"].differences
-    same, apart = (
-        compare(tmp_path / name, tmp_path / "first", sets)[-1].strip("| ").split(" | ") for name in ("again", "other")
-    )
+    sets = {"dev": script.Judged(segments, None)}
+    tables = (script.differences(tmp_path / name, tmp_path / "first", sets) for name in ("again", "other"))
+    same, apart = (table.splitlines()[-1].strip("| ").split(" | ") for table in tables)
     assert (same[0], same[1], *same[3:]) == ("dev", same[2], "1.0000", "0.000")
     assert float(apart[4]) > 0.0005
     assert float(apart[3]) < 1
 
 
-def test_a_card_tells_each_seed_also_where_nobody_judged_it_before(scripts, tiny_encoder, tmp_path):
+def test_a_card_tells_each_seed_also_where_nobody_judged_it_before(script, tiny_encoder, tmp_path):
     metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
     save_checkpoint(metric, tmp_path / "metric", card="")
     rng = np.random.default_rng(1)
@@ -56,18 +47,15 @@ def test_a_card_tells_each_seed_also_where_nobody_judged_it_before(scripts, tiny
         Segment(f"the {a} dog", (f"the {b} bird",), score=float(rng.normal()), groups={"lp": "xx-en"})
         for a, b in (rng.choice(WORDS, 2) for _ in range(12))
     ]
-    judged = scripts["ladder"].Judged(segments, "lp")
-    ladder = scripts["ladder"].Ladder({"one": [{"metric": str(tmp_path / "metric")}]}, tmp_path / "runs", [1, 2], [])
-    told = scripts["release"]._details(
-        {"seeds_of": "one", "seeds": [1, 2]}, ladder, "dev", judged, judged.scores(Scorer(metric))
-    )
+    judged = script.Judged(segments, "lp")
+    ladder = script.Ladder({"one": [{"metric": str(tmp_path / "metric")}]}, tmp_path / "runs", [1, 2], [])
+    told = script._details({"seeds_of": "one", "seeds": [1, 2]}, ladder, "dev", judged, judged.scores(Scorer(metric)))
     of_metric = re.search(r"xx-en (-?\d\.\d{3});", told[0]).group(1)
     assert told[1] == f"As trained, seeds 1, 2: {of_metric}, {of_metric}."
     assert (tmp_path / "runs" / "one" / "seed2" / "agreement.json").is_file()
 
 
-def test_a_head_is_put_into_a_metric_whose_scores_stay(load_script, tiny_encoder, tmp_path):
-    put_head = load_script("benchmarks/release_head.py").put_head
+def test_a_head_is_put_into_a_metric_whose_scores_stay(script, tiny_encoder, tmp_path):
     plain = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
     save_checkpoint(plain, tmp_path / "released", card="")
     headed = build_metric(preset_config("twmd", encoder=str(tiny_encoder), mark_errors=True))
@@ -75,20 +63,20 @@ def test_a_head_is_put_into_a_metric_whose_scores_stay(load_script, tiny_encoder
     save_checkpoint(headed, tmp_path / "trained", card="")
     texts = ["the old dog", "a red bird"], ["the young dog", "a red cat"]
     before = Scorer.from_pretrained(tmp_path / "released").score(*texts).scores.tolist()
-    put_head(tmp_path / "trained", tmp_path / "released")
+    script.put_head(tmp_path / "trained", tmp_path / "released")
     after = Scorer.from_pretrained(tmp_path / "released")
     assert after.score(*texts).scores.tolist() == before
     assert [span.end for one in after.errors(*texts) for span in one if not span.missing] == [11, 10]
 
 
-def test_a_missing_head_is_trained_on_the_new_metric_and_an_existing_one_is_kept(scripts, tmp_path, monkeypatch):
+def test_a_missing_head_is_trained_on_the_new_metric_and_an_existing_one_is_kept(script, tmp_path, monkeypatch):
     calls = []
-    monkeypatch.setattr(scripts["release"].subprocess, "run", lambda command, **_: calls.append(command))
+    monkeypatch.setattr(script.subprocess, "run", lambda command, **_: calls.append(command))
     spec = {"head": str(tmp_path / "trained"), "head_recipe": "configs/errors.yaml"}
-    assert scripts["release"].trained_head(spec, tmp_path / "new") == tmp_path / "trained"
+    assert script.trained_head(spec, tmp_path / "new") == tmp_path / "trained"
     metric = ["--model.init_args.metric", str(tmp_path / "new"), "--export", str(tmp_path / "trained")]
     assert [one[1:] for one in calls] == [["train.py", "fit", "--config", "configs/errors.yaml", *metric]]
     (tmp_path / "trained").mkdir()
     (tmp_path / "trained" / "model.safetensors").touch()
-    scripts["release"].trained_head(spec, tmp_path / "new")
+    script.trained_head(spec, tmp_path / "new")
     assert len(calls) == 1

@@ -13,11 +13,6 @@ from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer import Scorer
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/rome_speed.py")
-
-
 def busy(seconds):
     until = time.thread_time() + seconds
     while time.thread_time() < until:
@@ -64,14 +59,11 @@ def test_the_texts_are_distinct_and_of_the_length_that_was_asked_for(script, tmp
 
 
 def test_every_part_is_met_and_no_score_changes(script, tiny_encoder, tiny_metric):
-    metric = RomeMetric.from_config(
-        RomeConfig(encoder=str(tiny_encoder), weights="uniform", parser="textmover-parser")
-    ).eval()
+    config = RomeConfig(encoder=str(tiny_encoder), weights="uniform", parser="textmover-parser")
+    metric = RomeMetric.from_config(config).eval()
     torch.manual_seed(0)
-    metric.take_part(
-        "acceptability",
-        TextClassifier.untrained(tiny_metric(), ClassifierConfig(("unacceptable", "acceptable"), "single")),
-    )
+    labels = ClassifierConfig(("unacceptable", "acceptable"), "single")
+    metric.take_part("acceptability", TextClassifier.untrained(tiny_metric(), labels))
     pairs = (["A cat sat.", "The dog ran home."], ["The cat sat down.", "A dog ran."])
     expected = Scorer(metric, cache=False).score(*pairs).scores
     parts, clock = script.parts_of(metric), script.Clock()

@@ -6,11 +6,6 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/streaming.py")
-
-
 def test_pairs_are_those_of_the_seed(script, tmp_path):
     made = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -32,24 +27,17 @@ def test_a_process_is_killed_behind_a_shard_or_left_alone(script, tmp_path):
     assert (ended.code, ended.peak > 1e6) == (3, True)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param((), marks=pytest.mark.long, id="default"),
-        pytest.param(("--model", "bertscore-f1-idf"), marks=pytest.mark.long, id="idf"),
-    ],
-)
-def test_a_run_that_is_killed_ends_with_the_same_bytes(script, monkeypatch, capfd, model):
-    monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "300", "--kills", "1", "--shard-size", "64", *model])
-    assert script.main() == 0
+@pytest.mark.long
+@pytest.mark.parametrize("model", [(), ("--model", "bertscore-f1-idf")], ids=["default", "idf"])
+def test_a_run_that_is_killed_ends_with_the_same_bytes(run, capfd, model):
+    assert run("--pairs", 300, "--kills", 1, "--shard-size", 64, *model) == 0
     told = capfd.readouterr().out
     for part in ("unbroken: ", "killed: ", "of 5 shards kept", "bytes: identical", "peak memory"):
         assert part in told
 
 
 @pytest.mark.long
-def test_bytes_that_differ_are_told(script, monkeypatch, capfd):
-    monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "20", "--kills", "0"])
+def test_bytes_that_differ_are_told(script, run, monkeypatch, capfd):
     monkeypatch.setattr(script.filecmp, "cmp", lambda one, other, shallow: Path(one).read_bytes() == b"")
-    assert script.main() == 1
+    assert run("--pairs", 20, "--kills", 0) == 1
     assert "bytes: DIFFERENT" in capfd.readouterr().out

@@ -10,11 +10,6 @@ NOUNS = ["otter", "harbour", "violin", "glacier", "pepper", "lantern", "marble",
 SENTENCES = [f"the {noun} {rest}" for noun in NOUNS for rest in ("is over there", "was not here", "may be big")]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/teacher_scores.py")
-
-
 @pytest.fixture
 def sets(script, tmp_path, monkeypatch):
     """Small sets in the place of the public ones; in each some texts differ in case and marks alone."""
@@ -33,22 +28,20 @@ def sets(script, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def rows_of(script, sets, tmp_path, monkeypatch):
+def rows_of(script, run, sets, tmp_path, monkeypatch):
     """Runs the script with a scorer that likes long references; returns bytes and rows of its table."""
 
     def from_pretrained(name, **_):
         score = lambda texts, others: SimpleNamespace(scores=np.array([float(len(one)) for one in others]))  # noqa: E731
         return SimpleNamespace(score=score)
 
-    def run(*options):
+    def rows(*options):
         output = tmp_path / "runs" / "teacher.csv"
-        monkeypatch.setattr("sys.argv", ["teacher_scores.py", "--output", str(output), *options])
-        script.main()
-        with output.open(encoding="utf-8", newline="") as stream:
-            return output.read_bytes(), list(csv.DictReader(stream))
+        run("--output", output, *options)
+        return output.read_bytes(), list(csv.DictReader(output.read_text(encoding="utf-8").splitlines()))
 
     monkeypatch.setattr(script, "Scorer", SimpleNamespace(from_pretrained=from_pretrained))
-    return run
+    return rows
 
 
 @pytest.mark.parametrize("number", [5, len(SENTENCES)])

@@ -1,5 +1,6 @@
 """The parser's training: the treebank is read as it is written, and agreement is counted as it should be."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,15 +35,6 @@ WRITTEN = """\
 """
 
 
-@pytest.fixture(scope="module")
-def scripts(load_script):
-    import parser_card
-    import train_parser
-    import ud_treebank
-
-    return train_parser, ud_treebank, parser_card
-
-
 @pytest.fixture
 def written(tmp_path):
     path = tmp_path / "written.conllu"
@@ -50,11 +42,10 @@ def written(tmp_path):
     return path
 
 
-def test_texts_and_trees_of_the_treebank(scripts, written):
-    _, treebank, _ = scripts
-    sentences = list(treebank.read_conllu(written))
+def test_texts_and_trees_of_the_treebank(script, written):
+    sentences = list(script.read_conllu(written))
     assert [one.text for one in sentences] == ["We can't go. ", "Why? ", "Rest."]
-    doc = treebank.gold_doc(sentences, spacy.blank("en").vocab)
+    doc = script.gold_doc(sentences, spacy.blank("en").vocab)
     gold, text = parsed_doc(doc), doc.text
     assert text == "We can't go. Why? Rest."
     assert len(list(doc.sents)) == 3
@@ -62,38 +53,29 @@ def test_texts_and_trees_of_the_treebank(scripts, written):
     assert gold.words == ("We", "ca", "n't", "go", ".", "Why", "?", "Rest", ".")
     assert gold.heads == (3, 3, 3, -1, 3, -1, 5, -1, 7)
     assert gold.features[:2] == ("Case=Nom", "")
-    assert [[one.rows[0][1] for one in group] for group in treebank.grouped(sentences, (10,))] == [
-        ["We", "Why"],
-        ["Rest"],
-    ]
-    assert [len(group) for group in treebank.grouped(sentences, (1, 2))] == [1, 1, 1]
+    first = [[one.rows[0][1] for one in group] for group in script.grouped(sentences, (10,))]
+    assert first == [["We", "Why"], ["Rest"]]
+    assert [len(group) for group in script.grouped(sentences, (1, 2))] == [1, 1, 1]
 
 
-def test_a_file_of_spacy_holds_the_same(scripts, written, tmp_path):
-    train_parser, treebank, _ = scripts
-    train_parser.convert(written, tmp_path / "written.spacy", (10,))
+def test_a_file_of_spacy_holds_the_same(script, written, tmp_path):
+    script.convert(written, tmp_path / "written.spacy", (10,))
     vocab = spacy.blank("en").vocab
     docs = list(spacy.tokens.DocBin().from_disk(tmp_path / "written.spacy").get_docs(vocab))
-    groups = treebank.grouped(list(treebank.read_conllu(written)), (10,))
-    assert [parsed_doc(doc) for doc in docs] == [parsed_doc(treebank.gold_doc(group, vocab)) for group in groups]
+    groups = script.grouped(list(script.read_conllu(written)), (10,))
+    assert [parsed_doc(doc) for doc in docs] == [parsed_doc(script.gold_doc(group, vocab)) for group in groups]
 
 
-def test_agreement_is_counted_over_words_with_the_same_span(scripts, written):
-    _, treebank, card = scripts
-    gold = parsed_doc(treebank.gold_doc(list(treebank.read_conllu(written))[:1], spacy.blank("en").vocab))
+def test_agreement_is_counted_over_words_with_the_same_span(script, written):
+    import parser_card as card
+
+    gold = parsed_doc(script.gold_doc(list(script.read_conllu(written))[:1], spacy.blank("en").vocab))
     all_right = card.agreements(gold, gold)
     assert {all_right[name] for name in card.COLUMNS if "punctuation" not in name} == {5}
     assert {all_right[name] for name in card.COLUMNS if "punctuation" in name} == {4}
-    merged = replace(
-        gold,
-        **{
-            name: getattr(gold, name)[:1] + getattr(gold, name)[2:]
-            for name in ("words", "lemmas", "tags", "features", "relations")
-        },
-        heads=(2, 2, -1, 2),
-        spans=((0, 2), (3, 8), (9, 11), (11, 12)),  # "can't" as one word
-    )
-    merged = replace(merged, relations=("nsubj:outer", "aux", "root", "dep"))
+    kept = {name: getattr(gold, name)[:1] + getattr(gold, name)[2:] for name in ("words", "lemmas", "tags", "features")}
+    relations, spans = ("nsubj:outer", "aux", "root", "dep"), ((0, 2), (3, 8), (9, 11), (11, 12))
+    merged = replace(gold, **kept, relations=relations, heads=(2, 2, -1, 2), spans=spans)  # "can't" as one word
     counts = card.agreements(gold, merged)
     assert (counts["gold"], counts["found"], counts["words"]) == (5, 4, 3)
     assert counts["UAS"] == 3
@@ -113,8 +95,8 @@ def test_agreement_is_counted_over_words_with_the_same_span(scripts, written):
         ("See http://a.org/b/cd -- now...", "See http://a.org/b/cd -- now ..."),
     ],
 )
-def test_words_are_split_as_in_the_treebank(scripts, text, words, tmp_path):
-    from treebank_words import adapt_tokenizer
+def test_words_are_split_as_in_the_treebank(script, text, words, tmp_path):
+    from ud_treebank import adapt_tokenizer
 
     nlp = adapt_tokenizer(spacy.blank("en"))
     assert " ".join(word.text for word in nlp(text)) == words
@@ -123,12 +105,9 @@ def test_words_are_split_as_in_the_treebank(scripts, text, words, tmp_path):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the data folder ../shared beside the clone")
-def test_all_of_the_treebank_is_read_as_it_says(scripts):
-    _, treebank, _ = scripts
+def test_all_of_the_treebank_is_read_as_it_says(script):
     path = DATA / "en_ewt-ud-dev.conllu"
-    texts = [
-        line.removeprefix("# text = ") for line in path.read_text("utf-8").split("\n") if line.startswith("# text = ")
-    ]
-    sentences = list(treebank.read_conllu(path))
+    texts = re.findall(r"^# text = (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    sentences = list(script.read_conllu(path))
     assert len(sentences) == 2001
     assert [" ".join(one.text.split()) for one in sentences] == [" ".join(text.split()) for text in texts]

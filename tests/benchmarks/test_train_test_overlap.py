@@ -7,11 +7,6 @@ SHARED = [("The cat sat.", "A cat sat."), ("Go home!", "go away"), ("one", "two"
 OWN = [("a red house", "the house is red"), ("it", "rains"), ("one", "a number"), *(SHARED[place] for place in (1, 0))]
 
 
-@pytest.fixture(scope="module")
-def script(load_script):
-    return load_script("benchmarks/train_test_overlap.py")
-
-
 @pytest.fixture
 def recipe(tmp_path):
     """A recipe that leaves the pairs of a test set out, and a ladder with this set and another one."""
@@ -29,26 +24,22 @@ def recipe(tmp_path):
     return {"data": {"class_path": "textmover.data.RatingsDataModule", "init_args": ratings}}
 
 
-def test_pairs_that_are_left_out_those_that_are_not_and_single_texts(script, recipe, tmp_path, monkeypatch, capsys):
+def test_pairs_that_are_left_out_those_that_are_not_and_single_texts(script, run, recipe, tmp_path, capsys):
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     loose = script.without_lists(recipe)
     assert "without" in recipe["data"]["init_args"]
     assert "without" not in loose["data"]["init_args"]
     (tmp_path / "loose.yaml").write_text(yaml.safe_dump(loose))
-    arguments = [str(tmp_path / "recipe.yaml"), str(tmp_path / "loose.yaml"), "--sets", str(tmp_path / "ladder.yaml")]
-    monkeypatch.setattr("sys.argv", ["train_test_overlap.py", *arguments])
-    assert script.main() == 0
+    assert run(tmp_path / "recipe.yaml", tmp_path / "loose.yaml", "--sets", tmp_path / "ladder.yaml") == 0
     first, second = capsys.readouterr().out.split(f"{tmp_path / 'loose.yaml'}:")
     assert "| ratings | 3 | test | 2 | 0 | 1 |\n| ratings | 3 | dev | 0 | 0 | 0 |" in first
     assert "| ratings | 5 | test | 0 | 2 | 1 |\n| ratings | 5 | dev | 0 | 0 | 0 |" in second
 
 
-def test_a_file_that_is_missing_is_one_sentence(script, recipe, tmp_path, monkeypatch, capsys):
+def test_a_file_that_is_missing_is_one_sentence(run, recipe, tmp_path, capsys):
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     (tmp_path / "own.csv").unlink()
-    arguments = [str(tmp_path / "recipe.yaml"), "--sets", str(tmp_path / "ladder.yaml")]
-    monkeypatch.setattr("sys.argv", ["train_test_overlap.py", *arguments])
-    assert script.main() == 2
+    assert run(tmp_path / "recipe.yaml", "--sets", tmp_path / "ladder.yaml") == 2
     assert capsys.readouterr().err.endswith(
         f"Expected a file at {tmp_path / 'own.csv'}, but there is none: correct the path.\n"
     )
