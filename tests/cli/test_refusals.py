@@ -196,6 +196,7 @@ CASES = {
         -i h.txt gone.txt | gone.txt""",
     "explain a b": """
         --line 2 | `--line` together with -i
+        --line 0 | `--line` together with -i
         --lines 1-2 | `--lines` together with -i
         --output a.bmp | .png, .svg, .pdf, .txt
         --output plan | rename it, or give --format

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from data_files import write_table
 
+from data_files import write_table
 from textmover.data import (
     Columns,
     LabelsDataModule,

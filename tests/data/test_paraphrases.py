@@ -2,8 +2,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from data_files import all_items, source_of, texts_of, write_table
 
+from data_files import all_items, source_of, texts_of, write_table
 from textmover.data import LabelColumns, PairFile, ParaphrasesDataModule
 from textmover.data.paraphrases import Paraphrase, mine_by_overlap, nearest_others
 from textmover.data.split import is_held_back, normalise_reference

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,8 @@ def _export(
     if replaced:
         console().print(f"Replaced: {folder}", soft_wrap=True)
     console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
-    console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
+    command = f"  textmover score -i hypotheses.txt references.txt --model {shlex.quote(str(folder))}"
+    console().print(command, soft_wrap=True)
 
 
 def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None:

@@ -30,16 +30,16 @@ def trained(save_run):
 
 def test_the_folder_scores_as_the_run_did(run, trained, tmp_path):
     path, metric = trained
-    ended = run("export", path, "out/metric").silent()
+    ended = run("export", path, "an out/metric").silent()
     assert ended.out == (
-        "Exported to out/metric. Score with it:\n"
-        "  textmover score -i hypotheses.txt references.txt --model out/metric\n"
+        "Exported to an out/metric. Score with it:\n"
+        "  textmover score -i hypotheses.txt references.txt --model 'an out/metric'\n"
     )
-    exported, expected = Scorer.from_pretrained("out/metric").score(*TEXTS), Scorer(metric.eval()).score(*TEXTS)
+    exported, expected = Scorer.from_pretrained("an out/metric").score(*TEXTS), Scorer(metric.eval()).score(*TEXTS)
     np.testing.assert_array_equal(exported.scores, expected.scores)
     name_weights(metric)
     assert exported.signature.entries == {**expected.signature.entries, "encoder": metric.encoder_identity}
-    folder = tmp_path / "out" / "metric"
+    folder = tmp_path / "an out" / "metric"
     assert {one.name for one in folder.iterdir()} == {"config.json", "model.safetensors", "README.md", "encoder"}
     card = (folder / "README.md").read_text()
     for part in ("`twmd`", f"{metric.signature}`", "run.ckpt", "step 9 (epoch 1)", "temperature: 0.1", "layer: 2"):

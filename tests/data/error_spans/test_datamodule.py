@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from data_files import all_items, source_of, write_table
 
+from data_files import all_items, source_of, write_table
 from textmover.data import MadeErrorsDataModule, MarkedDataModule, MixtureDataModule, PairFile
 from textmover.data.error_spans.augmentation import check_kinds, closest_others, reworded, with_references
 from textmover.data.split import is_held_back

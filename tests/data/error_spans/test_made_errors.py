@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from data_files import source_of, write_table
 
+from data_files import source_of, write_table
 from textmover.data import MadeErrorsDataModule
 from textmover.data.error_spans.made_errors import CLEAN, WRONG, errors_between, made_errors
 from textmover.data.generated.contrasts import RewordedFile

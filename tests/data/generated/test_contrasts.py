@@ -1,8 +1,8 @@
 from collections import Counter
 
 import pytest
-from data_files import all_items, source_of, write_table
 
+from data_files import all_items, source_of, write_table
 from textmover.data import ContrastsDataModule, PairFile, RewordedFile
 from textmover.data.generated.contrasts import contrast_segments
 from textmover.data.generated.events import WRONG_EVENTS

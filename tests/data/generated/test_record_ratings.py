@@ -1,8 +1,8 @@
 from collections import Counter, defaultdict
 
 import pytest
-from data_files import all_items, source_of
 
+from data_files import all_items, source_of
 from textmover.data import RecordsDataModule
 from textmover.data.generated.record_ratings import load_records, record_segments
 from textmover.types import InputError

@@ -90,6 +90,8 @@ def test_scripts_that_join_need_a_matplotlib_that_joins_them(monkeypatch):
 
 def test_the_suffix_says_what_is_written(explained, tmp_path):
     found = explained("a cat", "the cat")
+    half = explained("a cat \ud800", "the cat").save(tmp_path / "half.json")
+    assert json.loads(half.read_text(encoding="utf-8"))["hypothesis"]["text"] == "a cat \ud800"
     for name, start in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE")):
         assert found.save(tmp_path / name) == tmp_path / name
         assert (tmp_path / name).read_bytes().strip().startswith(start)

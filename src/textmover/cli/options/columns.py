@@ -48,7 +48,8 @@ def rows_of(options: argparse.Namespace) -> Rows:
 
 def first_given(options: argparse.Namespace, *names: str) -> str | None:
     """Flag of the first of these options that was given."""
-    given = [name for name in names if getattr(options, name, None) not in (None, False)]
+    values = {name: getattr(options, name, None) for name in names}
+    given = [name for name, value in values.items() if value is not None and value is not False]  # 0 was given
     return f"--{given[0].replace('_', '-')}" if given else None
 
 

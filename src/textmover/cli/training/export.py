@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
             stream.write(adapter_card(card, folder, lines[-1]))
     sys.stdout.write(
         f"Exported to {folder}. Score with it:\n"
-        f"  textmover score -i hypotheses.txt references.txt --model {options.folder}\n" + "".join(lines)
+        f"  textmover score -i hypotheses.txt references.txt --model {shlex.quote(options.folder)}\n" + "".join(lines)
     )
     if options.push is not None:
         address = push_to_hub(folder, options.push, private=options.private, revision=options.push_revision)

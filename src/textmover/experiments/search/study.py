@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import math
+import shlex
 import shutil
 import sys
 import time
@@ -188,7 +189,7 @@ class Search:
             recipe = with_values(self.recipe, self._values(best))
             recipe = placed(recipe, self.folder / "best", self.seeds[0], checkpoints=True)
             trial = f"trial {best.number + 1} of {len(self._ended())} by textmover search"
-            command = f"python train.py fit --config {self.folder / BEST}"
+            command = f"python train.py fit --config {shlex.quote(str(self.folder / BEST))}"
             write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
 
     def print(self) -> None:
@@ -210,7 +211,7 @@ class Search:
         complete = sum(one.value is not None for one in ended)
         sys.stdout.write(f"\n{OPTIMISTIC.format(n=complete)}\n" if complete > 1 else "\n")
         sys.stdout.write(f"Files: {self.folder / TABLE}, {self.folder / BEST}. Train with the best:\n")
-        sys.stdout.write(f"  python train.py fit --config {self.folder / BEST}\n")
+        sys.stdout.write(f"  python train.py fit --config {shlex.quote(str(self.folder / BEST))}\n")
 
     def _values(self, trial: Any) -> dict[str, Any]:
         return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}

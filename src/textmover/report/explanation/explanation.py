@@ -290,7 +290,7 @@ class Explanation(Shown):
         elif suffix in (".html", ".htm", ".json"):
             text = json.dumps(self.to_dict(), ensure_ascii=False) + "\n" if suffix == ".json" else self.to_html()
             with atomic_file(path) as stream:
-                stream.write(text.encode("utf-8", "replace").decode("utf-8"))
+                stream.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
         else:
             raise InputError(
                 f"Expected a file that ends in {', '.join(FORMATS)}, .html or .json, but got {path}: give another name."
