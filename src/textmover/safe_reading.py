@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from typing import IO, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get
 import yaml
 
 from textmover.types import InputError
-from textmover.types.arguments import most_of
+from textmover.types.arguments import did_you_mean, most_of
 
 Kind = TypeVar("Kind")
 
@@ -301,8 +300,7 @@ def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> 
     """Refuse an unknown key of a description."""
     for key in found:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "remove it."
+            hint = did_you_mean(str(key), known, "remove it.")
             raise InputError(f"Expected the keys of {origin} to be among {', '.join(known)}, but got {key!r}: {hint}")
 
 

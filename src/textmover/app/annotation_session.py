@@ -25,7 +25,7 @@ MOST_SENT = 10_000  # ratings of which it is remembered when they were sent
 SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page that differ from their names
 
 Known = TypeVar("Known")
-Save = Callable[[Project, str], tuple[Rated, str]]  # saves what an annotator says of a text; what that is, and its name
+Save = Callable[[Project, str], tuple[Rated, str]]  # saves a rating, comment or marks; returns it and its name
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 import sys
@@ -15,6 +14,7 @@ from typing_extensions import Self
 from textmover.modules.encoder.source import full_name
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import BOUNDS, InputError, check_choice, check_whole
+from textmover.types.arguments import did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -278,8 +278,7 @@ def check_fields(values: Mapping[str, Any], config_class: type) -> None:
     known = [entry.name for entry in fields(config_class)]
     for name in values:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"the fields are {', '.join(known)}."
+            hint = did_you_mean(name, known, f"the fields are {', '.join(known)}.", "`{}`")
             raise InputError(f"Expected a field of the metric's configuration, but got `{name}`: {hint}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from textmover.perturbations.sentences import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError
+from textmover.types.arguments import did_you_mean
 
 NEIGHBOURS = 128  # texts that give one another words, names and unrelated sentences
 FEW = 16  # texts at the end of a list that are too few to be neighbours of one another
@@ -116,10 +116,10 @@ def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) ->
     found: dict[str, tuple[int, ...]] = {}
     for name in names:
         if name not in KINDS and name not in ALIASES:
-            near = difflib.get_close_matches(name, [*KINDS, *ALIASES], n=1)
+            way_out = did_you_mean(name, [*KINDS, *ALIASES], "choose one of these.")
             raise InputError(
                 f"Expected `types` to be among {', '.join(KINDS)} (or {', '.join(ALIASES)}), but got {name!r}: "
-                + (f"did you mean {near[0]!r}?" if near else "choose one of these.")
+                f"{way_out}"
             )
         kind, only = ALIASES.get(name, (name, None))
         known = table.degrees(kind)

@@ -9,7 +9,7 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Union
@@ -191,9 +191,14 @@ def _unbound(kind: str, known: list[str], named: Mapping[str, Any], error: TypeE
     unknown = next((name for name in named if name not in known), None)
     if unknown is None:
         return InputError(f"Expected other arguments of `{kind}`, but got '{error}': they are {', '.join(known)}.")
-    close = difflib.get_close_matches(unknown, known, n=1)
-    way_out = f"did you mean `{close[0]}`?" if close else f"name one of {', '.join(known)}."
+    way_out = did_you_mean(unknown, known, f"name one of {', '.join(known)}.", "`{}`")
     return InputError(f"Expected `{kind}` to have an argument `{unknown}`, but it has none: {way_out}")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str, form: str = "{!r}") -> str:
+    """Return the way out of an unknown name: the nearest that is known, or what there is to do without one."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {form.format(close[0])}?" if close else otherwise
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
@@ -17,6 +16,7 @@ from textmover.data.training_sources import RatedSource, Source
 from textmover.modules.config import MetricConfig
 from textmover.safe_reading import is_pipe, read_yaml
 from textmover.types import InputError
+from textmover.types.arguments import did_you_mean
 
 JUDGING = (
     "beside", "class_path", "column", "columns", "group", "held_back", "held_out", "labels", "scales", "sentences",
@@ -129,17 +129,16 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
                 f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
             )
         if key.startswith(OVERRIDES):
-            names = [field.name for field in fields(MetricConfig)]
-            known = key.removeprefix(OVERRIDES) in names
-            close = difflib.get_close_matches(key.removeprefix(OVERRIDES), names, n=1)
-            close = [OVERRIDES + one for one in close]
+            prefix, near = OVERRIDES, [field.name for field in fields(MetricConfig)]
+            known = key.removeprefix(OVERRIDES) in near
         else:
             parents = [key.rsplit(".", count)[0] for count in range(1, key.count(".") + 1)]
             # Under a mapping, or a setting that is off, there are keys that only the run itself can judge.
             known = key in config or any(isinstance(config.get(one, ""), dict | None) for one in parents)
-            close = difflib.get_close_matches(key, list(config), n=1)
+            prefix, near = "", list(config)
         if not known:
-            way = f"did you mean {close[0]}?" if close else "write keys as `train.py fit --print_config` does."
+            otherwise = "write keys as `train.py fit --print_config` does."
+            way = did_you_mean(key.removeprefix(prefix), near, otherwise, prefix + "{}")
             raise InputError(f"Expected keys of the recipe to search over, but it has no {key}: {way}")
 
 

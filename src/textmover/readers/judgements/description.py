@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from textmover.readers.line_tables import named
 from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
+from textmover.types.arguments import did_you_mean
 
 Choice = Literal["error", "keep", "leave out"]
 
@@ -204,8 +204,7 @@ def load_description(name: str | Path) -> SetDescription:
         return _parsed(load_yaml(built_in[str(name)].read_text(encoding="utf-8"), str(name)), f"{BUILT_IN}{name}")
     path = Path(name)
     if not path.exists():
-        close = difflib.get_close_matches(str(name), built_in, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "correct the name or the path."
+        hint = did_you_mean(str(name), built_in, "correct the name or the path.")
         raise InputError(
             f"Expected a built-in description ({', '.join(built_in)}) or a YAML file, but got {str(name)!r}: {hint}"
         )
