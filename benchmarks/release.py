@@ -180,7 +180,7 @@ def stored_adapter(folder: Path) -> AdapterReport:
     return report
 
 
-def told_adapter(one: AdapterReport, size: float, error: float, what: str) -> str:
+def adapter_sentence(one: AdapterReport, size: float, error: float, what: str) -> str:
     """The sentence on the adapter of a card; ``what`` it is, with its ``size`` in bytes."""
     return (
         f"{what} of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
@@ -212,7 +212,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
     weights = f"A table of token vectors, 8 bits each, {(folder / WEIGHTS).stat().st_size / 1e6:.2f} MB."
     if "rank" in spec:
         adapter = stored_adapter(folder)
-        weights = told_adapter(adapter, adapter.size, adapter.error, "An adapter")
+        weights = adapter_sentence(adapter, adapter.size, adapter.error, "An adapter")
     command = f"textmover score -i hypotheses.txt references.txt --model {spec['name']}"
     signature = load_metric(folder).signature
     sourced = " (beside a source, or from it alone, a little below or above)" if "mode" in signature.entries else ""

@@ -21,7 +21,7 @@ import torch
 from harness import ROOT, interval
 from ladder import train
 from numpy.typing import NDArray
-from release import model_card, stored_adapter, told_adapter
+from release import adapter_sentence, model_card, stored_adapter
 from scipy.stats import mannwhitneyu
 
 from textmover import __version__
@@ -165,7 +165,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
         ("How well it tells", found),
         f"benchmarks/release_acceptability.py {path.as_posix()}",
         f"With seed {spec['seed']} and textmover {__version__}; stages:",
-        told_adapter(stored_adapter(folder / METRIC_FOLDER), size, error, "Head and adapter"),
+        adapter_sentence(stored_adapter(folder / METRIC_FOLDER), size, error, "Head and adapter"),
     )
 
 

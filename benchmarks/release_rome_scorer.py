@@ -181,10 +181,8 @@ def judged_examples(
 
 
 def main() -> None:
-    page = ROOT / "docs/results/rome_scorers.md"
-    options = harness.parser(
-        __doc__, "release", runs=Path("runs/rome_scorers"), output=SHIPPED, page=page, paper=Path
-    ).parse_args()
+    paths = {"runs": Path("runs/rome_scorers"), "output": SHIPPED, "page": ROOT / "docs/results/rome_scorers.md"}
+    options = harness.parser(__doc__, "release", **paths, paper=Path).parse_args()
     torch.set_num_threads(1)
     spec = harness.read_yaml(options.release) | {"paper": options.paper}
     material = gather(spec, options.runs)

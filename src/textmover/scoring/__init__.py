@@ -1,4 +1,4 @@
-"""Scoring: the engine, the scorer over it, and checkpoints."""
+"""Scoring: the engine, its back-ends and caches, and the scorer over it."""
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import average_metrics, interpolate

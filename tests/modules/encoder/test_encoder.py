@@ -101,11 +101,11 @@ def test_negative_layers_count_from_the_end(tiny_metric, layer):
         assert torch.equal(counted.token_vectors(batch), named.token_vectors(batch))
 
 
-@pytest.mark.parametrize("window", [None, 5])
+@pytest.mark.parametrize(("window", "rows", "layers"), [(None, 3, [2]), (5, 6, [1, 3])])
 @pytest.mark.parametrize("kind", TYPES)
-def test_padding_does_not_move_a_vector(saved, kind, window):
+def test_padding_does_not_move_a_vector(saved, kind, window, rows, layers):
     """Nine tokens in windows of five, with six and with a text that fits, too: each type finds its positions again."""
-    encoder, batch = encoder_from(saved(kind), 1, 2), token_batch(rows=6)
+    encoder, batch = encoder_from(saved(kind), *layers), token_batch(rows)
     encoder.window = window
     with torch.no_grad():
         together = encoder(batch)

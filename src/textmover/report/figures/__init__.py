@@ -1,1 +1,1 @@
-"""Figures as SVG: panels, heat maps, scatter plots, and their colours."""
+"""Figures by matplotlib and as SVG: panels, heat maps, scatter plots, and their colours."""

@@ -1,1 +1,1 @@
-"""Training tasks: ratings, classes and paraphrases."""
+"""Training tasks: ratings, classes, paraphrases and marked errors."""
