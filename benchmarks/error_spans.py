@@ -26,7 +26,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.segments import Columns, read_segments
 from textmover.report.figures.matplotlib import save_figure
-from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
+from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.types import MarkedSegment, TextErrors
 
 REFERENCES = {

@@ -25,7 +25,7 @@ import yaml
 from numpy.typing import NDArray
 
 from textmover.files import atomic_bytes, atomic_file
-from textmover.readers.named.catalogue import data_folder
+from textmover.readers.public_sets.catalogue import data_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = data_folder()  # folder of the public sets

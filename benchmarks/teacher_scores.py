@@ -27,7 +27,7 @@ from scipy.stats import zscore
 
 from textmover import Scorer
 from textmover.data.leakage import compared_text
-from textmover.readers.named import located
+from textmover.readers.public_sets import located
 from textmover.readers.segments import Columns, read_segments
 
 PAIRS = {"data:snli-dev": 5000}

@@ -14,19 +14,27 @@ PACKAGE = "textmover."
 MOVED = {
     "cli.train": "cli.training.train",
     "data.acceptable": "data.generated.acceptability",
+    "data.generated.record_files": "data.generated.record_ratings",
     "data.parses": "perturbations.clauses",
     "data.perturbation_kinds": "perturbations.kinds",
     "data.perturbations": "perturbations.perturbations",
-    "data.generated.record_files": "data.generated.record_ratings",
     "data.record_files": "data.generated.record_ratings",
     "data.told_records": "data.generated.record_ratings",
+    "data.training_sources": "data.mixture_sources",
     "meta_evaluation.annotator_agreement": "meta_evaluation.agreement.annotators",
+    "metrics.bert_score_model": "metrics.bert_score",
+    "metrics.ordered": "metrics.ordered_states",
+    "modules.configured_metric": "modules.base_metric",
+    "modules.encoder.base_encoder": "modules.encoder.encoder_identity",
+    "modules.errors": "modules.error_spans",
+    "modules.errors.head": "modules.error_spans.head",
     "modules.probes": "modules.probe_sentences",
-    "perturbations.phrases": "perturbations.sentences",
+    "perturbations.phrases": "perturbations.sentence_edits",
+    "perturbations.sentences": "perturbations.sentence_edits",
     "scoring.adapter": "checkpoints.adapter",
     "scoring.averaging": "checkpoints.averaging",
-    "scoring.citations": "checkpoints.citations",
     "scoring.backends.int8": "scoring.backends.onnxruntime",
+    "scoring.citations": "checkpoints.citations",
     "scoring.classifier_checkpoint": "checkpoints.classifier",
     "scoring.encoder_weights": "checkpoints.encoder_weights",
     "scoring.hub": "checkpoints.hub",
@@ -55,6 +63,6 @@ class _OldPaths(MetaPathFinder, Loader):
 
 
 def keep_old_paths() -> None:
-    """Import modules by their old paths as well: as the same modules, asked for after all others."""
+    """Import modules by their old paths as well: as the same modules, found first, since folders find files."""
     if not any(isinstance(finder, _OldPaths) for finder in sys.meta_path):
-        sys.meta_path.append(_OldPaths())
+        sys.meta_path.insert(0, _OldPaths())

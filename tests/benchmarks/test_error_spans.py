@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
+from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.types import ErrorSpan, MarkedSegment
 
 TEXTS = [

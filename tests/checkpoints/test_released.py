@@ -19,7 +19,7 @@ from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
 from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import TokenTable
-from textmover.readers.named.catalogue import find_file
+from textmover.readers.public_sets.catalogue import find_file
 from textmover.scoring.ray import RayScorer
 from textmover.types import InputError
 

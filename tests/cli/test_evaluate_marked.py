@@ -9,7 +9,7 @@ import pytest
 
 from textmover.meta_evaluation import judge_errors
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.scoring.errors.spans import word_overlap_errors
+from textmover.scoring.error_spans.spans import word_overlap_errors
 
 HEADER = "lp\thypothesis\treference\thypothesis_tokens\ttags\tkind"
 TAGGED = [

@@ -12,7 +12,7 @@ import pytest
 
 from textmover import __version__
 from textmover.cli import main as main_module
-from textmover.cli.options.declaration import SingleOption, examples, given_twice
+from textmover.cli.options.options_from_help import SingleOption, examples, given_twice
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
 from textmover.runs.process import guarded
@@ -62,7 +62,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("score", "--on-error", "textmover.readers.row_streams:OnError"),
         ("score", "--missing-references", "textmover.readers.row_streams:MissingReferences"),
         ("explain", "--format", "textmover.report.explanation.output:FORMATS"),
-        ("errors", "--format", "textmover.report.errors.output:FORMATS"),
+        ("errors", "--format", "textmover.report.error_spans.output:FORMATS"),
         ("errors", "--fail-on", "textmover.types:SEVERITIES"),
         ("compare", "--format", "textmover.cli.commands.compare:SUFFIXES"),
         ("rank", "--format", "textmover.cli.commands.rank:SUFFIXES"),
@@ -72,7 +72,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
         ("evaluate", "--statistic", "textmover.meta_evaluation:STATISTICS"),
         ("evaluate", "--level", "textmover.meta_evaluation:LEVELS"),
         ("robustness", "--baselines", "textmover.scoring.lexical:LEXICAL"),
-        ("robustness", "--format", "textmover.report.document:PAGE_FORMATS"),
+        ("robustness", "--format", "textmover.report.table_formats:PAGE_FORMATS"),
         ("analyse-layers", "--centering", "textmover.modules.layer_similarity:CENTERINGS"),
         ("export", "--backend", "textmover.scoring.backends:EXPORTED"),
     ],

@@ -288,7 +288,7 @@ def test_weights_of_another_shape_are_one_sentence(
 
 def test_nothing_is_hashed_for_a_checkpoint(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = RatingsModule(overrides={"encoder": str(tiny_encoder)})
-    for place in ("base_encoder", "source"):
+    for place in ("encoder_identity", "source"):
         monkeypatch.setattr(f"textmover.modules.encoder.{place}.file_sha256", None)
     content = {"state_dict": module.state_dict()}
     module.on_save_checkpoint(content)

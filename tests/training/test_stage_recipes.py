@@ -10,7 +10,7 @@ import yaml
 from runs import write_recipe
 from textmover import Scorer
 from textmover.cli.training.train import main as train
-from textmover.readers.named.catalogue import place_of
+from textmover.readers.public_sets.catalogue import place_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS, OWN = ROOT / "configs", ROOT / "examples" / "own_ratings" / "recipe.yaml"

@@ -17,7 +17,7 @@ from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import as_entry, inside
 from textmover.csv_cells import CsvWriter
-from textmover.data import written_recipe
+from textmover.data import recipe_writer
 from textmover.data.split import split_held_back
 from textmover.files import atomic_file
 from textmover.readers.error_spans import MarkedColumns, read_marked
@@ -181,15 +181,15 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     segments = read_segments(table, Columns(references=tuple(references)))
     if len({one.score for one in segments}) < 2:
         return None, "all scores are the same"
-    share = written_recipe.share_to_hold_back(segments)
+    share = recipe_writer.share_to_hold_back(segments)
     if share is None:
         return None, (
-            f"too few references differ to train on some and hold back {written_recipe.FEWEST} texts of others: "
+            f"too few references differ to train on some and hold back {recipe_writer.FEWEST} texts of others: "
             "rate texts with other references"
         )
     columns = {"hypothesis": "hypothesis", "references": list(references), "score": "score", "groups": []}
     data = {"columns": columns, "held_back": share}
-    return _written_recipe(project, RECIPE, table, data, "", written_recipe.template_for(len(segments))), ""
+    return _written_recipe(project, RECIPE, table, data, "", recipe_writer.template_for(len(segments))), ""
 
 
 TAKEN = ("id", "annotator", "hypothesis", "spans", "rejected")
@@ -260,14 +260,14 @@ def _error_recipe(project: Project, table: Path, references: Sequence[str]) -> t
     columns = {"references": list(references), "spans": "spans", "groups": ["id", "annotator"]}
     left_out: list[InputError] = []  # texts without a reference
     segments = read_marked(table, MarkedColumns(references=tuple(references), spans="spans"), left_out=left_out)
-    for share in written_recipe.SHARES:
+    for share in recipe_writer.SHARES:
         parts = split_held_back(segments, share)
-        if all(len(part) >= written_recipe.FEWEST and any(one.errors for one in part) for part in parts):
+        if all(len(part) >= recipe_writer.FEWEST and any(one.errors for one in part) for part in parts):
             break
     else:
         return None, "too few texts with errors and other references to train on some and hold back others: mark more"
     data = {"columns": columns, "held_back": share, **({"unusable": "leave-out"} if left_out else {})}
-    return _written_recipe(project, ERROR_RECIPE, table, data, "errors_", written_recipe.MARKED_TEMPLATE), ""
+    return _written_recipe(project, ERROR_RECIPE, table, data, "errors_", recipe_writer.MARKED_TEMPLATE), ""
 
 
 def _written_recipe(
@@ -277,5 +277,5 @@ def _written_recipe(
     filled = {"train": [str(table.resolve())], **data}
     with atomic_file(path) as stream:
         run, metric = (str(place / f"{prefix}{name}") for name in ("run", "metric"))
-        stream.write(written_recipe.filled_recipe(filled, run, metric, template))
+        stream.write(recipe_writer.filled_recipe(filled, run, metric, template))
     return path

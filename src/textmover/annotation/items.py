@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.line_tables import named
+from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import empty
 from textmover.readers.segments import TableRow, check_columns, told
 from textmover.readers.tables import open_tables

@@ -19,7 +19,7 @@ from torch import Tensor
 from textmover.checkpoints.encoder_weights import encoder_prefix, split_state, trained_encoder
 from textmover.checkpoints.files import CONFIG, check_entries
 from textmover.modules.assembly import DIFFERENCE, untrained
-from textmover.modules.encoder.base_encoder import base_of, identity_of, weights_print
+from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
 from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 

@@ -19,7 +19,7 @@ from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, 
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.modules.assembly import as_table, untrained
 from textmover.modules.devices import evaluating
-from textmover.modules.encoder.base_encoder import base_of
+from textmover.modules.encoder.encoder_identity import base_of
 from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 

@@ -30,7 +30,7 @@ from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.files import file_sha256
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.base_encoder import weights_print
+from textmover.modules.encoder.encoder_identity import weights_print
 from textmover.modules.encoder.source import hub_reason
 from textmover.modules.shipped_folders import released_folders
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config

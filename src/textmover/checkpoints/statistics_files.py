@@ -22,7 +22,7 @@ from torch import Tensor
 from textmover._version import __version__
 from textmover.files import atomic_bytes
 from textmover.modules.devices import lasting
-from textmover.modules.encoder.base_encoder import tensors_sha256
+from textmover.modules.encoder.encoder_identity import tensors_sha256
 from textmover.safe_reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 

@@ -1,8 +1,8 @@
 """The command ``textmover``: finds the command that is meant and hands it the arguments.
 
 A command is a module with ``run(options)``, and ``help/COMMAND.txt`` with its options (see
-:mod:`textmover.cli.options.declaration`). The module is imported once its options are read, so that ``--help`` and
-misspelt options wait for nothing.
+:mod:`textmover.cli.options.options_from_help`). The module is imported once its options are read, so that ``--help``
+and misspelt options wait for nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
-from textmover.cli.options.declaration import SingleOption, add_options
+from textmover.cli.options.options_from_help import SingleOption, add_options
 from textmover.cli.usage_errors import SYNONYMS, did_you_mean, forgotten_input, reworded
 from textmover.runs.process import guarded, heeding_termination, open_streams, set_up_logging
 
@@ -43,7 +43,7 @@ COMMANDS = {
     "perturb": ("commands.perturb", "write graded corruptions of texts, with their severity"),
     "robustness": ("commands.robustness", "measure how scores change when texts are damaged"),
     "app": ("commands.app", "score, explain and rate texts in the browser"),
-    "data": ("training.data", "list public data sets, or fetch some by name"),
+    "data": ("training.public_data_sets", "list public data sets, or fetch some by name"),
     "cache": ("commands.cache", "show or clear a folder of cached texts"),
     "list": ("commands.list_metrics", "list metrics and presets"),
 }

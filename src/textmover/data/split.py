@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from textmover.readers.line_tables import named
+from textmover.readers.csv_and_jsonl import named
 from textmover.types import InputError, Segment
 from textmover.types.segments import ComparedText
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from textmover.data.leakage import HOLDS_TOGETHER, shared_with_training
 from textmover.data.rating_scales import over_annotators, scale_of, split_by_range
+from textmover.data.recipe_writer import FEWEST, filled_recipe, overrides_for, share_to_hold_back, template_for
 from textmover.data.split import BY_REFERENCE, split_held_back
-from textmover.data.written_recipe import FEWEST, filled_recipe, overrides_for, share_to_hold_back, template_for
 from textmover.readers.segments import Columns, check_columns, numbered_segments
 from textmover.readers.tables import MemoryTable, open_tables
 from textmover.types import InputError, Segment, Shown, View, plural

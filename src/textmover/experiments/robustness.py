@@ -21,8 +21,8 @@ from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.document import Section, block, interval, number, pick
 from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
+from textmover.report.table_formats import Section, block, interval, number, pick
 from textmover.types import InputError, Judgements, plural
 
 KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to

@@ -13,9 +13,9 @@ import numpy as np
 
 from textmover import meta_evaluation
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
-from textmover.readers.line_tables import named
+from textmover.readers.csv_and_jsonl import named
 from textmover.report import Line, Panel, draw_panels
-from textmover.report.document import pick, plain
+from textmover.report.table_formats import pick, plain
 from textmover.scoring.config_options import field_flag, field_value, written
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment

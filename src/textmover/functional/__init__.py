@@ -5,12 +5,12 @@ everything is batched over ``B`` problems. Ragged batches are padded; a padded t
 cannot change a result.
 """
 
-from textmover.functional.aggregation import power_mean, routing
 from textmover.functional.cost import mean_cosine, pairwise_cost, pairwise_similarity, unit_vectors, wordset_cka
 from textmover.functional.exact import ExactResult, PartialResult, exact_transport, partial_transport
 from textmover.functional.greedy import greedy_matching
+from textmover.functional.layer_aggregation import power_mean, routing
 from textmover.functional.ngrams import Units, compact, ngrams, words
-from textmover.functional.normalization import f_score, normalize_by_self
+from textmover.functional.score_normalization import f_score, normalize_by_self
 from textmover.functional.sinkhorn import SinkhornResult, lazy_emd, sinkhorn, unbalanced_sinkhorn
 from textmover.functional.tempered import trwmd, twmd
 from textmover.functional.tree_edit import (

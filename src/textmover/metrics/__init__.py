@@ -2,7 +2,7 @@
 
 from textmover.metrics.bert_score import TextMoverBERTScore
 from textmover.metrics.error_spans import ErrorSpanAgreement
-from textmover.metrics.ordered import OrderedScores
+from textmover.metrics.ordered_states import OrderedScores
 from textmover.metrics.text_mover import RoMeScore, TextMoverScore
 
 __all__ = ["ErrorSpanAgreement", "OrderedScores", "RoMeScore", "TextMoverBERTScore", "TextMoverScore"]

@@ -57,8 +57,8 @@ class TextMoverBERTScore(ScorerMetric):
     r"""BERTScore with the arguments and outputs of ``torchmetrics.text.BERTScore``.
 
     ``compute`` gives ``{"precision", "recall", "f1"}`` of each segment in the order of their positions (see
-    :class:`~textmover.metrics.ordered.OrderedStates`), float32 ``[n]``, and with ``return_hash`` also ``"hash"``. With
-    several references each value is the best over them.
+    :class:`~textmover.metrics.ordered_states.OrderedStates`), float32 ``[n]``, and with ``return_hash`` ``"hash"``.
+    With several references each value is the best over them.
 
     Texts are scored as they come in, and three numbers per segment are kept. With ``idf`` the weights depend on the
     references of all processes, those of all distinct positions, as often as they occur: then each weighted token's

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from textmover.meta_evaluation.error_spans.agreement import BINS, Cells, check_bins, judged_probabilities, reliability
 from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pairs, figures, segment_sums
-from textmover.metrics.ordered import FullPrecision
+from textmover.metrics.ordered_states import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
 CELLS = 1000  # steps of the probabilities that are counted; bins of the calibration are made of these

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from textmover.metrics.ordered import OrderedStates
+from textmover.metrics.ordered_states import OrderedStates
 from textmover.scoring import Scorer
 from textmover.types import InputError
 

@@ -87,7 +87,7 @@ class TextMoverScore(SegmentValues):
     """Scores of generated texts, accumulated over batches and processes.
 
     Each update is scored at once; one float64 score per segment is kept and gathered, with its int64 position (see
-    :class:`~textmover.metrics.ordered.OrderedStates` for how positions are numbered).
+    :class:`~textmover.metrics.ordered_states.OrderedStates` for how positions are numbered).
 
     A metric given as a module, such as ``pl_module.model``, is referred to and not registered: its weights stay where
     they are, are not saved twice, and each update scores with their current values.

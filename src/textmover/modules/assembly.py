@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder.base_encoder import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, remember_base
 from textmover.modules.encoder.known_encoders import POSITIONLESS_LIMIT, default_layer, languages_of, position_limit
 from textmover.modules.encoder.layers import Layers, PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 from textmover.modules.encoder.pretrained import load_config

@@ -12,22 +12,22 @@ from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
-from textmover.modules.config import MetricConfig
-from textmover.modules.configured_metric import (
+from textmover.modules.base_metric import (
     Calibration,
     ConfiguredMetric,
     SourceCombination,
     check_pairs,
     metric_signature,
 )
+from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
-from textmover.modules.errors.head import ErrorHead
+from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
-from textmover.modules.tokens.fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
+from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings

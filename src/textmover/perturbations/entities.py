@@ -10,7 +10,16 @@ from random import Random
 from typing import NamedTuple
 
 from textmover.perturbations.clauses import Parse, word_tags
-from textmover.perturbations.sentences import Edit, Phrase, Word, WordPool, fit_article, listed, mixed, one_by_chance
+from textmover.perturbations.sentence_edits import (
+    Edit,
+    Phrase,
+    Word,
+    WordPool,
+    fit_article,
+    listed,
+    mixed,
+    one_by_chance,
+)
 from textmover.safe_reading import read_yaml
 
 MONTHS_THAT_ARE_WORDS = ("March", "May")

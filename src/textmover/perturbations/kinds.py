@@ -11,7 +11,7 @@ from textmover.perturbations.clauses import Parse, Parses
 from textmover.perturbations.entities import entity, roles
 from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, notation, perturb
-from textmover.perturbations.sentences import Function, Phrase, WordPool
+from textmover.perturbations.sentence_edits import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError

@@ -1,7 +1,7 @@
 """Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
 
-A perturbation is a :data:`~textmover.perturbations.sentences.Function` that gives an :class:`Edit`, or ``None`` where
-it does not apply. One that needs a neighbour search or a parser takes it as a callable: bind it with
+A perturbation is a :data:`~textmover.perturbations.sentence_edits.Function` that gives an :class:`Edit`, or ``None``
+where it does not apply. One that needs a neighbour search or a parser takes it as a callable: bind it with
 ``functools.partial`` and pass it to :func:`perturb` in a copy of ``PERTURBATIONS``, together with a severity table that
 knows the new name.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.sentences import (
+from textmover.perturbations.sentence_edits import (
     AUXILIARIES,
     NEGATIVE,
     NUMBER,

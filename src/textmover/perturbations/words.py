@@ -12,7 +12,7 @@ from random import Random
 
 from textmover.perturbations.clauses import Parse, word_tags
 from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.sentences import (
+from textmover.perturbations.sentence_edits import (
     FUNCTION_WORDS,
     NEGATIVE,
     Edit,

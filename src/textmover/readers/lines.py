@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
-from textmover.readers.named import located
+from textmover.readers.public_sets import located
 from textmover.safe_reading import open_input, unreadable
 from textmover.types import InputError, needs_extra
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.readers.line_tables import named
+from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import CellTable, read_cells
-from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.row_streams import check_distinct
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, named_fields, read_lines, read_rows

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from textmover.readers.line_tables import TEXT_TABLES, Cells, Numbered, Table, named
+from textmover.readers.csv_and_jsonl import TEXT_TABLES, Cells, Numbered, Table, named
 from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
-from textmover.readers.named import located
-from textmover.readers.named.catalogue import place_of
+from textmover.readers.public_sets import located
+from textmover.readers.public_sets.catalogue import place_of
 from textmover.safe_reading import is_pipe, unreadable
 from textmover.types import InputError
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from textmover.meta_evaluation.systems.paired_tests import comparison_signature
-from textmover.report.document import latex_text
+from textmover.report.table_formats import latex_text
 from textmover.types import InputError, SegmentMetric, Signature
 
 MATCHINGS: Mapping[str, str] = {

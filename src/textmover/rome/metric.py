@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.base_metric import Calibration, ConfiguredMetric, check_pairs
 from textmover.modules.classifier import TextClassifier
-from textmover.modules.configured_metric import Calibration, ConfiguredMetric, check_pairs
 from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.tokens.fitting import windows
+from textmover.modules.tokens.statistics_fitting import windows
 from textmover.rome.config import DEFAULT_PARSER, FEATURES, RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features

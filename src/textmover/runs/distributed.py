@@ -26,7 +26,6 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from textmover.readers.column_options import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
-from textmover.runs.launched_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
 from textmover.runs.process import heeding_termination
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, keeping, kept_words, open_sink
@@ -35,6 +34,7 @@ from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
+from textmover.runs.worker_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 

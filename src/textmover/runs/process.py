@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.line_tables"
+DEVICES, TABLES = "textmover.modules.devices", "textmover.readers.csv_and_jsonl"
 """Loggers of the devices that metrics compute on, and of tables, which are read several times: each message once."""
 
 LONGEST_SENTENCE = 4_000  # characters of an error at most; its middle is left out beyond them

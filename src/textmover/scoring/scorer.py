@@ -281,7 +281,7 @@ class Scorer(ScorerStatistics):
         """Mark the errors of each hypothesis: wrong stretches, and places where words are missing.
 
         A metric with a head that learned from marked errors marks them by it, any other transport metric by a rule of
-        its plan (:func:`~textmover.modules.errors.head.plan_rule`). Arguments and errors are those of :meth:`score`.
+        its plan (:func:`~textmover.modules.error_spans.head.plan_rule`). Arguments and errors are as in :meth:`score`.
 
         Returns:
             For each hypothesis a sequence of :class:`~textmover.types.ErrorSpan`, in characters of the text.
@@ -292,7 +292,7 @@ class Scorer(ScorerStatistics):
             >>> scorer.errors(["It cost 12 euros."], ["It cost 15 euros."])[0].marked()  # doctest: +SKIP
             'It cost [12] euros.'
         """
-        from textmover.scoring.errors.marking import mark_errors
+        from textmover.scoring.error_spans.marking import mark_errors
 
         return mark_errors(self, hypotheses, references, sources)
 

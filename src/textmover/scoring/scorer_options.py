@@ -21,7 +21,7 @@ from textmover.checkpoints.hub import (
 from textmover.checkpoints.loading import checkpoint_folder
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.modules.encoder.source import MULTILINGUAL
-from textmover.modules.tokens.text_flags import is_english
+from textmover.modules.tokens.reliability_flags import is_english
 from textmover.readers import column_options
 from textmover.readers.segments import IfThere, read_lines
 from textmover.safe_reading import read_json

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from textmover._version import __version__
 from textmover.checkpoints.statistics_files import load_statistics, save_statistics, unfitted_statistics
-from textmover.modules.configured_metric import ConfiguredMetric
+from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import lasting
 from textmover.modules.metric_model import MetricModel
 from textmover.rome.metric import RomeMetric

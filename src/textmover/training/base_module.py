@@ -21,7 +21,7 @@ from textmover.checkpoints.encoder_weights import encoder_entry
 from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.training_run import metric_entry
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.training_sources import Source
+from textmover.data.mixture_sources import Source
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory

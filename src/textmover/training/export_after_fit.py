@@ -20,7 +20,7 @@ from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.training_sources import RatedSource
+from textmover.data.mixture_sources import RatedSource
 from textmover.files import atomic_file
 from textmover.modules.assembly import untrained
 from textmover.terminal import console

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from textmover.report.errors.output import KEYS
-from textmover.scoring.errors import marking
+from textmover.report.error_spans.output import KEYS
+from textmover.scoring.error_spans import marking
 from textmover.types import ErrorSpan, MarkedTexts, Signature, TextErrors
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from textmover.modules.encoder.base_encoder import BaseEncoder, remember_base
 from textmover.modules.encoder.encoder import Encoder, row_graph
+from textmover.modules.encoder.encoder_identity import BaseEncoder, remember_base
 from textmover.modules.encoder.known_encoders import (
     FIRST_POSITION,
     FROM_PADDING,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional.aggregation import routing
 from textmover.functional.cost import unit_vectors
+from textmover.functional.layer_aggregation import routing
 from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SideBySide, SingleLayer
 
 INFINITY = float("inf")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.modules.configured_metric import Calibration
+from textmover.modules.base_metric import Calibration
 
 
 def test_a_new_head_changes_nothing():

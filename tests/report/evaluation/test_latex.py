@@ -6,7 +6,7 @@ import pytest
 
 from textmover.meta_evaluation import Protocol
 from textmover.report import format_evaluations
-from textmover.report.document import latex_text
+from textmover.report.table_formats import latex_text
 
 PDFLATEX_KNOWS = set(map(chr, range(32, 127))) | {"\n"}
 

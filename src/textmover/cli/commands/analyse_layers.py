@@ -12,7 +12,7 @@ from textmover.files import check_output, write_output
 from textmover.modules.layer_similarity import Estimate
 from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.report.document import number, pick, plain
+from textmover.report.table_formats import number, pick, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
 from textmover.readers.row_streams import GivenTexts
-from textmover.report.errors.output import SUFFIXES, check_kept, write_marked
-from textmover.report.errors.records import MarkedLine, confident
+from textmover.report.error_spans.output import SUFFIXES, check_kept, write_marked
+from textmover.report.error_spans.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import Advance, progress_bar
 from textmover.runs.score_run import texts_and_scorer
 from textmover.runs.shards.shards import Shard
-from textmover.scoring.errors import marking
+from textmover.scoring.error_spans import marking
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError, plural

@@ -15,7 +15,7 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.report.document import Page, page_text, print_blocks
+from textmover.report.table_formats import Page, page_text, print_blocks
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 

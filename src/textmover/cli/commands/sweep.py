@@ -13,9 +13,9 @@ from pathlib import Path
 from textmover.cli.options.columns import read_tables
 from textmover.experiments import sweep
 from textmover.files import check_output, write_output
-from textmover.readers.named.catalogue import place_of
+from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
-from textmover.report.document import number, plain
+from textmover.report.table_formats import number, plain
 from textmover.scoring.config_options import given_fields, written
 from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer_options import take_by_language

@@ -27,7 +27,7 @@ FLAGS: Mapping[str, str] = {
 
 def warn_of_other_languages(texts: Sequence[str]) -> None:
     """Warn where texts are not English, for which the rules of changes are written."""
-    from textmover.modules.tokens.text_flags import is_english  # which brings torch along
+    from textmover.modules.tokens.reliability_flags import is_english  # which brings torch along
 
     if not is_english(texts):
         logger.warning(

@@ -20,7 +20,7 @@ from textmover.modules.probe_sentences import PROBES
 from textmover.readers.column_options import COLUMN_OPTIONS
 from textmover.scoring.backends import Prepared, check_backend, prepare
 from textmover.scoring.config_options import FIELD
-from textmover.training.finished_runs import metric_and_card, mix
+from textmover.training.exportable_metrics import metric_and_card, mix
 from textmover.types import InputError, Segment
 
 

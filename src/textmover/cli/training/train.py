@@ -25,12 +25,12 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException, SI
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.saving import check_replaceable
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
-from textmover.cli.options.declaration import given_twice
+from textmover.cli.options.options_from_help import given_twice
 from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
-from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.process import Terminated, causes, guarded, set_up_logging
+from textmover.runs.worker_processes import check_by_hand
 from textmover.safe_reading import NotYamlError, load_yaml
 from textmover.training.base_module import StageModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState

@@ -23,12 +23,12 @@ from textmover.data.generated.datamodule import (
     with_neighbours,
 )
 from textmover.data.leakage import PairFile, segment_pairs, without_files
+from textmover.data.mixture_sources import Source
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
-from textmover.data.training_sources import Source
 from textmover.perturbations.clauses import Parse
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentences import WordPool, mixed
+from textmover.perturbations.sentence_edits import WordPool, mixed
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity

@@ -32,8 +32,8 @@ from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.readers.judgements import READERS, repeated_rows
 from textmover.report import file_remarks
 from textmover.report.evaluation.marked_errors import MarkedSet, format_marked, print_marked
-from textmover.scoring.errors.marking import mark_fitted
-from textmover.scoring.errors.spans import WORD_OVERLAP, word_overlap_errors
+from textmover.scoring.error_spans.marking import mark_fitted
+from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.scoring.metric_set import tell_unusual
 from textmover.terminal import console, progress_bars
 from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts, plural

@@ -18,8 +18,8 @@ from textmover import report
 from textmover._version import __version__
 from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.meta_evaluation import Evaluation
-from textmover.report.document import json_text, number
 from textmover.report.evaluation.tables import evaluation_entry
+from textmover.report.table_formats import json_text, number
 from textmover.terminal import console, print_table
 from textmover.types import SourcedReferences, compared_texts
 

@@ -17,8 +17,8 @@ from textmover.experiments.papers.results import HERE, PAPER, Advance, Cell, Fin
 from textmover.experiments.papers.specification import MEAN, Column, FigureSpec, LayerSpec, TableSpec
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.report import Line, Panel, draw_panels
-from textmover.report.document import DIGITS, Section, block, interval, number, pick
 from textmover.report.evaluation.wording import STATISTIC_NAMES
+from textmover.report.table_formats import DIGITS, Section, block, interval, number, pick
 from textmover.scoring.config_options import FIELD
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from textmover.modules.encoder.base_encoder import base_of
+from textmover.modules.encoder.encoder_identity import base_of
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",

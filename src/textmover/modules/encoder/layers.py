@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional import unit_vectors
-from textmover.functional.aggregation import power_mean, routing
+from textmover.functional.layer_aggregation import power_mean, routing
 
 
 class Layers(nn.Module):

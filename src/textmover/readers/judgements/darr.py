@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from textmover.readers.csv_and_jsonl import named
 from textmover.readers.judgements.rows import JudgedText, assembled
-from textmover.readers.line_tables import named
 from textmover.readers.lines import check_equal_lengths
 from textmover.readers.segments import read_lines
 from textmover.types import InputError, Judgements, plural

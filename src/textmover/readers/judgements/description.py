@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from textmover.readers.line_tables import named
+from textmover.readers.csv_and_jsonl import named
 from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
 from textmover.types.arguments import did_you_mean

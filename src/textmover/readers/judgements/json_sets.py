@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from textmover.readers.csv_and_jsonl import named
 from textmover.readers.judgements.rows import JudgedText, assembled, check_unique, number, read_cells
-from textmover.readers.line_tables import named
 from textmover.readers.lines import empty, open_bytes
 from textmover.readers.segments import FINITE, TableRow, as_number
 from textmover.safe_reading import check_size, load_json, unreadable

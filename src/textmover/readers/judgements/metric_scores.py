@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from textmover.readers.csv_and_jsonl import named, without_blank_end
 from textmover.readers.judgements.rows import CellTable, read_cells, says_nan
 from textmover.readers.judgements.table_sets import set_name
-from textmover.readers.line_tables import named, without_blank_end
 from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural

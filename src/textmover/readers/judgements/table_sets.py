@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from textmover.readers.csv_and_jsonl import named
 from textmover.readers.judgements.description import SetDescription, load_description
 from textmover.readers.judgements.rows import (
     ALL,
@@ -22,9 +23,8 @@ from textmover.readers.judgements.rows import (
     read_cells,
     says_nan,
 )
-from textmover.readers.line_tables import named
 from textmover.readers.lines import COMPRESSIONS
-from textmover.readers.named.catalogue import place_of
+from textmover.readers.public_sets.catalogue import place_of
 from textmover.readers.segments import GROUP_SEPARATOR, TableRow
 from textmover.types import InputError, Judgements, NoReferenceError, plural
 from textmover.types.segments import reworded_errors

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from textmover.meta_evaluation import SpanAgreement, significance_clusters
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw
-from textmover.report.document import (
+from textmover.report.evaluation.wording import SIGNIFICANT
+from textmover.report.table_formats import (
     Section,
     Table,
     best_rows,
@@ -25,7 +26,6 @@ from textmover.report.document import (
     pick,
     print_sections,
 )
-from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.types import plural
 
 # Figures of the table, of which all but F1-mult have their interval beside them.

@@ -24,12 +24,12 @@ from textmover.meta_evaluation import (
 )
 from textmover.meta_evaluation.evaluation import Selection, draw_labels, select_rows
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.report.document import best_rows
 from textmover.report.evaluation import wording
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix, p_value_text
 from textmover.report.figures import svg
 from textmover.report.figures.scales import Scale, padded, signed
+from textmover.report.table_formats import best_rows
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements, plural
 

@@ -13,7 +13,10 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 
 from textmover.meta_evaluation import Evaluation, MetricAgreement
-from textmover.report.document import (
+from textmover.report.evaluation.wording import SIGNIFICANT, mark, overview_rows, remarks, shown_groups, title_of
+from textmover.report.figures.colours import DIVERGING, step_of
+from textmover.report.figures.scales import MINUS, signed
+from textmover.report.table_formats import (
     Section,
     Table,
     best_rows,
@@ -26,9 +29,6 @@ from textmover.report.document import (
     pick,
     print_sections,
 )
-from textmover.report.evaluation.wording import SIGNIFICANT, mark, overview_rows, remarks, shown_groups, title_of
-from textmover.report.figures.colours import DIVERGING, step_of
-from textmover.report.figures.scales import MINUS, signed
 from textmover.types import InputError
 
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")

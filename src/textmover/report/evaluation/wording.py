@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
-from textmover.report.document import DIGITS
 from textmover.report.figures.scales import signed
+from textmover.report.table_formats import DIGITS
 from textmover.types import Judgements, plural
 
 SIGNIFICANT = 0.05  # largest p-value that is significant

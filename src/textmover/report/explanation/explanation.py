@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from textmover.files import atomic_file
-from textmover.report.document import pick, plain
-from textmover.report.errors.records import span_record
+from textmover.report.error_spans.records import span_record
 from textmover.report.explanation.page import frame, render_explanations
 from textmover.report.explanation.parts import flag_notes
 from textmover.report.figures.matplotlib import FORMATS, check_matplotlib
+from textmover.report.table_formats import pick, plain
 from textmover.types import InputError, ParsedText, Shown, Signature, TextErrors, View
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from textmover.files import atomic_file, check_output, output_format
 from textmover.markdown_escaping import one_line
-from textmover.report.errors.records import print_marked
+from textmover.report.error_spans.records import print_marked
 from textmover.report.explanation.page import render_explanations
 from textmover.report.explanation.parts import decomposition, flag_notes, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, shades, step_of

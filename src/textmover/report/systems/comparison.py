@@ -15,10 +15,10 @@ from textmover._version import __version__
 from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.row_streams import Row
-from textmover.report.document import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.disagreements import fold_limit, shown_text
 from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.scales import Scale, padded
+from textmover.report.table_formats import Section, Table, json_text, latex, pick, print_named_rows
 from textmover.report.templating import interval_scale, picture, render_page
 from textmover.types import plural
 

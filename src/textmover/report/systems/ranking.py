@@ -13,8 +13,8 @@ import numpy as np
 from textmover._version import __version__
 from textmover.markdown_escaping import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.document import Section, Table, csv_text, json_text, latex, pick, print_named_rows
 from textmover.report.evaluation.tables import Matrix, p_values_between
+from textmover.report.table_formats import Section, Table, csv_text, json_text, latex, pick, print_named_rows
 from textmover.report.templating import interval_scale, render_page
 from textmover.types import plural
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import own_arithmetic
-from textmover.modules.encoder.base_encoder import weights_print
+from textmover.modules.encoder.encoder_identity import weights_print
 from textmover.types import InputError, TokenBatch
 
 ACCEPTABLE = "acceptable"  # the class whose probability is the feature, as CoLA and GLUE name it

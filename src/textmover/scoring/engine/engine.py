@@ -13,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from textmover.modules.configured_metric import ConfiguredMetric
+from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.text_flags import FALLBACK, fell_back, same_outputs, source_flags
+from textmover.modules.tokens.reliability_flags import FALLBACK, fell_back, same_outputs, source_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork

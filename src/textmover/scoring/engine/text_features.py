@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from textmover.modules.tokens.text_flags import other_script, text_flags
+from textmover.modules.tokens.reliability_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
 from textmover.scoring.engine.pair_table import Progress

@@ -18,7 +18,7 @@ from textmover.checkpoints.saving import METRIC_USAGE
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.error_spans import MarkedSource
-from textmover.data.training_sources import RatedSource
+from textmover.data.mixture_sources import RatedSource
 from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.agreement.labels import (
     bootstrap_labels,
@@ -29,9 +29,9 @@ from textmover.meta_evaluation.agreement.labels import (
 from textmover.meta_evaluation.error_spans.agreement import judge_errors
 from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Gain, Interval, bootstrap_gain, few_to_draw
 from textmover.modules.devices import evaluating
-from textmover.modules.errors.head import by_rule
-from textmover.report import document
-from textmover.scoring.errors.marking import mark_fitted
+from textmover.modules.error_spans.head import by_rule
+from textmover.report import table_formats
+from textmover.scoring.error_spans.marking import mark_fitted
 from textmover.scoring.scorer import Scorer
 from textmover.training.base_module import StageModule
 from textmover.training.tasks.classification import ClassificationTask
@@ -95,7 +95,7 @@ def _terminal_table(
 
 
 def _section(title: str, note: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    table = document.markdown_table(document.Table(headers, rows, texts=len(headers)))
+    table = table_formats.markdown_table(table_formats.Table(headers, rows, texts=len(headers)))
     return f"## {markdown_text(title)} on parts kept from training\n\n{note}\n\n{table}"
 
 

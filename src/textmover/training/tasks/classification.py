@@ -13,7 +13,7 @@ from torch import Tensor
 
 from textmover.data.labelled import LabelBatch, LabelledSource
 from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_statistics
-from textmover.metrics.ordered import OrderedStates
+from textmover.metrics.ordered_states import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task

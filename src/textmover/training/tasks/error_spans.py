@@ -16,7 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torchmetrics import Metric
 
 from textmover.data.error_spans import MarkedBatch, MarkedSource
-from textmover.modules.errors.head import ErrorHead, ErrorLogits, error_logits
+from textmover.modules.error_spans.head import ErrorHead, ErrorLogits, error_logits
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task, check_fitted
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.averaging import first_scores, fit_scale
-from textmover.data.training_sources import RatedSource, RatingBatch
+from textmover.data.mixture_sources import RatedSource, RatingBatch
 from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,
@@ -20,7 +20,7 @@ from textmover.meta_evaluation.statistics.correlation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.modules.configured_metric import Calibration
+from textmover.modules.base_metric import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.sharding import joint_values

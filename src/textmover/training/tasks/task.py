@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from textmover.data.training_sources import Source
-from textmover.metrics.ordered import OrderedScores
+from textmover.data.mixture_sources import Source
+from textmover.metrics.ordered_states import OrderedScores
 from textmover.types import InputError, SegmentMetric
 
 SourceType = TypeVar("SourceType", bound=Source[Any])

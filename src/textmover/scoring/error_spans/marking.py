@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.explaining.words import TokenWords, words_of_texts
-from textmover.modules.errors.head import ErrorCalibration, ErrorLogits, error_calibration, error_logits, errors_entry
+from textmover.modules.error_spans.head import (
+    ErrorCalibration,
+    ErrorLogits,
+    error_calibration,
+    error_logits,
+    errors_entry,
+)
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.reliability_flags import source_flags
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
-from textmover.modules.tokens.text_flags import source_flags
-from textmover.scoring.errors.spans import error_spans, is_punctuation, lacks_words, whole_words
+from textmover.scoring.error_spans.spans import error_spans, is_punctuation, lacks_words, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,

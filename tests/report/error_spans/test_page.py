@@ -5,9 +5,9 @@ from html import unescape
 
 import pytest
 
-from textmover.report.errors import output
-from textmover.report.errors.output import render_marked
-from textmover.report.errors.records import ErrorCount, MarkedLine
+from textmover.report.error_spans import output
+from textmover.report.error_spans.output import render_marked
+from textmover.report.error_spans.records import ErrorCount, MarkedLine
 
 NASTY = '<script>alert("x")</script> & [\'q\' <img src=x onerror=y>|c70] "b'
 

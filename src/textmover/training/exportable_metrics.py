@@ -17,7 +17,7 @@ from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import fitted_names
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.markdown_escaping import markdown_code, markdown_text
-from textmover.modules.configured_metric import Calibration
+from textmover.modules.base_metric import Calibration
 from textmover.presets import PRESETS, build_metric
 from textmover.readers.column_options import flags_named
 from textmover.training.optimization import LoraConfig, merged_state

@@ -47,7 +47,7 @@ def das(year, prefix, pairs):
 
 
 def wmt17():
-    from textmover.readers.named.catalogue import named_sets
+    from textmover.readers.public_sets.catalogue import named_sets
 
     files = {
         "WMT17/DA-seglevel.csv": lines(
@@ -94,7 +94,7 @@ def mlqe(*pairs):
 
 
 def sts():
-    from textmover.readers.named.catalogue import named_sets
+    from textmover.readers.public_sets.catalogue import named_sets
 
     rated = tsv(("4.500", A, B), ("", A, A))
     return {"{year}/{task}.{split}.tsv".format(**one): rated for one in named_sets()["sts12-16"].parts[""].each}
@@ -216,7 +216,7 @@ MADE = {
 
 
 def tatoeba():
-    from textmover.readers.named.catalogue import named_sets
+    from textmover.readers.public_sets.catalogue import named_sets
 
     return named_sets()["tatoeba"].parts[""].each
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from textmover.modules.assembly import untrained
-from textmover.modules.encoder import base_encoder
-from textmover.modules.encoder.base_encoder import BaseEncoder, base_of, identity_of, remember_base, weights_print
+from textmover.modules.encoder import encoder_identity
+from textmover.modules.encoder.encoder_identity import BaseEncoder, base_of, identity_of, remember_base, weights_print
 from textmover.modules.encoder.source import MULTILINGUAL, UNPACKED_SHA256, EncoderSource, file_sha256
 from textmover.types import InputError
 
@@ -61,8 +61,8 @@ def test_an_adapter_over_4_bits_takes_them_where_full_weights_are_in_the_cache_t
     full, packed = (
         EncoderSource(tmp_path, origin, sha) for origin, sha in (("cache", "f" * 64), ("4", UNPACKED_SHA256))
     )
-    monkeypatch.setattr(base_encoder, "resolve_encoder", lambda *_: full)
-    monkeypatch.setattr(base_encoder, "from_package", lambda *_: packed)
+    monkeypatch.setattr(encoder_identity, "resolve_encoder", lambda *_: full)
+    monkeypatch.setattr(encoder_identity, "from_package", lambda *_: packed)
     assert BaseEncoder(MULTILINGUAL, None, UNPACKED_SHA256).find() is packed
     assert caplog.text == ""
     with pytest.raises(InputError, match="weights of the hash 01234567"):

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from textmover.modules.encoder.base_encoder import tensors_sha256
-from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, Spelling, evidence, spellings
+from textmover.modules.encoder.encoder_identity import tensors_sha256
+from textmover.modules.error_spans.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, Evidence, Spelling, evidence, spellings
 from textmover.types import SEVERITIES, TokenEmbeddings
 
 if TYPE_CHECKING:

@@ -10,7 +10,14 @@ from typing import Any
 
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
-from textmover.report.errors.records import ErrorCount, MarkedLine, print_marked, shown_pieces, span_record, text_record
+from textmover.report.error_spans.records import (
+    ErrorCount,
+    MarkedLine,
+    print_marked,
+    shown_pieces,
+    span_record,
+    text_record,
+)
 from textmover.report.explanation.output import Target, as_unicode
 from textmover.report.explanation.parts import FLAGS
 from textmover.report.templating import render_page

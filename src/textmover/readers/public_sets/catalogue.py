@@ -46,7 +46,7 @@ class NamedSet:
     parts: Mapping[str, Part]  # "" is the part of a set that has one
     address: str  # prefix of the published files
     checked: str  # when the address was looked up
-    layout: str = "table"  # see :mod:`textmover.readers.named.layouts`
+    layout: str = "table"  # see :mod:`textmover.readers.public_sets.layouts`
     sha256: Mapping[str, str] = field(default_factory=dict)  # of published files, where it is known
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from textmover.modules.encoder.known_encoders import languages_of
-from textmover.modules.tokens.text_flags import (
+from textmover.modules.tokens.reliability_flags import (
     FEWEST,
     MANY,
     WRITERS,

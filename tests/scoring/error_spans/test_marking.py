@@ -14,10 +14,10 @@ import torch
 
 from textmover import MetricConfig, MetricModel, Scorer
 from textmover.explaining.words import words_of_texts
-from textmover.modules.errors.head import ErrorLogits
+from textmover.modules.error_spans.head import ErrorLogits
 from textmover.rome import RomeConfig, RomeMetric
-from textmover.scoring.errors import marking
-from textmover.scoring.errors.spans import whole_words, word_overlap_errors
+from textmover.scoring.error_spans import marking
+from textmover.scoring.error_spans.spans import whole_words, word_overlap_errors
 from textmover.types import ErrorSpan, InputError
 from textmover.types.text_words import text_words
 

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from textmover.readers.named.fetching import get_sets, listing
+from textmover.readers.public_sets.fetching import get_sets, listing
 from textmover.terminal import print_table
 from textmover.types import InputError
 

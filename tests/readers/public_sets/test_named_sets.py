@@ -11,9 +11,9 @@ import published
 import pytest
 
 from textmover.cli.main import main
-from textmover.readers.named import catalogue, fetching, located
-from textmover.readers.named.catalogue import find_parts, named_sets
-from textmover.readers.named.fetching import get_sets
+from textmover.readers.public_sets import catalogue, fetching, located
+from textmover.readers.public_sets.catalogue import find_parts, named_sets
+from textmover.readers.public_sets.fetching import get_sets
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.types import InputError, plural
 
@@ -94,7 +94,7 @@ def test_a_killed_download_goes_on_where_it_was(publishers, tmp_path, monkeypatc
         yield lambda _, done, total: done and os.kill(os.getpid(), signal.SIGKILL)  # behind the first megabyte
 
     with monkeypatch.context() as patched:
-        patched.setattr("textmover.readers.named.fetching.progress_bars", cut)
+        patched.setattr("textmover.readers.public_sets.fetching.progress_bars", cut)
         killed(lambda: get(TREE))
     assert not (tmp_path / "sets" / "ud_ewt").exists()
     assert "en_ewt-ud-dev.conllu: 2 MB after 1 MB that are here" in get(TREE)
@@ -121,7 +121,7 @@ def test_a_connection_that_is_cut(publishers, tmp_path, monkeypatch, ranges, cha
     path = big(publishers)
     publishers.cut[path], publishers.ranges = 2_000_000, ranges
     if changed:
-        monkeypatch.setattr("textmover.readers.named.fetching.ATTEMPTS", 1)
+        monkeypatch.setattr("textmover.readers.public_sets.fetching.ATTEMPTS", 1)
         with pytest.raises(InputError, match=r"the connection was cut\. Check the network and run the command again"):
             get(TREE)
         publishers.files[path] = publishers.files[path].replace(b"The", b"One")
@@ -147,7 +147,9 @@ def test_a_full_disk_is_one_sentence_and_the_download_goes_on(publishers, tmp_pa
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("textmover.readers.named.fetching.progress_bars", lambda **_: contextlib.nullcontext(full))
+        patched.setattr(
+            "textmover.readers.public_sets.fetching.progress_bars", lambda **_: contextlib.nullcontext(full)
+        )
         said = r"Expected space for en_ewt-ud-dev\.conllu in .*, but the disk is full: .*TEXTMOVER_DATA"
         with pytest.raises(InputError, match=said):
             get(TREE)
@@ -285,7 +287,7 @@ def test_the_folder_is_in_the_cache_by_default(tmp_path, monkeypatch):
 
 
 def test_the_hub_is_asked_where_its_endpoint_is(monkeypatch):
-    from textmover.readers.named.fetching import address_of
+    from textmover.readers.public_sets.fetching import address_of
 
     monkeypatch.delenv("TEXTMOVER_DATA_MIRROR", raising=False)
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.example.org/")

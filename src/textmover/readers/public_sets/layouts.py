@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from textmover.readers.named.catalogue import Part
+from textmover.readers.public_sets.catalogue import Part
 from textmover.safe_reading import load_json
 from textmover.types import InputError
 

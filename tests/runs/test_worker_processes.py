@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from textmover.runs import launched_processes as launched
-from textmover.runs.launched_processes import Launched, Meeting, check_by_hand
+from textmover.runs import worker_processes as launched
+from textmover.runs.worker_processes import Launched, Meeting, check_by_hand
 from textmover.types import InputError
 
 SLEEP = ["sleep", "60"]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional.aggregation import power_mean, routing
 from textmover.functional.cost import unit_vectors
+from textmover.functional.layer_aggregation import power_mean, routing
 
 INFINITY = float("inf")
 POWERS = (INFINITY, -INFINITY, 1.0, 2.0, 3.0, 4.0, 5.0, 0.5, 1.5, 2.5, 0.1, 0.0, -0.5, -1.0, -2.0, -3.0)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from textmover.scoring.errors.spans import error_spans, lacks_words, word_overlap_errors
+from textmover.scoring.error_spans.spans import error_spans, lacks_words, word_overlap_errors
 from textmover.types import ErrorSpan
 from textmover.types.text_words import text_words
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from textmover.readers.error_spans import MarkedColumns, read_marked
-from textmover.report.errors.output import COLUMNS, KEYS, check_kept, write_marked
-from textmover.report.errors.records import ErrorCount, MarkedLine, confident
+from textmover.report.error_spans.output import COLUMNS, KEYS, check_kept, write_marked
+from textmover.report.error_spans.records import ErrorCount, MarkedLine, confident
 from textmover.report.explanation.output import Target
 from textmover.types import InputError
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from textmover.modules import MetricConfig, MetricModel
-from textmover.modules.errors.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence, spellings
-from textmover.modules.errors.head import ErrorHead, error_calibration, plan_rule
+from textmover.modules.error_spans.evidence import GAP_EVIDENCE, TOKEN_EVIDENCE, evidence, spellings
+from textmover.modules.error_spans.head import ErrorHead, error_calibration, plan_rule
 from textmover.scoring import load_checkpoint, save_checkpoint
 from textmover.types import TokenEmbeddings
 

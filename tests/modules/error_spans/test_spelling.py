@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from textmover.modules.errors.evidence import (
+from textmover.modules.error_spans.evidence import (
     GAP_EVIDENCE,
     TOKEN_EVIDENCE,
     Evidence,
@@ -11,7 +11,7 @@ from textmover.modules.errors.evidence import (
     evidence,
     spellings,
 )
-from textmover.modules.errors.head import ErrorHead
+from textmover.modules.error_spans.head import ErrorHead
 from textmover.types import TokenEmbeddings
 
 PIECES = """
