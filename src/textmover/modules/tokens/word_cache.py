@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 KEPT_CHARACTERS = 1 << 19  # characters of words whose tokens are kept; some 15 MB
+
+TOGETHER = 64  # words that are tokenised as one text
 
 PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 """Normaliser, splitter and model of tokenizers that part words at spaces, whatever stands on either side."""
@@ -44,6 +48,20 @@ class WordCache:
     def __reduce__(self) -> tuple[Any, ...]:
         return WordCache, (self._rust,)  # a copy begins without words
 
+    def _tokens(self, words: Sequence[str]) -> Iterator[list[int]]:
+        """Tokens of each word; many go through the tokenizer as one text, with a special token between them."""
+        special = self._closing[0]
+        between = f" {self._rust.id_to_token(special)} "
+        groups = [words[start : start + TOGETHER] for start in range(0, len(words), TOGETHER)]
+        encodings = self._rust.encode_batch_fast(list(map(between.join, groups)), add_special_tokens=False)
+        for group, encoding in zip(groups, encodings, strict=True):
+            ids = encoding.ids
+            ends = [*np.flatnonzero(np.array(ids) == special).tolist(), len(ids)]
+            if len(ends) == len(group) and not encoding.overflowing:
+                yield from (ids[start + 1 : end] for start, end in zip([-1, *ends[:-1]], ends, strict=True))
+            else:  # a word holds the special token itself, or they are too many for one text
+                yield from (one.ids for one in self._rust.encode_batch_fast(group, add_special_tokens=False))
+
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
         """Tokens of texts, special ones around them, cut at the end to ``max_length``."""
         split = [text.split(" ") for text in texts]
@@ -54,8 +72,7 @@ class WordCache:
         if self._characters > KEPT_CHARACTERS:
             known, fresh = {}, list(distinct)
             self._words, self._characters = known, sum(map(len, fresh))
-        encodings = self._rust.encode_batch_fast(fresh, add_special_tokens=False)
-        known.update((word, one.ids) for word, one in zip(fresh, encodings, strict=True))
+        known.update(zip(fresh, self._tokens(fresh), strict=True))
         rows = [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in split]
         first, last = self._opening, self._closing
         room = max(0, max_length - len(first) - len(last))
