@@ -9,7 +9,7 @@ import torch
 from textmover import Scorer
 from textmover.checkpoints.loading import load_metric
 from textmover.modules import MetricModel
-from textmover.modules.tokens.reliability_flags import source_flags
+from textmover.modules.tokens.reliability_flags import side_flags
 from textmover.scoring import save_checkpoint
 from textmover.types import InputError, SourcedReferences, compared_texts
 
@@ -163,6 +163,14 @@ def test_a_hypothesis_in_the_language_of_its_source_is_warned_of(scorer_of, capl
     assert "untranslated" not in scorer_of().score(texts, references).counts
 
 
+def test_a_hypothesis_in_another_language_than_its_reference_is_warned_of(scorer_of, caplog):
+    found = scorer_of().score(
+        ["She is in the hall.", "Er ist nicht da."], [["She was in the hall."], ["He is not in."]]
+    )
+    assert found.flags["off target"].tolist() == [False, True]
+    assert "in another language than its reference, such as 'Er ist nicht da.': such results mean little" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("source", "text", "near"),
     [
@@ -174,7 +182,7 @@ def test_a_hypothesis_in_the_language_of_its_source_is_warned_of(scorer_of, capl
     ],
 )
 def test_near_copies_are_flagged_in_any_language(source, text, near):
-    assert source_flags([text], [source])["untranslated"].tolist() == [near]
+    assert side_flags([text], [SourcedReferences((), source)])["untranslated"].tolist() == [near]
 
 
 def test_mbr_does_not_choose_a_copied_source(scorer_of):

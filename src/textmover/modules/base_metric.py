@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -200,12 +200,6 @@ class ConfiguredMetric(nn.Module):
             finally:
                 metric.calibration = head
         head.fit(torch.cat(scores).cpu(), ratings.cpu())
-
-
-def check_pairs(hypotheses: Sized, references: Sized) -> None:
-    """Refuse sides of unlike numbers of texts."""
-    if len(hypotheses) != len(references):
-        raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
 
 def metric_signature(metric: MetricModel) -> Signature:

@@ -12,13 +12,7 @@ from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
-from textmover.modules.base_metric import (
-    Calibration,
-    ConfiguredMetric,
-    SourceCombination,
-    check_pairs,
-    metric_signature,
-)
+from textmover.modules.base_metric import Calibration, ConfiguredMetric, SourceCombination, metric_signature
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
@@ -31,6 +25,7 @@ from textmover.modules.tokens.statistics_fitting import fit_statistics, statisti
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
+from textmover.types.arguments import check_pairs
 
 
 class MetricModel(ConfiguredMetric):

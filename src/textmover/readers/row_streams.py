@@ -13,7 +13,7 @@ from textmover.readers.lines import Followed, LineError, check_once, shown, side
 from textmover.readers.segments import TableRow, check_columns, named_fields, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
-from textmover.types.text_words import SURROGATE
+from textmover.types.text_words import is_unicode
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class GivenTexts(_Reading):
                 "or name files of all with -t, -r and -s."
             )
         for text in self.texts:
-            if SURROGATE.search(text):  # bytes of another encoding
+            if not is_unicode(text):  # bytes of another encoding
                 raise InputError(
                     f"Expected Unicode text, but got half a surrogate pair in {text[:20]!r}: write it in UTF-8."
                 )

@@ -19,7 +19,7 @@ from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
-from textmover.types.text_words import SURROGATE
+from textmover.types.text_words import is_unicode
 
 GROUP_SEPARATOR = " / "  # between the values of several group columns
 LARGEST = 1e15  # of a rating or score: statistics and losses square them in single precision
@@ -323,7 +323,7 @@ class TableRow(NamedTuple):
             raise InputError(
                 f"Expected text in {self.cell(column)}, but got {told(value)}: correct it or remove the row."
             )
-        if not value.isascii() and SURROGATE.search(value):
+        if not is_unicode(value):
             raise InputError(
                 f"Expected Unicode text in {self.cell(column)}, but got half a surrogate pair: correct it or "
                 "remove the row."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.base_metric import Calibration, ConfiguredMetric, check_pairs
+from textmover.modules.base_metric import Calibration, ConfiguredMetric
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
@@ -24,6 +24,7 @@ from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, Ro
 from textmover.rome.features.words import WordIdf
 from textmover.rome.scorer.network import NEW, FeatureScorer, ScorerConfig, build_scorer, named_features
 from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
+from textmover.types.arguments import check_pairs
 
 logger = logging.getLogger(__name__)
 

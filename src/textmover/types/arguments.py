@@ -9,7 +9,7 @@ import inspect
 import os
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Union
@@ -130,6 +130,12 @@ def check_choice(name: str, value: object, choices: Collection[object]) -> None:
     """Raise an :class:`InputError` that lists the choices unless ``value`` is one of them."""
     if value not in choices:
         raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")
+
+
+def check_pairs(hypotheses: Sized, references: Sized) -> None:
+    """Refuse sides of unlike numbers of texts."""
+    if len(hypotheses) != len(references):
+        raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
 
 NUMBERS: dict[Any, type] = {int: Integral, float: Real}

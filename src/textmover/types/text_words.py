@@ -63,6 +63,11 @@ def legible(text: str) -> str:
     return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
+    return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
+
+
 def text_words(text: str) -> tuple[tuple[int, int], ...]:
     """Return the first character of each word and that behind its last.
 

@@ -316,14 +316,14 @@ class Ragged:
         column, columns = np.arange(mask.shape[1]), _columns([parts[part] for part in held])
         tokens = {name: like.new_zeros(mask.size, *like.shape[1:]) for name, like in columns.items()}
         texts = {name: like.new_empty(len(owners), *like.shape[1:]) for name, like in parts[0].texts.items()}
-
         for part, mine in held.items():
-            here, there = ((first[:, None] + column)[mask[mine]] for first in (starts[mine], mine * len(column)))
-            held_tensors = ((tokens, parts[part].tokens, here, there), (texts, parts[part].texts, rows[mine], mine))
-            for found, given, taken, put in held_tensors:
-                taken, put = (_moved(index, device) for index in (taken, put))
-                for name, tensor in given.items():
-                    found[name].index_copy_(0, put, tensor.index_select(0, taken))
+            inside = ((first[:, None] + column)[mask[mine]] for first in (starts[mine], mine * len(column)))
+            here, there = (_moved(index, device) for index in inside)
+            for name, tensor in parts[part].tokens.items():
+                tokens[name].index_copy_(0, there, tensor.index_select(0, here))
+            here, there = _moved(rows[mine], device), _moved(mine, device)
+            for name, tensor in parts[part].texts.items():
+                texts[name].index_copy_(0, there, tensor.index_select(0, here))
         tokens = {name: one.view(*mask.shape, *one.shape[1:]) for name, one in tokens.items()}
         return _moved(mask, device), tokens, texts
 

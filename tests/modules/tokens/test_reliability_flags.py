@@ -17,13 +17,14 @@ from textmover.modules.tokens.reliability_flags import (
     other_script,
     repeats_phrase,
     same_outputs,
-    source_flags,
+    side_flags,
     text_flags,
 )
 from textmover.presets import build_metric, preset_config
 from textmover.report.explanation.parts import FLAGS, flag_notes
 from textmover.scoring import Scorer
 from textmover.scoring.engine.pair_table import READERS, WARNINGS, unusual
+from textmover.types import SourcedReferences
 
 UNKNOWN, SCRIPT, LANGUAGE, REPETITION = "unknown", "script", "language", "repetition"
 TEXTS = {
@@ -166,7 +167,8 @@ def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation()
             code: (" ".join(found[:4]), " ".join(found[1:])) for code, found in sentences_by_language(name).items()
         }
         pairs = list(itertools.product(texts, texts))
-        found = source_flags([texts[one][0] for one, _ in pairs], [texts[other][1] for _, other in pairs])
+        beside = [SourcedReferences((), texts[other][1]) for _, other in pairs]
+        found = side_flags([texts[one][0] for one, _ in pairs], beside)
         flagged = {pair for pair, mark in zip(pairs, found["untranslated"], strict=True) if mark}
         assert all(one == other for one, other in flagged)
         assert {one for one, _ in flagged} >= codes
@@ -174,8 +176,43 @@ def test_a_hypothesis_in_the_language_of_its_source_is_told_from_a_translation()
 
 
 def test_other_forms_of_the_same_letters_are_a_copy():
-    found = source_flags(["Cafe\u0301  ist gut.", "Cafe ist gut."], ["Caf\u00e9 ist gut."] * 2)
+    found = side_flags(["Cafe\u0301  ist gut.", "Cafe ist gut."], [SourcedReferences((), "Caf\u00e9 ist gut.")] * 2)
     assert found["copied"].tolist() == [True, False]
+
+
+def test_a_hypothesis_in_another_language_than_its_reference_is_told():
+    texts = {
+        code: (" ".join(one[:4]), " ".join(one[1:]))
+        for code, one in sentences_by_language("twenty_languages.tsv").items()
+    }
+    pairs = list(itertools.product(texts, texts))
+
+    def flagged(*given):
+        beside = [SourcedReferences([texts[other][1]]) for _, other in pairs]
+        found = side_flags([texts[one][0] for one, _ in pairs], beside, *given)["off target"]
+        return {pair for pair, mark in zip(pairs, found, strict=True) if mark}
+
+    latin = {"cs", "de", "en", "es", "et", "fi", "fr", "ro", "sw", "tr"}
+    scripts = {code: "Latin" if code in latin else code for code in texts} | {"ja": "zh"}  # which share Han
+    assert flagged() >= {(one, other) for one, other in pairs if scripts[one] != scripts[other]}
+    assert flagged() >= set(itertools.permutations(("de", "en", "es", "fr"), 2))
+    assert all(one != other for one, other in flagged())
+    assert flagged(("en",)) == set()  # whose flags tell which texts are not English
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "off"),
+    [
+        ("Он идёт в школу.", ["He goes to school."], True),
+        ("Er geht in die Schule und ist nicht da.", ["He goes to school and is not there."], True),
+        ("He goes to school.", ["Er geht in die Schule.", "He walks to school."], False),  # one of them is enough
+        ("据《滚石》(The Rolling Stones) 报道", ["据《滚石》主唱米克报道"], False),  # names in Latin letters
+        ("1,000 €", ["Я в зале."], False),
+        ("Я в зале.", [], False),
+    ],
+)
+def test_names_and_numbers_are_of_no_language(text, references, off):
+    assert side_flags([text], [SourcedReferences(references)])["off target"].tolist() == [off]
 
 
 @pytest.mark.parametrize(("code", "texts"), sentences_by_language("short_sentences.tsv").items())

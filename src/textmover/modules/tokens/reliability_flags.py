@@ -10,7 +10,7 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,22 +203,68 @@ def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> 
     return np.array([other is not None and words(one) == words(other) for one, other in pairs], dtype=bool)
 
 
-def source_flags(hypotheses: Sequence[str], sources: Sequence[str | None]) -> dict[str, np.ndarray]:
-    """Flags of hypotheses that are their source, but for spaces, or are in its language, bool ``[n]``.
+def side_flags(
+    hypotheses: Sequence[str], compared: Sequence[SourcedReferences], languages: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """Flags of hypotheses beside what they are compared with, bool ``[n]``.
 
-    They are in its language where the words of grammar of both are of one, or both share nearly all pairs of letters.
+    ``copied`` is a hypothesis that is its source, but for spaces. ``untranslated`` is one in its source's language: the
+    words of grammar of both are of one, or both share nearly all pairs of letters. ``off target`` is one in another
+    language, or another script, than all its references; a metric of English flags texts that are not English instead.
 
     Example:
-        >>> source_flags(["I am in the hall.", "It is at home."], ["Ich bin in der Halle.", "It was at home."])
-        {'copied': array([False, False]), 'untranslated': array([False,  True])}
+        >>> source, references = "Ich bin in der Halle.", ("I am in the hall.",)
+        >>> given = ["I am in the hall.", "Ich bin in der Diele.", "Sono nella sala.", "Я в зале."]
+        >>> found = side_flags(given, [SourcedReferences(references, source)] * 4)
+        >>> {name: marked.tolist() for name, marked in found.items() if marked.any()}
+        {'untranslated': [False, True, False, False], 'off target': [False, False, True, True]}
     """
+    sources, clues = [one.source for one in compared], functools.cache(_clues)
     copied = copied_sources(hypotheses, sources)
-    pairs = zip(hypotheses, sources, strict=True)
     alike = [
-        other is not None and (None is not _grammar(one) == _grammar(other) or _nearly_copied(one, other))
-        for one, other in pairs
+        other is not None and (None is not clues(one).grammar == clues(other).grammar or _nearly_copied(one, other))
+        for one, other in zip(hypotheses, sources, strict=True)
     ]
-    return {"copied": copied, "untranslated": np.array(alike, dtype=bool) & ~copied}
+    off = [
+        tuple(languages) != ("en",) and len(others) > 0 and all(_unlike(clues(one), clues(other)) for other in others)
+        for one, others in zip(hypotheses, compared, strict=True)
+    ]
+    told = {"untranslated": np.array(alike, dtype=bool) & ~copied}
+    return {"copied": copied, **told, "off target": np.array(off, dtype=bool) & ~copied & ~told["untranslated"]}
+
+
+class Clues(NamedTuple):
+    """Clues to the language of a text.
+
+    Attributes:
+        grammar: Row of :data:`GRAMMARS` that most words of grammar are in, -1 for English; none if they are few.
+        scripts: Letters by their script.
+    """
+
+    grammar: int | None
+    scripts: Counter[str]
+
+
+def _clues(text: str) -> Clues:
+    words = re.findall(r"[^\W\d_]+", text[:BEGINNING].lower())
+    counts = Counter(row for word in set(words) for row in (*_grammars().get(word, ()), *[-1] * (word in ENGLISH)))
+    (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
+    grammar = row if most >= max(second + 2, GRAMMAR * len(words)) else None
+    return Clues(grammar, Counter(filter(None, map(_script, text[:BEGINNING]))))
+
+
+@functools.cache
+def _script(character: str) -> str:
+    return next((script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", character)), "")
+
+
+def _unlike(one: Clues, other: Clues) -> bool:
+    """Return whether two texts are in two languages by their words of grammar, or in two scripts by their letters."""
+    if None is not one.grammar != other.grammar is not None:
+        return True
+    first, second = (max(scripts, key=scripts.__getitem__, default="") for scripts in (one.scripts, other.scripts))
+    sides = ((one.scripts, second), (other.scripts, first))
+    return all(main and scripts[main] <= MOST * scripts.total() for scripts, main in sides)
 
 
 def _nearly_copied(one: str, other: str) -> bool:
@@ -226,14 +272,6 @@ def _nearly_copied(one: str, other: str) -> bool:
     first, second = (Counter(itertools.pairwise(re.sub(r"[\W\d_]", "", text.lower()))) for text in (one, other))
     most = max(first.total(), second.total())
     return most > SHORT and (first & second).total() >= NEARLY * most
-
-
-def _grammar(text: str) -> int | None:
-    """Row of :data:`GRAMMARS` that most words of grammar in a text are in, -1 for English; none if they are few."""
-    words = re.findall(r"[^\W\d_]+", text[:BEGINNING].lower())
-    counts = Counter(row for word in set(words) for row in (*_grammars().get(word, ()), *[-1] * (word in ENGLISH)))
-    (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
-    return row if most >= max(second + 2, GRAMMAR * len(words)) else None
 
 
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:

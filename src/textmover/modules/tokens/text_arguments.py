@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
+from textmover.modules.tokens.tokenizer import REPAIR
 from textmover.types import InputError, SourcedReferences, plural
-from textmover.types.text_words import legible
+from textmover.types.text_words import is_unicode, legible
 
 Texts = str | Sequence[str]
 Sources = str | Sequence[str | None]

@@ -21,7 +21,7 @@ from textmover.modules.tokens.reliability_flags import divides_words
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
-from textmover.types.text_words import SURROGATE, UNSPACED, legible
+from textmover.types.text_words import UNSPACED, is_unicode, legible
 from textmover.types.tokens import padding_mask
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
@@ -307,11 +307,6 @@ def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | No
             f"{texts[truncated.index(True)][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
             "'window'."
         )
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
-    return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:

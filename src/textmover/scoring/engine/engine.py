@@ -15,7 +15,7 @@ import torch
 
 from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import new_lock, scoring_mode
-from textmover.modules.tokens.reliability_flags import FALLBACK, fell_back, same_outputs, source_flags
+from textmover.modules.tokens.reliability_flags import FALLBACK, fell_back, same_outputs, side_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
 from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork
@@ -109,9 +109,9 @@ class Engine(TextWork):
         source is judged by its references alone, where it has any.
         """
         given = compared = compared_texts(self.metric, references)
-        of_sources = source_flags(hypotheses, [one.source for one in compared])
+        of_sides = side_flags(hypotheses, compared, getattr(self.metric, "languages", ()))
         if not by_pair:
-            compared = [one.judging(mark) for one, mark in zip(compared, of_sources["copied"], strict=True)]
+            compared = [one.judging(mark) for one, mark in zip(compared, of_sides["copied"], strict=True)]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[Callable[[], RawScores]] = deque()
@@ -125,10 +125,10 @@ class Engine(TextWork):
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
         flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
-        flags |= of_sources
+        flags |= of_sides
         if getattr(self.metric, "fallback", False):
             flags[FALLBACK] = fell_back(self.metric, given)
-        for name in ("same output", *of_sources):
+        for name in ("same output", *of_sides):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
         names = parts[0].values if parts else {"score": None}

@@ -72,6 +72,7 @@ WARNINGS = {
     "same output": "had a hypothesis that recurs in many segments with different references",
     "copied": "had a hypothesis that is its source, copied",
     "untranslated": "had a hypothesis in the language of its source",
+    "off target": "had a hypothesis in another language than its reference",
     FALLBACK: "lacked a reference or a source: the other stood in for it",
     "unreferenced": "had no reference, so that errors were marked from the source alone",
     "few candidates": "had one candidate, or two that tie under this metric, so the first was chosen",
@@ -91,7 +92,7 @@ READERS = {
 
 WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
-    **dict.fromkeys(("unknown", "script", "language", "untranslated"), "such results mean little"),
+    **dict.fromkeys(("unknown", "script", "language", "untranslated", "off target"), "such results mean little"),
     "repetition": "check the system that wrote them; such loops can score high",
     "same output": "check whether the system gives a stock answer (`score --format tsv` flags each)",
     "few candidates": "give three or more",

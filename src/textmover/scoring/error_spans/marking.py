@@ -19,7 +19,7 @@ from textmover.modules.error_spans.head import (
     errors_entry,
 )
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.reliability_flags import source_flags
+from textmover.modules.tokens.reliability_flags import side_flags
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
 from textmover.scoring.error_spans.spans import error_spans, is_punctuation, lacks_words, whole_words
 from textmover.scoring.scorer_statistics import check_fitted, check_sources
@@ -90,12 +90,12 @@ def mark_fitted(
     scorer = scorer.frozen()
     metric = scorer.metric
     compared = compared_texts(metric, references)
-    of_sources = source_flags(hypotheses, [one.source for one in compared])
-    compared = [one.judging(mark) for one, mark in zip(compared, of_sources["copied"], strict=True)]
+    of_sides = side_flags(hypotheses, compared, getattr(metric, "languages", ()))
+    compared = [one.judging(mark) for one, mark in zip(compared, of_sides["copied"], strict=True)]
     texts: list[TextErrors] = []
     for start in range(0, len(hypotheses), WINDOW):
         rows = slice(start, start + WINDOW)
-        flags = {name: marked[rows] for name, marked in of_sources.items()}
+        flags = {name: marked[rows] for name, marked in of_sides.items()}
         texts += _marked(scorer, hypotheses[rows], compared[rows], flags)
     counts = Counter(name for one in texts for name in one.flags)
     if warn:
@@ -133,7 +133,7 @@ def _checked(metric: SegmentMetric) -> MetricModel:
 
 
 def _marked(
-    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], of_sources: dict[str, np.ndarray]
+    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], of_sides: dict[str, np.ndarray]
 ) -> list[TextErrors]:
     metric = _checked(scorer.metric)
     pairs = [(one, text) for one, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
@@ -151,7 +151,7 @@ def _marked(
         side = odds[place].calibrated(sources) if side is None else side
         rows = range(place, place + len(texts.texts))
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
-        flagged |= {name for name, marked in of_sources.items() if marked[row]}
+        flagged |= {name for name, marked in of_sides.items() if marked[row]}
         flagged |= set() if several else {"unreferenced"}
         empty = is_punctuation(text, 0, len(text)) or not any(one.strip() for one in texts.texts)
         flagged |= {"empty"} if empty else set()
