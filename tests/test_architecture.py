@@ -14,7 +14,17 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 PACKAGE = "textmover"
 
-BASE = {"_version", "csv_cells", "files", "lazy", "markdown_escaping", "safe_reading", "terminal", "types"}
+BASE = {
+    "_version",
+    "csv_cells",
+    "files",
+    "lazy",
+    "markdown_escaping",
+    "partial_file",
+    "safe_reading",
+    "terminal",
+    "types",
+}
 MODELS = BASE | {"functional", "modules", "rome", "presets"}
 TEXTS = BASE | {"readers", "perturbations", "data"}
 SCORERS = MODELS | {"readers", "report", "checkpoints", "explaining", "scoring"}
@@ -28,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "markdown_escaping": set(),
     "terminal": set(),
     "files": {"safe_reading", "types"},
+    "partial_file": {"files", "types"},
     "safe_reading": {"types"},
     "functional": {"types"},
     "modules": {"files", "functional", "lazy", "safe_reading", "types"},

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from textmover import files
-from textmover.files import atomic_bytes, atomic_file, atomic_folder, growing_file, remove_leftovers
+from textmover.files import atomic_bytes, atomic_file, atomic_folder, check_output, growing_file, remove_leftovers
 from textmover.types import InputError
 
 
@@ -311,3 +311,15 @@ def test_writers_and_cleaners_at_once_lose_nothing(tmp_path, killed):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: killed(lambda: work(number)), range(4)))
     assert len(names(tmp_path)) == 200
+
+
+def test_a_file_that_is_written_again_keeps_its_mode(tmp_path):
+    path = tmp_path / "scores"
+    path.write_text("old")
+    path.chmod(0o640)
+    with atomic_file(path) as stream:
+        stream.write("new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
+    path.chmod(0o444)
+    with pytest.raises(InputError, match=r"to be able to write .*scores, but it is read-only: give another name"):
+        check_output(path, [])

@@ -82,7 +82,7 @@ def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            beside.chmod(0o666 & ~_umask())
+            beside.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
             os.replace(beside, path)
             note_written(path)
 
@@ -290,8 +290,24 @@ def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str]
         raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
     if endings and path.suffix and path.suffix.lower() not in endings:
         raise InputError(f"Expected `{flag}` to end in {endings[0]}, but got {path}: rename it.")
+    if path.exists() and not path.stat().st_mode & 0o222:
+        raise InputError(f"Expected to be able to write {path}, but it is read-only: give another name.")
     _check_writable(path, path.absolute().parent)
     return path
+
+
+def check_unnamed(table: Path, columns: Sequence[str], *others: Path) -> None:
+    """Refuse to replace files that no option names, unless their table has the columns of an earlier run's."""
+    there = [path for path in (table, *others) if path.exists()]
+    header: list[str] = []
+    if table.is_file():
+        with table.open("rb") as stream:
+            header = stream.readline(1 << 16).decode("utf-8", errors="replace").rstrip().split("\t")
+    if there and not set(columns) <= set(header):
+        raise InputError(
+            f"Expected {there[0]}, which no option names, to be new or from an earlier run, but got another file: name "
+            "the output with `--output`."
+        )
 
 
 def check_folder(path: str | Path, flag: str) -> Path:

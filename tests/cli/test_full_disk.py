@@ -59,6 +59,10 @@ def check_refused(ended, *parts):
         assert part in ended.err
 
 
+PARTIAL = {"mbr": ("the choices of the first 4 segments", 4), "errors": ("the marks of the first 1 text", 1)}
+"""What has been written by commands that write as they go, and its lines."""
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk(start, tmp_path, monkeypatch, command):
     def full(_):
@@ -70,9 +74,10 @@ def test_a_full_disk(start, tmp_path, monkeypatch, command):
         ended = start(command, "made")
     check_refused(ended, "Expected to be able to write ", "No space left on device")
     assert PRINTED.get(command, "") in ended.out
-    if command == "mbr":
-        assert "the choices of the first 4 segments are in made.partial" in ended.err
-        assert len((tmp_path / "made.partial").read_text().splitlines()) == 4
+    if command in PARTIAL:
+        what, count = PARTIAL[command]
+        assert f"{what} are in made.partial" in ended.err
+        assert len((tmp_path / "made.partial").read_text().splitlines()) == count
         (tmp_path / "made.partial").unlink()
     assert sorted(tmp_path.iterdir()) == before
 

@@ -190,6 +190,11 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     assert refuse("--data", table).count("line 51")
 
     ended = score("--data", table, "--on-error", "skip")
+    resumed = score("--data", table, "--output", "s.txt", "--resume", "--on-error", "skip")
+    assert "Kept: 3 shards of an earlier run" in resumed.err.splitlines()
+    assert (tmp_path / "s.txt").read_text() == ended.out
+    flags = score("--data", table, "--on-error", "skip", "--format", "tsv").out.splitlines()
+    assert [row for row, line in enumerate(flags[1:]) if line.endswith("\tskipped")] == [50, 70]
     values = np.array(ended.out.split(), dtype=float)
     assert np.flatnonzero(np.isnan(values)).tolist() == [50, 70]
     np.testing.assert_allclose(np.delete(values, [50, 70]), 1, atol=1e-6)
@@ -312,6 +317,7 @@ def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, tm
         in score(*command, "--resume", "--layer", "1").complaint()
     )
     assert "their rows per shard is '16' and that of this run '8'" in score(*command, "--resume", "--shard-size", 8).err
+    assert "their on error is 'stop' and that of this run" not in score(*command, "--resume", "--layer", "1").err
     lines = corpus[0].read_text().splitlines()
     write("A.txt", [*lines[:20], "another cat", *lines[21:]])
     assert "it differs from row 21 (line 21) on" in score(*command, "--resume").complaint()

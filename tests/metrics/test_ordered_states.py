@@ -48,10 +48,19 @@ def test_reset_forgets_values_and_numbering():
     assert metric.ordered()[1].tolist() == [0]
 
 
-@pytest.mark.parametrize("positions", [[0], [0, 1, 2], [[0, 1]], []])
-def test_positions_must_be_as_many_as_values(positions):
-    with pytest.raises(ValueError, match="one position per segment"):
+@pytest.mark.parametrize(
+    "positions",
+    [[0], [0, 1, 2], [[0, 1]], [], [0.2, 1.7], [-1, 0], [True, False], ["a", "b"], [0, None], [0, float("nan")]],
+)
+def test_positions_are_as_many_whole_numbers_as_values(positions):
+    with pytest.raises(InputError, match="one whole number from 0 up per segment"):
         of(([1.0, 2.0], positions))
+
+
+def test_a_position_stands_for_one_segment():
+    assert of(([1.0, 2.0, 1.0], [0, 1, 0])).ordered()[0].tolist() == [1, 2]  # as samplers repeat it
+    with pytest.raises(InputError, match="a position of its own for each segment"):
+        of(([1.0, 2.0, 3.0], [0, 1, 0]))
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -1,5 +1,7 @@
 """The scoring door in Python."""
 
+import copy
+import pickle
 from collections import UserDict
 
 import numpy as np
@@ -256,17 +258,35 @@ def test_the_cache_has_the_bound_that_was_given(tiny_encoder):
         Scorer.from_pretrained("twmd", cache_bytes=-1, **options)
 
 
-def test_the_cache_is_emptied_on_request(tiny_metric):
+def test_the_cache_is_emptied_on_request_and_where_weights_have_changed(tiny_metric):
     metric = tiny_metric()
     scorer, live = Scorer(metric), Scorer(metric, cache=False)
     before = scorer.score(HYPOTHESES, REFERENCES).scores
     with torch.no_grad():
         metric.encoder.model.embeddings.word_embeddings.weight.mul_(-0.5)
-    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == before.tolist()
     after = live.score(HYPOTHESES, REFERENCES).scores
     assert not np.allclose(before, after)
-    scorer.clear_cache()
     assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == after.tolist()
+    with torch.no_grad():
+        metric.encoder.model.embeddings.word_embeddings.weight.data.mul_(-0.5)  # which torch does not count
+    scorer.clear_cache()
+    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == live.score(HYPOTHESES, REFERENCES).scores.tolist()
+
+
+def test_trained_weights_have_a_signature_of_their_own(tiny_metric):
+    metric = tiny_metric()
+    plain, scorer = str(metric.signature), Scorer(metric)
+    assert str(copy.deepcopy(metric).signature) == plain
+    sum(one.sum() for one in metric.parameters()).backward()
+    torch.optim.SGD(metric.parameters(), 0.01).step()
+    trained = str(metric.signature)
+    assert trained != plain
+    assert str(scorer.score(HYPOTHESES, REFERENCES).signature).endswith(trained)
+    copied = copy.deepcopy(metric)
+    assert str(copied.signature) == str(pickle.loads(pickle.dumps(metric)).signature) == trained
+    sum(one.sum() for one in copied.parameters()).backward()
+    torch.optim.SGD(copied.parameters(), 0.01).step()
+    assert str(copied.signature) not in (plain, trained)
 
 
 def test_the_one_line_door_is_the_scorer(tiny_encoder, scorer):
@@ -308,3 +328,13 @@ def test_a_precision_that_waits_for_statistics_is_chosen_once_all_are_there(tiny
 def test_a_name_in_place_of_a_metric_names_the_way():
     with pytest.raises(TypeError, match=r"got the name 'twmd': call Scorer\.from_pretrained\('twmd'\)"):
         Scorer("twmd")
+
+
+def test_what_is_no_list_of_texts_no_statistic_and_no_metric_is_refused(tiny_metric):
+    metric = tiny_metric(weights="idf")
+    with pytest.raises(InputError, match="`texts` to be a list of texts, but got 'cat'"):
+        metric.tokenize("cat")
+    with pytest.raises(InputError, match=r"`names` among mean, idf, .* but got 'a dog': give all texts as `texts`"):
+        Scorer(metric).fit(HYPOTHESES, ["a dog"])
+    with pytest.raises(TypeError, match="`metric` to be a metric, but got None: load one with from_pretrained"):
+        Scorer(None)

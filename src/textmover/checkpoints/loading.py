@@ -28,6 +28,7 @@ from textmover.checkpoints.files import (
 from textmover.checkpoints.hub import check_known, is_metric, released_folder
 from textmover.checkpoints.shipped import fill_idf, fill_mean
 from textmover.files import file_sha256
+from textmover.modules.base_metric import EncoderMetric
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.devices import lasting
 from textmover.modules.encoder.encoder_identity import weights_print
@@ -78,10 +79,13 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
             f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
             "export or copy the checkpoint again."
         ) from error
+    identity = metric.encoder_identity
     found = read_weights(
         folder / WEIGHTS,
         lambda state: metric.load_state_dict(restore_state(metric, state) if is_adapter else state, strict=False),
     )
+    if isinstance(metric, EncoderMetric):
+        metric.encoder_identity = identity  # which is that of the weights that were read
     if is_adapter:
         metric.cast_encoder(getattr(torch, metric.config.dtype))  # the sum was that of the type it was saved in
     # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.

@@ -165,7 +165,10 @@ def check_replaceable(folder: Path, *, overwrite: bool) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:
-        raise InputError(f"Expected {folder} to be new or empty, but it holds files: give another name or --overwrite.")
+        raise InputError(
+            f"Expected {folder} to be new or empty, but it holds files: give another name, or overwrite=True "
+            "(--overwrite)."
+        )
     try:
         is_checkpoint = "textmover" in read_json(folder / CONFIG)
     except (OSError, ValueError, TypeError):

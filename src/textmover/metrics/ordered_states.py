@@ -129,12 +129,13 @@ class OrderedStates(FullPrecision):
             rank, world = _place()
             start = max(self._numbered, self._count())
             positions = torch.arange(start, start + count) * world + rank
-        index = torch.as_tensor(positions, dtype=torch.long, device=self.device)
-        if index.shape != (count,):
-            raise InputError(
-                f"Expected one position per segment, but got {plural(len(index), 'position')} for "
-                f"{plural(count, 'segment')}: give a flat list of as many."
-            )
+        index = _checked(positions, count).to(self.device)
+        order = index.argsort(stable=True)
+        same = index[order].diff() == 0
+        if same.any() and all(len(one) == count for one in columns.values()):  # as samplers repeat a segment
+            steps = (one.double()[order].diff(dim=0).abs().reshape(count - 1, -1) for one in columns.values())
+            if any(bool((one[same] > 1e-6).any()) for one in steps):
+                raise InputError("Expected a position of its own for each segment, but got one for two unlike ones.")
         if count:
             self._choose(given)
         for name, values in columns.items():
@@ -231,6 +232,20 @@ class OrderedScores(OrderedStates):
 def _joined(parts: list[Tensor] | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A state as one tensor, also where nothing has been collected."""
     return dim_zero_cat(parts).to(dtype) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
+
+
+def _checked(positions: Sequence[int] | Tensor, count: int) -> Tensor:
+    try:
+        found = torch.as_tensor(positions) if count else torch.zeros(0, dtype=torch.long)
+    except (TypeError, ValueError, RuntimeError):
+        found = torch.zeros((), dtype=torch.bool)
+    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
+    if not whole or found.shape != (count,) or bool((found < 0).any()):
+        raise InputError(
+            f"Expected `positions` to be one whole number from 0 up per segment, but got {f'{positions!r}':.60} for "
+            f"{plural(count, 'segment')}: give a flat list of as many."
+        )
+    return found.long()
 
 
 def _place() -> tuple[int, int]:

@@ -11,10 +11,13 @@ from torch import Tensor, nn
 
 from textmover.functional._arguments import widest_float
 from textmover.modules.config import MetricConfig
-from textmover.modules.devices import evaluating
+from textmover.modules.devices import evaluating, weights_version
+from textmover.modules.encoder.encoder_identity import base_of, identity_of, weights_print
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 if TYPE_CHECKING:
+    from textmover.modules.encoder.encoder import Encoder
+    from textmover.modules.encoder.static_vectors import StaticEncoder, TokenTable
     from textmover.modules.metric_model import MetricModel
 
 
@@ -200,6 +203,31 @@ class ConfiguredMetric(nn.Module):
             finally:
                 metric.calibration = head
         head.fit(torch.cat(scores).cpu(), ratings.cpu())
+
+
+class EncoderMetric(ConfiguredMetric):
+    """Base of a metric with an encoder of its own, whose weights it names."""
+
+    encoder: Encoder | StaticEncoder | TokenTable
+
+    @property
+    def encoder_identity(self) -> str:
+        """Name and hash of the encoder for the signature, and a hash of its weights once they are trained."""
+        if weights_version(self.encoder) != self._identified:
+            weights = weights_print(self.encoder.state_dict())
+            self.encoder_identity = identity_of(self._identity, base_of(self.encoder), weights)
+        return self._identity
+
+    @encoder_identity.setter
+    def encoder_identity(self, identity: str) -> None:
+        self._identity, self._identified = identity, weights_version(self.encoder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_identity": self.encoder_identity}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.encoder_identity = state["_identity"]  # copied weights count their changes from 0
 
 
 def metric_signature(metric: MetricModel) -> Signature:

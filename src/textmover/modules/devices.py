@@ -181,6 +181,12 @@ def log_device(name: str, device: str | torch.device) -> None:
     logger.info("%s computes on %s.", name, device)
 
 
+def weights_version(module: object) -> int:
+    """Return a number that changes when weights of a module are changed in place, as by an optimiser."""
+    weights = module.parameters() if isinstance(module, nn.Module) else ()
+    return sum(one._version for one in weights if not one.is_inference())  # which know no version
+
+
 def machine_of(device: torch.device) -> str:
     """Hardware that the last digits of results depend on.
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
-from textmover.modules.base_metric import Calibration, ConfiguredMetric, SourceCombination, metric_signature
+from textmover.modules.base_metric import Calibration, EncoderMetric, SourceCombination, metric_signature
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.known_encoders import languages_of, reads_many_languages
@@ -28,7 +28,7 @@ from textmover.types import InputError, MatchResult, PairScores, Signature, Text
 from textmover.types.arguments import check_pairs
 
 
-class MetricModel(ConfiguredMetric):
+class MetricModel(EncoderMetric):
     r"""A transport metric: :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.
 
     ``forward(hypotheses, references)`` on token batches is the differentiable door; :meth:`text_features` and
@@ -63,7 +63,8 @@ class MetricModel(ConfiguredMetric):
     def __init__(self, config: MetricConfig, parts: Parts) -> None:
         super().__init__()
         self.config = config
-        self.encoder, self.tokenizer, self.encoder_identity = parts.encoder, parts.tokenizer, parts.identity
+        self.encoder, self.tokenizer = parts.encoder, parts.tokenizer
+        self.encoder_identity = parts.identity
         self.layers = build_layers(config, parts.encoder.layers)
         self.matching = build_matching(config)
         self.centering = Centering(config.centering, parts.encoder.dimension * self.layers.width_factor)
@@ -170,6 +171,8 @@ class MetricModel(ConfiguredMetric):
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids, on the CPU."""
+        if isinstance(texts, str):
+            raise InputError(f"Expected `texts` to be a list of texts, but got {texts[:40]!r}: put it in a list.")
         return self.tokenizer(texts)
 
     def soft_tokens(

@@ -111,9 +111,18 @@ def iter_lines(
                 except UnicodeDecodeError as error:
                     line, wrong = raw.decode("utf-8", errors="replace"), raw[error.start]
                 if wrong is None:
+                    if number == 1 and not ends and not line.endswith("\n") and "\r" in line.rstrip("\r"):
+                        raise InputError(
+                            f"Expected lines in {name} to end in line feeds, but got carriage returns alone: convert "
+                            "it (tr '\\r' '\\n')."
+                        )
                     yield line if ends else line.removesuffix("\n").removesuffix("\r")
                 else:
-                    got = f"the byte 0x{wrong:02x} in line {number}: save it as UTF-8 (iconv converts it)"
+                    got = f"the byte 0x{wrong:02x} in line {number}: save it as UTF-8 (iconv -t UTF-8)"
+                    if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                        got = "UTF-16: convert it (iconv -f UTF-16 -t UTF-8)"
+                    elif wrong == 0:
+                        got = f"a zero byte in line {number}: remove it (tr -d '\\000'), or save the file as UTF-8"
                     for start, end in PACKED.items():
                         if raw.startswith(start):
                             renamed = end and name != shown(STANDARD_INPUT)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from textmover.files import atomic_bytes, check_output, growing_file, note_written
+from textmover.files import check_output
+from textmover.partial_file import partial_file
 from textmover.readers.candidates import Candidates
 from textmover.runs.shards.score_formats import check_compression, compressed, format_of
 from textmover.scoring.mbr import Choice
-from textmover.types import InputError, plural
+from textmover.types import InputError
 
 FORMATS = ("text", "tsv", "jsonl")
 
@@ -56,49 +56,15 @@ def open_output(output: Output) -> Iterator[Write]:
     path = output.path
     if path is None:
         yield _writer(output.format, None)
-    elif path.exists() and not path.is_file():  # a device or pipe
-        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            yield _writer(output.format, stream)
-    else:
-        with _kept(output, path) as write:
-            yield write
+        return
+    with partial_file(path, "the choices of the first {}", "segment") as (raw, whole), compressed(raw, path) as stream:
+        writer = _writer(output.format, stream)
 
+        def write(candidates: Candidates, choice: Choice) -> None:
+            writer(candidates, choice)
+            whole()
 
-@contextlib.contextmanager
-def _kept(output: Output, path: Path) -> Iterator[Write]:
-    partial = path.with_name(f"{path.name}.partial")
-    written = whole = 0
-    with growing_file(partial) as raw:
-        try:
-            with compressed(raw, path) as stream:
-                writer = _writer(output.format, stream)
-
-                def write(candidates: Candidates, choice: Choice) -> None:
-                    nonlocal written, whole
-                    writer(candidates, choice)
-                    raw.flush()
-                    written, whole = written + 1, raw.tell()
-
-                yield write
-            raw.flush()
-            os.fsync(raw.fileno())
-            os.replace(partial, path)
-            note_written(path.resolve())
-            return
-        except (InputError, KeyboardInterrupt, OSError) as error:
-            stopped: BaseException = error
-        if isinstance(stopped, OSError):
-            with contextlib.suppress(OSError):  # the rest of a line that has no place
-                raw.close()
-            os.truncate(partial, whole)
-            stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Free some space.")
-        if not written:
-            partial.unlink()
-            raise stopped
-        said = f"the choices of the first {plural(written, 'segment')} are in {partial}"
-        if isinstance(stopped, KeyboardInterrupt):
-            raise type(stopped)(f"interrupted: {said}") from None
-        raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
+        yield write
 
 
 def _writer(format: str, stream: IO[bytes] | None) -> Write:

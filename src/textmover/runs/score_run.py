@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,14 @@ from textmover.runs.progress import PairCount, progress_bar
 from textmover.runs.score_output import Sink, Target, keeping, open_sink
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
 from textmover.runs.shards.folder import (
+    MANIFEST,
     check_folder,
     check_rows,
     check_same,
     digest_file,
+    is_begun,
     locked,
+    read_json,
     read_receipt,
     receipt_path,
 )
@@ -42,11 +46,24 @@ from textmover.types import InputError
 logger = logging.getLogger(__name__)
 
 
+SHARD = 4096  # pairs of a shard, if nothing else is said
+
+
+def _shard_rows(options: argparse.Namespace, systems: int) -> int:
+    """Rows to a shard: as ``--shard-size`` says, else as the shards have that are resumed."""
+    if options.shard_size is None and options.resume:
+        path = Path(options.output)
+        for folder in filter(is_begun, (path, path.with_name(f"{path.name}.parts"))):
+            with contextlib.suppress(ValueError, KeyError):  # a damaged manifest is refused before shards are kept
+                return int(read_json(folder / MANIFEST)["rows per shard"])
+    return rows_per_shard(SHARD if options.shard_size is None else options.shard_size, systems)
+
+
 def texts_and_scorer(
     options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
 ) -> tuple[Scorer, Iterable[Shard]]:
     """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
-    size = rows_per_shard(options.shard_size, len(rows.systems))
+    size = _shard_rows(options, len(rows.systems))
     with contextlib.ExitStack() as opened:
         reading = opened.enter_context(read_ahead(read_shards(rows, size)))
         first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
@@ -86,7 +103,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
     manifest = describe(
         scorer.signature,
         target.layout,
-        rows_per_shard=rows_per_shard(options.shard_size, len(rows.systems)),
+        rows_per_shard=_shard_rows(options, len(rows.systems)),
         batch_tokens=options.batch_tokens,
         device=device.type,
         references=options.reference_column,

@@ -70,6 +70,8 @@ class Scorer(ScorerStatistics):
                 f"Expected `metric` to be a metric, but got the name {str(metric)!r}: call "
                 f"Scorer.from_pretrained({str(metric)!r})."
             )
+        if not hasattr(metric, "pair_scores"):
+            raise TypeError(f"Expected `metric` to be a metric, but got {metric!r}: load one with from_pretrained.")
         engine = Engine(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes)
         super().__init__(metric, engine, progress=progress)
 

@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import Self
 
 from textmover._version import __version__
-from textmover.checkpoints.statistics_files import load_statistics, save_statistics, unfitted_statistics
+from textmover.checkpoints.statistics_files import FIT_COMMANDS, load_statistics, save_statistics, unfitted_statistics
 from textmover.modules.base_metric import ConfiguredMetric
 from textmover.modules.devices import lasting
 from textmover.modules.metric_model import MetricModel
@@ -124,6 +124,9 @@ class ScorerStatistics(Shown):
         if isinstance(texts, str) or not any(text.strip() for text in texts):
             got = "one text" if isinstance(texts, str) else "none with a word"
             raise InputError(f"Expected `texts` to be a list of texts to fit on, but got {got}.")
+        if unknown := next(iter(set(names or ()) - FIT_COMMANDS.keys()), None):
+            known = ", ".join(FIT_COMMANDS)
+            raise InputError(f"Expected `names` among {known}, but got {unknown!r}: give all texts as `texts`.")
         encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
         with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
             self.metric.fit(list(texts), names=names, on_progress=advance)

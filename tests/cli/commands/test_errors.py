@@ -42,6 +42,29 @@ def test_two_texts_are_marked(run, metric, planned):
     assert run("errors", "a kitten sits", "a cat sits", *metric, "--quiet").silent().out == ended.out
 
 
+def test_marks_made_before_an_interruption_are_kept(run, metric, texts, planned, monkeypatch, tmp_path):
+    path, marks = tmp_path / "o.jsonl", marking.mark_fitted
+    run("errors", "-i", *texts, *metric, "--output", path).ok()
+    before = path.read_text().splitlines()
+    path.unlink()
+    calls = iter([marks, marks])
+
+    def interrupted(*given, **options):
+        if (mark := next(calls, None)) is None:
+            raise KeyboardInterrupt
+        return mark(*given, **options)
+
+    monkeypatch.setattr(marking, "mark_fitted", interrupted)
+    monkeypatch.setattr("textmover.cli.commands.errors.PART", 1)
+    ended = run("errors", "-i", *texts, *metric, "--output", "o.jsonl")
+    assert (ended.code, ended.err) == (
+        130,
+        "textmover: interrupted: the marks of the first 2 texts are in o.jsonl.partial\n",
+    )
+    assert (tmp_path / "o.jsonl.partial").read_text().splitlines() == before[:2]
+    assert not path.exists()
+
+
 def test_files_and_tables_are_marked_alike(run, metric, texts, planned, write, tmp_path):
     run("errors", "-i", *texts, *metric, "--output", "o.jsonl").ok()
     records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]

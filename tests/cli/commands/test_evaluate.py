@@ -182,3 +182,15 @@ def test_scores_that_are_all_equal_or_missing_are_named(run, ratings, write):
     assert "Left out for all metrics: 1 row without a score or a rating (missing: some: 1)." in ended.out
     assert "Left out: flat (" in ended.out
     assert "all equal" in ended.out
+
+
+def test_a_file_that_no_option_names_is_not_replaced(run, write):
+    write("rated.tsv", ["hypothesis\treference\tscore\tready", *(f"a {one}\tb\t{one}\t{one % 3}" for one in range(9))])
+    command = ("evaluate", "--data", "rated.tsv", "--metric-column", "ready", "--samples", "20")
+    path = write("rated.scores.tsv", ["mine"])
+    said = run(*command).complaint()
+    assert "Expected rated.scores.tsv, which no option names, to be new or from an earlier run" in said
+    assert path.read_text() == "mine\n"
+    run(*command, "--output", path).ok()  # where it is named
+    run(*command).ok()  # nor where it is ours
+    assert path.read_text().startswith("hypothesis\treference")

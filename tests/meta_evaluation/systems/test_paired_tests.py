@@ -68,6 +68,10 @@ class TestLaws:
         assert test(baseline, baseline).p_value == 1
         assert test([0.1, 0.2, 0.3], [0.3, 0.2, 0.1]).p_value == 1  # equal but for rounding
 
+    @pytest.mark.parametrize("two_sided", [False, True])
+    def test_a_single_segment_shows_nothing(self, two_sided):
+        assert paired_bootstrap([1.0], [2.0], two_sided=two_sided).p_value == 1
+
     def test_randomisation_is_uniform_where_nothing_differs(self):
         p_values = [
             paired_randomisation(*systems(30, 0.0, seed), samples=199, bootstrap_samples=0).p_value

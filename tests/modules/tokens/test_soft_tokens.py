@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import one_hot
@@ -96,6 +97,9 @@ def test_an_unknown_soft_token_matches_nothing(tiny_metric):
         (lambda v: {"distributions": torch.ones(2, v) / v}, r"shape \[B, L, \d+\], but got \[2, \d+\]"),
         (lambda v: {"distributions": torch.ones(1, 2, 3) / 3}, r"shape \[B, L, \d+\], but got \[1, 2, 3\]"),
         (lambda v: {"distributions": torch.randn(1, 2, v)}, "sum to 1, but got sums of .*: take the softmax of logits"),
+        (lambda v: {"distributions": torch.full((1, 2, v), float("nan"))}, "sum to 1, but got sums of nan"),
+        (lambda v: {"distributions": torch.eye(v)[None, :2].roll(1, 2) * 2 - torch.eye(v)[:2]}, "values from -1 up"),
+        (lambda v: {"distributions": np.ones((1, 2, v))}, r"shape \[B, L, \d+\], but got"),
         (lambda v: {"distributions": torch.ones(1, 200, v) / v}, "at most 128 tokens, .* but got 202: give fewer"),
         (lambda v: {"inputs_embeds": torch.ones(1, 2, 31)}, r"`inputs_embeds` of shape \[B, L, 32\], but got"),
         (lambda v: {"inputs_embeds": torch.ones(1, 2, 32), "mask": torch.ones(1, 3)}, r"`mask` of shape \[1, 2\]"),

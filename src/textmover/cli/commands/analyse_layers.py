@@ -8,7 +8,7 @@ import sys
 
 from textmover.experiments.papers.layers import SIMILARITIES, analyse, draw_layers
 from textmover.experiments.papers.specification import LayerSpec
-from textmover.files import check_output, write_output
+from textmover.files import check_output, check_unnamed, write_output
 from textmover.modules.layer_similarity import Estimate
 from textmover.readers.column_options import flags_named
 from textmover.report import check_matplotlib, report_files
@@ -23,6 +23,8 @@ HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarit
 def run(options: argparse.Namespace) -> None:
     """Analyse the layers of the encoder that the options name, print, and write table and figure."""
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
+    if options.output == NAME:
+        check_unnamed(table, HEADERS[:3], *[figure] * (not options.no_figure))
     if not options.no_figure:
         check_matplotlib()
     centerings = tuple(dict.fromkeys(options.centering))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from textmover.cli.options.columns import read_tables
 from textmover.experiments import sweep
-from textmover.files import check_output, write_output
+from textmover.files import check_output, check_unnamed, write_output
 from textmover.readers.public_sets.catalogue import place_of
 from textmover.report import check_matplotlib, report_files
 from textmover.report.table_formats import number, plain
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     drawn = not options.no_figure and 1 <= len(varying) <= 2
     name = f"{Path(place_of(options.data[0]).removeprefix('hub:')).stem}.sweep"
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
+    if options.output is None:
+        check_unnamed(table, ("n", "groups", "pearson", "signature"), *[figure] * drawn)
     if drawn:
         check_matplotlib()
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from textmover.files import check_output, write_output
+from textmover.files import check_output, check_unnamed, write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.column_options import COLUMN_OPTIONS, flags_named
 from textmover.readers.judgements import READERS, SetDescription, load_description, read_judgements, read_scores
@@ -167,13 +167,21 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     """Paths of the score tables of each set, checked before the work."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
-        return [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        found = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        return found if options.output else _unnamed(found)
     folder = Path(options.output or ".")
     if folder.exists() and not folder.is_dir():
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
-    return [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+    found = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+    return found if options.output else _unnamed(found)
+
+
+def _unnamed(tables: list[Path]) -> list[Path]:
+    for one in tables:
+        check_unnamed(one, ("hypothesis",))
+    return tables
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:

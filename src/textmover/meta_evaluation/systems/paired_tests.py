@@ -90,7 +90,7 @@ def paired_bootstrap(
         two_sided: Whether both tails count.
 
     Returns:
-        p-value and intervals; the p-value of equal corpus scores is 1.
+        p-value and intervals; the p-value of equal corpus scores, or of one segment, is 1.
 
     Raises:
         InputError: If lists differ in length, are empty, or hold NaN or infinity, or there is no sample.
@@ -118,6 +118,7 @@ def bootstrap_pairs(
         else:
             distances = np.abs(differences)
             exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
+        exceeding = samples if len(scores[one]) == 1 else exceeding  # draws of a single segment do not differ
         found.append(_comparison(scores, (one, other), exceeding, draws, "paired-bootstrap", samples, seed))
     return found
 

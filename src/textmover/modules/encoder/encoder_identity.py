@@ -149,7 +149,7 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def identity_of(identity: str, base: BaseEncoder, weights: str) -> str:
+def identity_of(identity: str, base: BaseEncoder | None, weights: str) -> str:
     """Name and hash of an encoder for the signature, from those that it had and the print of its weights.
 
     The base's own weights are ``name@hash``, trained ones ``name+print@hash``, where the hash is still the base's:
@@ -157,4 +157,4 @@ def identity_of(identity: str, base: BaseEncoder, weights: str) -> str:
     """
     name, _, sha256 = identity.rpartition("@")
     name = re.sub(r"\+[0-9a-f]{8}$", "", name)
-    return f"{name}@{sha256}" if weights == base.weights else f"{name}+{weights}@{sha256}"
+    return f"{name}@{sha256}" if base is not None and weights == base.weights else f"{name}+{weights}@{sha256}"

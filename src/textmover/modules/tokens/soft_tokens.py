@@ -25,9 +25,9 @@ def soft_batch(
     table = encoder.embed(torch.arange(encoder.vocabulary_size, device=encoder.device))  # [V, E], scaled as it is read
     soft: Any = inputs_embeds if distributions is None else distributions
     width = {table.shape[1]} if distributions is None else {len(table), metric.tokenizer.vocabulary_size}
-    if soft.dim() != 3 or soft.shape[2] not in width:
+    if not isinstance(soft, Tensor) or soft.dim() != 3 or soft.shape[2] not in width:
         name, sizes = ("inputs_embeds" if distributions is None else "distributions"), " or ".join(map(str, width))
-        raise InputError(f"Expected `{name}` of shape [B, L, {sizes}], but got {list(soft.shape)}.")
+        raise InputError(f"Expected `{name}` of shape [B, L, {sizes}], but got {list(getattr(soft, 'shape', []))}.")
     mask = soft.new_ones(soft.shape[:2], dtype=torch.bool) if mask is None else mask.bool()
     if mask.shape != soft.shape[:2]:
         raise InputError(f"Expected `mask` of shape {list(soft.shape[:2])}, but got {list(mask.shape)}.")
@@ -37,11 +37,11 @@ def soft_batch(
             ids = torch.cdist(chosen.to(table.dtype), table).argmin(dim=1)
         else:
             sums = chosen.sum(dim=1)
-            if ((sums - 1).abs() > TOLERANCE).any():
-                low, high = sums.min().item(), sums.max().item()
+            if not ((sums - 1).abs() <= TOLERANCE).all() or (chosen < 0).any():
+                low, high, least = sums.min().item(), sums.max().item(), chosen.min().item()
                 raise InputError(
-                    f"Expected `distributions` that sum to 1, but got sums of {low:.3g} to {high:.3g}: take the "
-                    "softmax of logits."
+                    f"Expected `distributions` from 0 up that sum to 1, but got sums of {low:.3g} to {high:.3g} and "
+                    f"values from {least:.3g} up: take the softmax of logits."
                 )
             ids = chosen.argmax(dim=1)
     rows = [one.tolist() for one in torch.split(ids, mask.sum(dim=1).tolist())]

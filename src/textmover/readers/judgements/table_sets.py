@@ -32,7 +32,7 @@ from textmover.types.segments import reworded_errors
 
 def read_judgements(
     path: str | Path,
-    description: str | Path | SetDescription,
+    description: str | Path | SetDescription = "table",
     *,
     name: str | None = None,
     format: str | None = None,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, Any
 
 from textmover.files import atomic_file
 from textmover.markdown_escaping import one_line
+from textmover.partial_file import partial_file
 from textmover.report.error_spans.records import (
     ErrorCount,
     MarkedLine,
@@ -85,24 +87,40 @@ def check_kept(columns: Iterable[str], format: str) -> None:
 
 
 def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[str] = ()) -> ErrorCount:
-    """Write marked texts as they come, and return how many there were."""
+    """Write marked texts as they come, and return how many there were; a file is ``.partial`` until all are there."""
     count = ErrorCount()
     counted = map(count.add, lines)
-    with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:
-        if target.format == "text":
-            for one in counted:
-                margin = "" if one.line is None else f"{one.line:>4}  "
-                print_marked(one.found, margin, None if target.path is None else stream)
-        elif target.format == "html":
-            stream.write(render_marked(counted, count))
-        elif target.format == "jsonl":
-            for one in counted:
-                stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
-        else:
-            stream.write("\t".join((*columns, *COLUMNS)) + "\n")
-            for one in counted:
-                stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
+    if target.format == "html":
+        with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as page:
+            page.write(render_marked(counted, count))
+    elif target.path is None:
+        _write_lines(sys.stdout, target.format, counted, columns)
+    else:
+        with partial_file(target.path, "the marks of the first {}", "text") as (raw, whole):
+            stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
+            _write_lines(stream, target.format, counted, columns, whole)
+            stream.detach()
     return count
+
+
+def _write_lines(
+    stream: IO[str],
+    format: str,
+    lines: Iterable[MarkedLine],
+    columns: Iterable[str],
+    whole: Callable[[], None] = lambda: None,
+) -> None:
+    if format == "tsv":
+        stream.write("\t".join((*columns, *COLUMNS)) + "\n")
+    for one in lines:
+        if format == "text":
+            margin = "" if one.line is None else f"{one.line:>4}  "
+            print_marked(one.found, margin, None if stream is sys.stdout else stream)
+        elif format == "jsonl":
+            stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
+        else:
+            stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
+        whole()
 
 
 def _rows(one: MarkedLine) -> Iterator[list[str]]:

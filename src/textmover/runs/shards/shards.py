@@ -93,6 +93,9 @@ def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
     return sum(rows for rows, _ in found), joined(texts for _, texts in found)
 
 
+ON_ERROR = "on error"  # entry of the manifest
+
+
 def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
     """The manifest: everything that the bytes of a shard depend on beside its texts."""
     return {
@@ -117,7 +120,15 @@ class Parts:
         self.manifest = dict(manifest)
         self.machine = machine
         self.recorded = recorded
-        self._manifest_digest = digest(json.dumps(self.manifest, sort_keys=True).encode())
+        self._manifest_digest, *others = (
+            digest(json.dumps(one, sort_keys=True).encode()) for one in (self.manifest, self._strict)
+        )
+        self._accepted = {self._manifest_digest, *others}
+
+    @property
+    def _strict(self) -> dict[str, str]:
+        """The manifest of a run that stops at the first bad row: what it finished, one that skips them would, too."""
+        return {**self.manifest, **({ON_ERROR: "stop"} if ON_ERROR in self.manifest else {})}
 
     def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
         """Make the folder ready: keep the shards that are there, or throw them away."""
@@ -143,7 +154,9 @@ class Parts:
                 "again with --overwrite."
             ) from error
         difference = first_difference(found, self.manifest)
-        if difference is not None:
+        if found == self._strict:
+            self._write_manifest()
+        elif difference is not None:
             name, before, now = difference
             raise InputError(
                 f"Expected the shards in {self.folder} to be of the same run, but their {name} is {before!r} and that "
@@ -288,7 +301,7 @@ class Parts:
 
     def _record(self, index: int) -> Record | None:
         record = Record.read(self._record_file(index))
-        return record if record is not None and record.manifest == self._manifest_digest else None
+        return record if record is not None and record.manifest in self._accepted else None
 
     def _files(self, shards: int) -> str:
         return joined(digest_file(self.file(index)) for index in range(shards))

@@ -41,6 +41,9 @@ def score_shards(
         yield Done(shard.index, tally, scores)
 
 
+SKIPPED = "skipped"  # flag of a row that has no score
+
+
 def score_shard(
     scorer: Scorer, shard: Shard, systems: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> ShardScores:
@@ -53,7 +56,8 @@ def score_shard(
     calls = [[system] for system in range(len(systems))] if alone else [list(range(len(systems)))]
     values: dict[str, np.ndarray] = {}
     by_system: dict[str, list[int]] = {}
-    flags = np.full((len(shard.rows), len(systems)), "", dtype=object)
+    flags = np.full((len(shard.rows), len(systems)), SKIPPED, dtype=object)
+    flags[rows] = ""
     try:
         for call in calls:
             hypotheses = [row.hypotheses[system] for system in call for row in given]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from textmover.modules.devices import weights_version
 from textmover.modules.tokens.reliability_flags import other_script, text_flags
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
@@ -145,12 +146,17 @@ class TextWork:
         self.metric = metric
         self.batch_tokens = default_batch_tokens(metric) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
+        self._version = weights_version(metric.runnable_encoder)
         self._told = False
         self._examples: dict[str, dict[str, None]] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
         table = TextTable()
+        version = weights_version(self.metric.runnable_encoder)
+        if version != self._version:
+            self._cache.clear()  # the encoder was trained meanwhile
+            self._version = version
         for attempt in self._attempts(last=True):
             with attempt:
                 kept = self._cache.find(texts)
