@@ -101,7 +101,8 @@ def paired_bootstrap(
         (0.1, 0.001)
     """
     scores = _scores(baseline, system, samples)
-    return bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)[0]
+    (found,) = bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)
+    return found._replace(p_value=1.0) if len(scores[0]) == 1 else found  # draws of a single segment do not differ
 
 
 def bootstrap_pairs(
@@ -118,7 +119,6 @@ def bootstrap_pairs(
         else:
             distances = np.abs(differences)
             exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
-        exceeding = samples if len(scores[one]) == 1 else exceeding  # draws of a single segment do not differ
         found.append(_comparison(scores, (one, other), exceeding, draws, "paired-bootstrap", samples, seed))
     return found
 
