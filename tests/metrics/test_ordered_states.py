@@ -57,6 +57,12 @@ def test_positions_are_as_many_whole_numbers_as_values(positions):
         of(([1.0, 2.0], positions))
 
 
+def test_no_segment_has_no_position():
+    assert of(([], [])).ordered()[0].tolist() == []
+    with pytest.raises(InputError, match=r"per segment, but got \[3\] for 0 segments"):
+        of(([], [3]))
+
+
 def test_a_position_stands_for_one_segment():
     assert of(([1.0, 2.0, 1.0], [0, 1, 0])).ordered()[0].tolist() == [1, 2]  # as samplers repeat it
     with pytest.raises(InputError, match="a position of its own for each segment"):

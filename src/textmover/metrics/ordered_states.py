@@ -129,7 +129,7 @@ class OrderedStates(FullPrecision):
             rank, world = _place()
             start = max(self._numbered, self._count())
             positions = torch.arange(start, start + count) * world + rank
-        index = _checked(positions, count).to(self.device)
+        index = _checked_positions(positions, count).to(self.device)
         order = index.argsort(stable=True)
         same = index[order].diff() == 0
         if same.any() and all(len(one) == count for one in columns.values()):  # as samplers repeat a segment
@@ -234,13 +234,13 @@ def _joined(parts: list[Tensor] | Tensor, dtype: torch.dtype, device: torch.devi
     return dim_zero_cat(parts).to(dtype) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
 
 
-def _checked(positions: Sequence[int] | Tensor, count: int) -> Tensor:
+def _checked_positions(positions: Sequence[int] | Tensor, count: int) -> Tensor:
     try:
-        found = torch.as_tensor(positions) if count else torch.zeros(0, dtype=torch.long)
+        found = torch.as_tensor(positions)
     except (TypeError, ValueError, RuntimeError):
         found = torch.zeros((), dtype=torch.bool)
     whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
-    if not whole or found.shape != (count,) or bool((found < 0).any()):
+    if (count and not whole) or found.shape != (count,) or bool((found < 0).any()):
         raise InputError(
             f"Expected `positions` to be one whole number from 0 up per segment, but got {f'{positions!r}':.60} for "
             f"{plural(count, 'segment')}: give a flat list of as many."

@@ -13,7 +13,7 @@ from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed
+from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_beside
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.runs.shards.shards import Parts
 from textmover.runs.shards.streaming import Done
@@ -48,7 +48,7 @@ class Target:
     @property
     def parts_folder(self) -> Path:
         """Folder of the shards."""
-        return self.named if self.folder else self.named.with_name(f"{self.named.name}.parts")
+        return self.named if self.folder else parts_beside(self.named)
 
     @property
     def complete(self) -> bool:

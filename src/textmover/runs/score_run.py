@@ -31,6 +31,7 @@ from textmover.runs.shards.folder import (
     digest_file,
     is_begun,
     locked,
+    parts_beside,
     read_json,
     read_receipt,
     receipt_path,
@@ -53,7 +54,7 @@ def _shard_rows(options: argparse.Namespace, systems: int) -> int:
     """Rows to a shard: as ``--shard-size`` says, else as the shards have that are resumed."""
     if options.shard_size is None and options.resume:
         path = Path(options.output)
-        for folder in filter(is_begun, (path, path.with_name(f"{path.name}.parts"))):
+        for folder in filter(is_begun, (path, parts_beside(path))):
             with contextlib.suppress(ValueError, KeyError):  # a damaged manifest is refused before shards are kept
                 return int(read_json(folder / MANIFEST)["rows per shard"])
     return rows_per_shard(SHARD if options.shard_size is None else options.shard_size, systems)

@@ -4,7 +4,7 @@ import copy
 import random
 
 import pytest
-from tokenizers import pre_tokenizers
+from tokenizers import pre_tokenizers, processors
 from transformers import AutoTokenizer
 
 from textmover.modules.tokens import word_cache
@@ -31,6 +31,16 @@ def test_tokens_of_words_are_those_of_texts(embedded, long_texts, monkeypatch):
     assert [row for part in parts for row in part.ids] == [one.ids for one in whole]
     assert [row for part in parts for row in part.special] == [one.special_tokens_mask for one in whole]
     assert [row for part in parts for row in part.truncated] == [bool(one.overflowing) for one in whole]
+
+
+def test_words_of_a_tokenizer_without_special_tokens(embedded, tmp_path):
+    read = AutoTokenizer.from_pretrained(embedded)
+    read.backend_tokenizer.post_processor = processors.Sequence([])
+    read.save_pretrained(tmp_path)
+    found = Tokenizer(tmp_path, None, 24)
+    assert found._words is not None
+    texts = ["a cat sat", "", "unheardof words"]
+    assert found._words.encode(texts, 24).ids == [one.ids for one in found._rust.encode_batch(texts)]
 
 
 def test_tokenizers_that_do_not_part_words_at_spaces_keep_none(embedded, tmp_path):

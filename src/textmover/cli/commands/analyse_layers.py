@@ -22,8 +22,8 @@ HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarit
 
 def run(options: argparse.Namespace) -> None:
     """Analyse the layers of the encoder that the options name, print, and write table and figure."""
-    table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
-    if options.output == NAME:
+    table, figure = (check_output(path, [options.data]) for path in report_files(options.output or NAME, NAME))
+    if options.output is None:
         check_unnamed(table, HEADERS[:3], *[figure] * (not options.no_figure))
     if not options.no_figure:
         check_matplotlib()

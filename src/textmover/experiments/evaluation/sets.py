@@ -168,20 +168,15 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
         found = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
-        return found if options.output else _unnamed(found)
-    folder = Path(options.output or ".")
-    if folder.exists() and not folder.is_dir():
+    elif (folder := Path(options.output or ".")).exists() and not folder.is_dir():
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
-    found = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
-    return found if options.output else _unnamed(found)
-
-
-def _unnamed(tables: list[Path]) -> list[Path]:
-    for one in tables:
+    else:
+        found = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+    for one in () if options.output else found:
         check_unnamed(one, ("hypothesis",))
-    return tables
+    return found
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:

@@ -50,9 +50,10 @@ class WordCache:
 
     def _tokens(self, words: Sequence[str]) -> Iterator[list[int]]:
         """Tokens of each word; many go through the tokenizer as one text, with a special token between them."""
-        special = self._closing[0]
-        between = f" {self._rust.id_to_token(special)} "
-        groups = [words[start : start + TOGETHER] for start in range(0, len(words), TOGETHER)]
+        special, *_ = *self._closing, -1
+        between = f" {self._rust.id_to_token(special)} " if self._closing else ""
+        together = TOGETHER if between else 1
+        groups = [words[start : start + together] for start in range(0, len(words), together)]
         encodings = self._rust.encode_batch_fast(list(map(between.join, groups)), add_special_tokens=False)
         for group, encoding in zip(groups, encodings, strict=True):
             ids = encoding.ids

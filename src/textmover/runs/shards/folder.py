@@ -114,6 +114,11 @@ def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
+def parts_beside(path: Path) -> Path:
+    """Folder of the shards that become a file."""
+    return path.with_name(f"{path.name}.parts")
+
+
 def is_free(folder: Path) -> bool:
     """Return whether a folder is empty, but for the lock of a run that was killed."""
     return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())
