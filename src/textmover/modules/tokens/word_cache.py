@@ -50,7 +50,7 @@ class WordCache:
 
     def _tokens(self, words: Sequence[str]) -> Iterator[list[int]]:
         """Tokens of each word; many go through the tokenizer as one text, with a special token between them."""
-        special, *_ = *self._closing, -1
+        special = self._closing[0] if self._closing else -1
         between = f" {self._rust.id_to_token(special)} " if self._closing else ""
         together = TOGETHER if between else 1
         groups = [words[start : start + together] for start in range(0, len(words), together)]
