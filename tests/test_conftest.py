@@ -1,5 +1,6 @@
 """What is collected, and in which order."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,3 +41,11 @@ def test_the_longest_tests_begin_first_and_exist(shared):
     assert [one.name for one in items] == [shared.LONGEST[0], "test_a_whole_round", "test_a", "test_b"]
     texts = "".join(one.read_text(encoding="utf-8") for one in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in shared.LONGEST if f"def {name.partition('[')[0]}(" not in texts] == []
+
+
+def test_what_a_machine_may_lack_is_an_allowed_reason_to_skip():
+    allowed = (ROOT / "tests" / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
+    texts = [one.read_text(encoding="utf-8") for one in (ROOT / "tests").rglob("*.py")]
+    reasons = {reason for text in texts for reason in re.findall(r'(?:pytest\.skip\(|reason=)"(needs [^"]+)"', text)}
+    of_the_extra_dev = {reason for reason in reasons if re.search(r"'textmover\[(embedded|search|wandb)\]'", reason)}
+    assert reasons - of_the_extra_dev - set(allowed) == set()

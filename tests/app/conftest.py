@@ -107,7 +107,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
-        pytest.skip("needs chromium and chromedriver")
+        pytest.skip("needs chromium and chromedriver: apt-get install chromium chromium-driver")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

@@ -11,9 +11,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("selenium", reason="needs chromium")
-
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

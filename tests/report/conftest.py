@@ -282,7 +282,7 @@ def browse(tmp_path_factory) -> Callable[..., str]:
     """A function that opens a page and gives what the browser printed; the console must stay silent."""
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if binary is None:
-        pytest.skip("needs chromium")
+        pytest.skip("needs chromium: apt-get install chromium")
     profile = tmp_path_factory.mktemp("profile")
 
     def run(path: Path, *options: str, silent: bool = True) -> str:

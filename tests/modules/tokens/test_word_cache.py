@@ -2,9 +2,10 @@
 
 import copy
 import random
+import string
 
 import pytest
-from tokenizers import pre_tokenizers, processors
+from tokenizers import normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer
 
 from textmover.modules.tokens import word_cache
@@ -41,6 +42,20 @@ def test_words_of_a_tokenizer_without_special_tokens(embedded, tmp_path):
     assert found._words is not None
     texts = ["a cat sat", "", "unheardof words"]
     assert found._words.encode(texts, 24).ids == [one.ids for one in found._rust.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("added", [[], ["house"], ["."], ["é"], ["[X]"]])
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_words_that_are_pieces_have_the_tokens_of_the_tokenizer(embedded, tmp_path, added, lowercase):
+    read = AutoTokenizer.from_pretrained(embedded)
+    read.add_tokens(added)
+    read.backend_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    read.save_pretrained(tmp_path)
+    found = Tokenizer(tmp_path, None, 64)
+    pieces = [piece for piece in read.get_vocab() if piece.isalpha() and piece.isascii()][::40]
+    words = ["houses", "greenhouse", "House.", "it's", "it'", "...", "a.b", "x[X]", *string.punctuation]
+    texts = [*words, *(piece.title() + sign for piece in pieces for sign in ("", ",", "é"))]
+    assert found._words.encode(texts, 64).ids == [one.ids for one in found._rust.encode_batch(texts)]
 
 
 def test_tokenizers_that_do_not_part_words_at_spaces_keep_none(embedded, tmp_path):

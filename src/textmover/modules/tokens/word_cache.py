@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import string
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import numpy as np
 KEPT_CHARACTERS = 1 << 19  # characters of words whose tokens are kept; some 15 MB
 
 TOGETHER = 64  # words that are tokenised as one text
+
+SIGNS = frozenset(string.punctuation)  # each is a word of its own, wherever it stands
 
 PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
 """Normaliser, splitter and model of tokenizers that part words at spaces, whatever stands on either side."""
@@ -35,6 +38,8 @@ class WordCache:
         sample = rust.encode("a")
         self._opening = sample.ids[: sample.special_tokens_mask.index(0)]
         self._closing = sample.ids[len(self._opening) + 1 :]
+        added = [token.content for token in rust.get_added_tokens_decoder().values()]
+        self._read_by_pieces = all(len(content) > 1 and not content[:-1].isalnum() for content in added)
 
     @classmethod
     def of(cls, rust: Any) -> WordCache | None:
@@ -47,6 +52,24 @@ class WordCache:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WordCache, (self._rust,)  # a copy begins without words
+
+    def _pieces(self, words: Sequence[str]) -> dict[str, list[int]]:
+        """Tokens of the words in English letters that are a piece, or one with a sign behind it."""
+        piece, lower = self._rust.token_to_id, str.lower if self._rust.normalizer.lowercase else str
+        found = {
+            word: [known]
+            for word in words
+            if word.isascii() and word.isalnum() and (known := piece(lower(word))) is not None
+        }
+        return found | {
+            word: [known, sign]
+            for word in words
+            if (before := word[:-1]).isascii()
+            and before.isalnum()
+            and word[-1] in SIGNS
+            and (known := piece(lower(before))) is not None
+            and (sign := piece(word[-1])) is not None
+        }
 
     def _tokens(self, words: Sequence[str]) -> Iterator[list[int]]:
         """Tokens of each word; many go through the tokenizer as one text, with a special token between them."""
@@ -73,7 +96,10 @@ class WordCache:
         if self._characters > KEPT_CHARACTERS:
             known, fresh = {}, list(distinct)
             self._words, self._characters = known, sum(map(len, fresh))
-        known.update(zip(fresh, self._tokens(fresh), strict=True))
+        if self._read_by_pieces:  # no added token may lie within such a word
+            known.update(self._pieces(fresh))
+        others = [word for word in fresh if word not in known]
+        known.update(zip(others, self._tokens(others), strict=True))
         rows = [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in split]
         first, last = self._opening, self._closing
         room = max(0, max_length - len(first) - len(last))
