@@ -171,8 +171,11 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
     """Columns by role, that of annotators, which is one of the groups, and what rows are counted in."""
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
-        rows = (row for _, row in islice(table.rows, 100) if not isinstance(row, InputError))
-        names = list(table.columns or dict.fromkeys(name for row in rows for name in row))
+        rows = [row for _, row in islice(table.rows, 100)]
+        unreadable = [row for row in rows if isinstance(row, InputError)]
+        names = list(table.columns or dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row))
+        if unreadable and not names:
+            raise unreadable[0]
     if len(names) == 1:  # which may be a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     taken = {name: role for role, one in given.items() for name in ([one] if isinstance(one, str) else one)}

@@ -144,6 +144,8 @@ def test_a_page_of_a_file_has_its_first_lines(run, metric, texts, monkeypatch):
     assert page.err.strip() in page.out
     assert 'id="line-4"' not in page.out
     assert "at most 3 lines" in run("explain", "-i", *texts, "--lines", "1-4", "--format", "html", *metric).err
+    assert "of 4" not in run("explain", "-i", *texts, "--lines", "3-", "--format", "html", *metric).err
+    assert run("explain", "-i", *texts, *metric).err.startswith("Line 1 of 4 lines; choose others with --lines.\n")
 
 
 def test_the_line_of_a_defect_is_named(refused, metric, write, monkeypatch):

@@ -171,6 +171,9 @@ def test_table_file_and_figure_of_a_grid(run, base, tmp_path):
         assert [json.loads(cell) for cell in cells[:4]] == [*one["fields"].values(), 8, 2]
         assert float(cells[4]) == one["pearson"]
         assert cells[-1] == one["signature"]
+    (tmp_path / "ratings.sweep.tsv").write_text("mine\n")
+    assert "which no option names, to be new or from an earlier run" in run("sweep", *base, *grid).complaint()
+    assert (tmp_path / "ratings.sweep.tsv").read_text() == "mine\n"
 
 
 def test_one_field_is_a_line_and_three_have_no_figure(run, base, tmp_path, monkeypatch):

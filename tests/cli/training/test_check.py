@@ -71,6 +71,12 @@ def test_a_table_that_cannot_be_trained_on_is_an_error(check, table, tmp_path, t
     assert not (tmp_path / "mine_recipe.yaml").exists()
 
 
+@pytest.mark.parametrize("text", ['{"output": "a"\n', '[{"output": "a", "reference": "b", "rating": 1}]\n'])
+def test_a_table_of_which_no_row_can_be_read_says_why(run, write, text):
+    write("bad.jsonl", [text.strip()])
+    assert "one JSON object a line, but got" in run("check", "bad.jsonl").complaint()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", ["output,reference", "translation,source"])
 def test_the_recipe_is_accepted_by_train(run, check, table, tmp_path, tiny_multilingual, columns):

@@ -66,7 +66,7 @@ class TestFields:
 
     def test_plain_table_with_more(self, tmp_path):
         path = tsv(tmp_path, "system\thypothesis\treference\tscore\tgroup\titem", "S\ta\tb\t1\tde-en\t7")
-        found = read_judgements(path, "table", name="other")
+        found = read_judgements(path, name="other")
         assert (found.name, found.groups, found.items, found.systems) == ("other", ("de-en",), ("7",), ("S",))
 
     def test_empty_columns_say_nothing(self, tmp_path):

@@ -132,8 +132,10 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
             f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {asked}: "
             f"give a line from 1 to {count}."
         )
-    cut = last is None and len(rows) < count
-    return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
+    if options.line is not None or options.lines is not None or len(rows) == count:
+        return rows, ""
+    shown = "Line 1" if len(rows) == 1 else f"The first {len(rows)}"
+    return rows, f"{shown} of {count:,} lines; choose others with --lines."
 
 
 def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:
