@@ -21,6 +21,7 @@ from typing import Any
 
 import harness
 import numpy as np
+import torch
 import yaml
 from ladder import Judged, Ladder, averaged, to_fit_on
 from numpy.typing import NDArray
@@ -56,6 +57,8 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
         metric = as_token_table(metric, spec["dimensions"], ladder.texts)
     else:
         refit(metric, texts=ladder.texts)
+    if "source_weight" in spec:
+        metric.combination.logit.data.fill_(torch.tensor(spec["source_weight"]).logit())
     adapter = AdapterConfig(spec["rank"]) if "rank" in spec else None
     save_checkpoint(metric, folder, card="", overwrite=True, adapter=adapter)
     if "head" in spec:

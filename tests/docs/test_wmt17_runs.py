@@ -32,3 +32,10 @@ def test_the_table_by_language_pair_has_the_figures_of_the_list():
         told = [row for row in csv.reader(stream) if re.search(r"± 95 %$|, seed \d$", row[0])]
     assert len(told) == 8
     assert [label for label, *cells in told if tuple(cells) not in found] == []
+
+
+def test_rows_of_each_table_have_the_columns_of_its_header():
+    tables = {
+        path.name: list(csv.reader(path.read_text(encoding="utf-8").splitlines())) for path in RESULTS.glob("*.csv")
+    }
+    assert [name for name, rows in tables.items() if len({*map(len, rows)}) != 1] == []
