@@ -62,7 +62,7 @@ def axes_of_their_own(
 def pairwise_similarity(
     reference: Float[Tensor, "B M D"], hypothesis: Float[Tensor, "B N D"]
 ) -> Float[Tensor, "B M N"]:
-    r"""Inner products of all pairs of tokens: :math:`S_{ij} = \langle x_i, y_j \rangle`, the cosine of unit vectors.
+    r"""Return inner products of all token pairs, :math:`S_{ij} = \langle x_i, y_j \rangle`: cosines for unit vectors.
 
     Args:
         reference: Reference token vectors ``x``.
@@ -94,7 +94,7 @@ def pairwise_cost(
     similarity: Float[Tensor, "B M N"],
     kind: Cost,
 ) -> Float[Tensor, "B M N"]:
-    r"""Cost of moving one unit of mass between each pair of unit vectors.
+    r"""Return the cost of moving one unit of mass between each pair of unit vectors.
 
     ``cosine``: :math:`1 - S`, in [0, 2]; ``squared-euclidean``: :math:`\|x - y\|^2 = 2 - 2S`, in [0, 4];
     ``euclidean``: :math:`\|x - y\|`, in [0, 2], computed from the vectors, since with the root of a rounded
@@ -130,7 +130,7 @@ def pairwise_cost(
 def mean_cosine(
     similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Weighted mean of all similarities, :math:`\sum_{ij} a_i b_j S_{ij}`.
+    r"""Return the weighted mean of all similarities, :math:`\sum_{ij} a_i b_j S_{ij}`.
 
     Normalised by self-similarity it is the cosine of the two mean token vectors (SBERT in the TWMD paper).
 
@@ -158,7 +158,7 @@ def mean_cosine(
 def wordset_cka(
     similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Weighted mean of all squared similarities, :math:`\sum_{ij} a_i b_j S_{ij}^2`.
+    r"""Return the weighted mean of all squared similarities, :math:`\sum_{ij} a_i b_j S_{ij}^2`.
 
     Normalised by self-similarity it is the linear centred kernel alignment of the two sets of token vectors.
 

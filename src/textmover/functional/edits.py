@@ -139,11 +139,11 @@ def _distances(same: Bool[Tensor, "B M N"]) -> Float[Tensor, "B R C"]:
     batch, rows, columns = same.shape
     across = torch.arange(columns + 1, device=same.device, dtype=torch.float32)
     row = across.expand(batch, -1)
-    found = [row]
+    table = [row]
     costs = (~same).float()
     for place in range(rows):
         reached = torch.minimum(row[:, 1:] + 1, row[:, :-1] + costs[:, place])
         first = torch.full_like(row[:, :1], place + 1)
         row = (torch.cat([first, reached], dim=1) - across).cummin(dim=1).values + across
-        found.append(row)
-    return torch.stack(found, dim=1)
+        table.append(row)
+    return torch.stack(table, dim=1)

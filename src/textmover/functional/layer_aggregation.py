@@ -82,7 +82,7 @@ def routing(
     tolerance: float = 1e-5,
     max_iterations: int = 20,
 ) -> Float[Tensor, "*rest D"]:
-    r"""Densest point of each token's layer vectors: mean shift with a closeness :math:`\gamma_i` of every layer.
+    r"""Find the densest point of each token's layer vectors by mean shift, with a closeness :math:`\gamma_i` per layer.
 
     From :math:`v = \frac1L \sum_i z_i` and :math:`\gamma_i = \frac1L`, repeat with :math:`d_i = \|v - z_i\|^2`
 

@@ -41,7 +41,7 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: 
 def normalize_by_self(
     value: Float[Tensor, "*B"], self_reference: Float[Tensor, "*B"], self_hypothesis: Float[Tensor, "*B"]
 ) -> tuple[Float[Tensor, "*B"], Bool[Tensor, "*B"]]:
-    r"""Similarity relative to that of each text with itself: :math:`C(X,Y)/\sqrt{C(X,X)\,C(Y,Y)}`.
+    r"""Normalise a similarity by those of each text with itself: :math:`C(X,Y)/\sqrt{C(X,X)\,C(Y,Y)}`.
 
     After centring, a self-similarity can be 0 or below; the quotient is undefined then.
 

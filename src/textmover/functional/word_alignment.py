@@ -174,7 +174,7 @@ TIE = 1e-5
 def fragmentation(
     plan: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Chunks of tokens matched in order per matched token, :math:`\min(\text{chunks}/\text{matched}, 1)`.
+    r"""Return the number of chunks matched in order per matched token, :math:`\min(\text{chunks}/\text{matched}, 1)`.
 
     Reference tokens are processed in order. Each one with weight and mass is matched with the hypothesis token that
     receives most of its mass. Ties go to the one nearest to the previous match, then to the earlier one. The count of

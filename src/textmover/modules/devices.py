@@ -40,7 +40,7 @@ def renew_in_child(owner: Any) -> None:
 
 
 def keep_for_ever(*held: object) -> None:
-    """Never free objects: in a forked child, their destructors would wait for threads of the parent."""
+    """Prevent objects from ever being freed: in a forked child, their destructors would wait for parent threads."""
     for one in held:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 

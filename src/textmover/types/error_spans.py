@@ -161,8 +161,8 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
 def _escaped(text: str) -> str:
     """Escape the text for HTML and replace control characters, except emoji joiners."""
-    kept = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
-    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, kept, strict=True)))
+    allowed = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
+    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, allowed, strict=True)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

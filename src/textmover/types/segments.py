@@ -64,10 +64,10 @@ class SourcedReferences(tuple[str, ...]):
         cls, references: Sequence[str] = (), source: str | None = None, places: tuple[str, str] = ("", "")
     ) -> SourcedReferences:
         """Create it from references, a source (a blank one is ignored), and their locations in files, for errors."""
-        found = super().__new__(cls, references)
-        found.places = places
-        found.source = source if source is not None and source.strip() else None
-        return found
+        result = super().__new__(cls, references)
+        result.places = places
+        result.source = source if source is not None and source.strip() else None
+        return result
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -159,7 +159,7 @@ class TextFeatures(Protocol):
     """Features of a batch of texts, opaque to callers, which may cache them."""
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
 
     def pack(self, lengths: np.ndarray) -> PackedFeatures:
         """Remove the padding, for a cache; ``lengths`` are the numbers of tokens of the texts, int64 ``[B]``."""
@@ -218,7 +218,7 @@ class PackedFeatures(Protocol):
     """Features of texts without padding, opaque to callers, which only select, join and pad them."""
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
 
     @property
     def nbytes(self) -> int:

@@ -74,14 +74,14 @@ def postorder(heads: Array, mirrored: bool) -> tuple[Array, Array, Array, int]:
         return order, leftmost, keyroots, MALFORMED
     # The highest of the nodes with the same leftmost leaf is a key root; `place` now marks visited leaves.
     place[:] = -1
-    found = work = 0
+    count_of_keyroots = work = 0
     for last in range(n - 1, -1, -1):
         if place[leftmost[last]] == -1:
             place[leftmost[last]] = last
-            keyroots[n - 1 - found] = last
-            found += 1
+            keyroots[n - 1 - count_of_keyroots] = last
+            count_of_keyroots += 1
             work += last - leftmost[last] + 1
-    return order, leftmost, keyroots[n - found :], work
+    return order, leftmost, keyroots[n - count_of_keyroots :], work
 
 
 @compiled("void(i8, i8, i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1])")

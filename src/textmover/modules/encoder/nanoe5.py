@@ -173,16 +173,16 @@ def _tensors(stream: BinaryIO, columns: dict[str, int], width: int) -> Iterator[
 def _write_weights(stream: BinaryIO, tensors: list[_Tensor], target: BinaryIO) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for one in tensors:
-        start, end = end, end + 4 * int(np.prod(one.shape))
-        header[one.name] = {"dtype": "F32", "shape": one.shape, "data_offsets": (start, end)}
+    for tensor in tensors:
+        start, end = end, end + 4 * int(np.prod(tensor.shape))
+        header[tensor.name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": (start, end)}
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
     target.write(struct.pack("<Q", len(head)) + head)
-    for one in tensors:
-        stream.seek(one.place)
-        count = int(np.prod(one.shape))
-        if not one.packed:
+    for tensor in tensors:
+        stream.seek(tensor.place)
+        count = int(np.prod(tensor.shape))
+        if not tensor.packed:
             target.write(stream.read(4 * count))
             continue
         for start in range(0, count // 32, SLICE):

@@ -50,19 +50,19 @@ def load_config(folder: Path) -> Any:
 
         _check_sizes(path, dict(read_json(path)))
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-        known = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
+        is_text_encoder = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
     sizes = {name: value for name in ENCODER_BOUNDS if (value := getattr(config, name, None)) is not None}
-    if not known or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
+    if not is_text_encoder or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
         raise InputError(
             f"Expected {path} to describe a text encoder, but got one of type {config.model_type!r}: take one such as "
             "roberta-base."
         )
     _check_sizes(path, sizes)
-    for what, there in (
+    for what, present in (
         ("quantized weights", getattr(config, "quantization_config", None) is not None),
         (f"an adapter ({ADAPTER})", (folder / ADAPTER).is_file()),
     ):
-        if there:
+        if present:
             raise InputError(
                 f"Expected {folder} to hold the weights of an encoder, but got {what}: save the whole encoder."
             )

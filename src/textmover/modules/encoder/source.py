@@ -78,7 +78,7 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
 
 
 def full_name(name: str) -> str:
-    """Name on the hub of an encoder that has a short one."""
+    """Return the name on the hub of an encoder with a short name; other names are unchanged."""
     return name if Path(name).is_dir() else SHORT_NAMES.get(name, name)
 
 

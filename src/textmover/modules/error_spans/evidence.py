@@ -214,7 +214,7 @@ edit rate per unit."""
 class _Matched(NamedTuple):
     """Cosines and shares of pairs of texts ``[B, M, N]``, 0 where masked."""
 
-    there: Tensor  # ordinary tokens of the other text, bool [B, M]
+    others_present: Tensor  # ordinary tokens of the other text, bool [B, M]
     present: Tensor  # ordinary tokens of the hypothesis, bool [B, N]
     cosines: Tensor
     sent: Tensor  # shares of each token of the hypothesis, over M
@@ -238,16 +238,16 @@ def evidence(
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
     others, hypotheses = apart(others, hypotheses)
-    theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
-    there, present = others.ordinary, hypotheses.ordinary
-    pairs = there[:, :, None] & present[:, None, :]
-    cosines = pairwise_similarity(theirs, own).masked_fill(~pairs, 0.0)
+    other_vectors, vectors = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
+    others_present, present = others.ordinary, hypotheses.ordinary
+    pairs = others_present[:, :, None] & present[:, None, :]
+    cosines = pairwise_similarity(other_vectors, vectors).masked_fill(~pairs, 0.0)
     logits = (cosines / temperature).masked_fill(~pairs, LOWEST)
     sent, returned = logits.softmax(dim=1) * pairs, logits.softmax(dim=2) * pairs
-    matched = _Matched(there, present, cosines, sent, returned, cosines.masked_fill(~pairs, -1.0))
+    matched = _Matched(others_present, present, cosines, sent, returned, cosines.masked_fill(~pairs, -1.0))
     edges, spread = _partner_positions(matched)
     jumps = (edges[:, 1:] - edges[:, :-1] - 1).clamp(-FARTHEST, FARTHEST) / FARTHEST
-    ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
+    ratio = (present.sum(dim=1).clamp(min=1) / others_present.sum(dim=1).clamp(min=1)).log()[:, None]
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
     units = compared_units(others, hypotheses, spelling)
     edits = shortest_edits(units.same, *units.lengths, units.own)
@@ -259,31 +259,31 @@ def evidence(
     of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
     gaps = torch.stack([*of_gaps, edits.lost.to(jumps), rate.expand_as(jumps)], dim=2)
     between = pad(present, (1, 0)) | pad(present, (0, 1))
-    partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
+    partners = torch.einsum("bmn,bmd->bnd", sent, other_vectors[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
     ids = hypotheses.input_ids if spelling is None else spelling.first[hypotheses.input_ids]
     again = ((ids[:, :, None] == ids[:, None, :]) & edits.surplus[:, None, :]).triu(1).any(dim=2)
     first = again & edits.kept & ~edits.exchanged & ~edits.surplus & present
-    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0, first)
+    return Evidence(tokens, gaps, vectors[:, :, :width], partners, present, between, edits.distance == 0, first)
 
 
 def _partner_positions(matched: _Matched) -> tuple[Tensor, Tensor]:
     """Return the partners' mean positions, with those of start and end, ``[B, N + 2]``, and standard deviations."""
-    order = (matched.there.cumsum(dim=1) - 1).to(matched.sent) * matched.there
+    order = (matched.others_present.cumsum(dim=1) - 1).to(matched.sent) * matched.others_present
     place = torch.einsum("bm,bmn->bn", order, matched.sent)
     spread = (torch.einsum("bm,bmn->bn", order.square(), matched.sent) - place.square()).clamp(min=1e-6).sqrt()
-    count = matched.there.sum(dim=1)[:, None].to(place)
+    count = matched.others_present.sum(dim=1)[:, None].to(place)
     ends = torch.where(matched.present.cumsum(dim=1) > 0, count, -1.0)  # special tokens match those of their kind
     place = torch.where(matched.present, place, ends)
     return torch.cat([torch.full_like(count, -1.0), place, count], dim=1), spread
 
 
-def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
+def _of_tokens(matched: _Matched, same_spelling: Tensor, kept: Tensor) -> list[Tensor]:
     sent, round_trip = matched.sent, matched.sent * matched.returned
     best = matched.closest.topk(min(2, matched.closest.shape[1]), dim=1).values
     best = pad(best, (0, 0, 0, 2 - best.shape[1]), value=-1.0)
     mean = (sent * matched.cosines).sum(dim=1)
-    count = matched.there.sum(dim=1)[:, None].clamp(min=2)
+    count = matched.others_present.sum(dim=1)[:, None].clamp(min=2)
     return [
         best[:, 0],
         mean,
@@ -291,19 +291,19 @@ def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
         round_trip.sum(dim=1),
         -(sent * sent.clamp(min=1e-9).log()).sum(dim=1) / count.log(),
         torch.einsum("bm,bmn->bn", matched.closest.amax(dim=2), sent) - mean,
-        ((alike.any(dim=1) | kept) & matched.present).to(mean),
-        (sent * alike).sum(dim=1),
+        ((same_spelling.any(dim=1) | kept) & matched.present).to(mean),
+        (sent * same_spelling).sum(dim=1),
         matched.returned.sum(dim=1).clamp(max=FARTHEST) / FARTHEST,
     ]
 
 
 def _of_gaps(matched: _Matched, edges: Tensor, sides: tuple[Tensor, Tensor]) -> list[Tensor]:
-    there = matched.there
-    order = (there.cumsum(dim=1) - 1).to(edges)[:, None, :]
+    others_present = matched.others_present
+    order = (others_present.cumsum(dim=1) - 1).to(edges)[:, None, :]
     behind, before = order - edges[:, :-1, None] - 0.5, edges[:, 1:, None] - 0.5 - order
-    passed = (behind / EDGE).sigmoid() * (before / EDGE).sigmoid() * there[:, None, :]
-    uncovered = torch.where(there, 1 - matched.closest.amax(dim=2), 0.0)[:, None, :]
-    unreturned = torch.where(there, 1 - (matched.sent * matched.returned).sum(dim=2), 0.0)[:, None, :]
+    passed = (behind / EDGE).sigmoid() * (before / EDGE).sigmoid() * others_present[:, None, :]
+    uncovered = torch.where(others_present, 1 - matched.closest.amax(dim=2), 0.0)[:, None, :]
+    unreturned = torch.where(others_present, 1 - (matched.sent * matched.returned).sum(dim=2), 0.0)[:, None, :]
     left, right = sides
     return [
         (passed * uncovered).sum(dim=2).clamp(max=FARTHEST),

@@ -76,7 +76,7 @@ class _Configured(Matching):
 
     def signature_entries(self) -> dict[str, str]:
         """Return the entries for the signature, except those omitted at their default."""
-        return {name: found for name in self.entries if (found := ENTRIES[name](self)) is not None}
+        return {name: entry for name in self.entries if (entry := ENTRIES[name](self)) is not None}
 
     def options(self, *names: str) -> dict[str, Any]:
         """Return fields of the configuration as keyword arguments."""
