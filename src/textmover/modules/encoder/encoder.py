@@ -157,7 +157,7 @@ class Encoder(nn.Module):
         return any(one.requires_grad for one in self.model.parameters())
 
     def train(self, mode: bool = True) -> Encoder:
-        """Set training or evaluation mode; training mode stops shared states and other back-ends."""
+        """Set training or evaluation mode; training a trainable encoder stops shared states and other back-ends."""
         if mode and self.learns:
             self.leave()
             self.run_with(None)
@@ -271,7 +271,7 @@ class EncoderGraph(nn.Module):
 
     @property
     def concurrent(self) -> bool:
-        """Return whether several threads may run it: transformers 4 collects hidden states in shared memory."""
+        """Return whether several threads may run it: transformers 4 collects hidden states in shared variables."""
         import transformers
 
         return self.is_top or int(transformers.__version__.split(".")[0]) >= 5

@@ -62,13 +62,13 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
     name = full_name(name)
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, from_package, _from_hub):
-        source = attempt(name, revision)
-        if isinstance(source, EncoderSource):
-            level = logging.DEBUG if source.folder in _logged else logging.INFO
-            logger.log(level, "Encoder %s: %s (%s)", name, source.origin, source.folder)
-            _logged.add(source.folder)
-            return source
-        tried.append(source)
+        result = attempt(name, revision)
+        if isinstance(result, EncoderSource):
+            level = logging.DEBUG if result.folder in _logged else logging.INFO
+            logger.log(level, "Encoder %s: %s (%s)", name, result.origin, result.folder)
+            _logged.add(result.folder)
+            return result
+        tried.append(result)
     if way_out == WAY_OUT and name not in (*EMBEDDED_NAMES, MULTILINGUAL):  # no extra installs it
         way_out = "Correct the name, or give a folder."
     raise InputError(

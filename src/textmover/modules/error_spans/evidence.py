@@ -205,10 +205,10 @@ GAP_EVIDENCE = (
     "jump", "length ratio", "uncovered between", "most uncovered between", "unreturned between", "uncovered beside",
     "most uncovered beside", "most uncovered within", "step back", "lost", "edit rate",
 )  # fmt: skip
-"""Number of skipped tokens of the other text; log-ratio of the lengths; sum and maximum of their distances to the
-closest token; sum of the shares not returned to them; sum and maximum of distances of tokens with a neighbour that
-matches one of the gap's, and maximum if both match; jump backwards; whether a minimum edit script deletes a token here;
-edit rate per unit."""
+"""Number of skipped tokens of the other text; log-ratio of the lengths; sum and maximum of the skipped tokens'
+distances (1 - cosine) to their closest token; sum of the shares not returned to them; sum and maximum of distances of
+tokens next to a match of the gap's neighbours, and maximum between two such matches; size of a jump backwards; whether
+a minimum edit script deletes a token here; edit rate per unit."""
 
 
 class _Matched(NamedTuple):

@@ -119,7 +119,7 @@ class Tokenizer:
         return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
 
     def from_ids(self, rows: Sequence[Sequence[int]]) -> TokenBatch:
-        """Build a batch from rows of ordinary token ids; add special tokens. Unknown tokens match no other token."""
+        """Build a batch from rows of ordinary token ids; add special tokens. Unknown tokens match no written token."""
         sample = self(["a"])
         opening, closing = (
             sample.input_ids[0, sample.special[0] == kind].tolist() for kind in (SpecialToken.FIRST, SpecialToken.OTHER)
