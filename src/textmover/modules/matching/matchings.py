@@ -313,8 +313,8 @@ MATCHINGS: dict[str, type[Matching]] = {
 def build_matching(config: MetricConfig) -> Matching:
     """Build the matching that a configuration names, from this or another package."""
     registered = registered_matching(config.matching) if config.matching not in MATCHINGS else None
-    matching: Any = MATCHINGS[config.matching] if registered is None else registered.matching
-    return matching.from_config(config)
+    found: Any = MATCHINGS[config.matching] if registered is None else registered.matching
+    return found.from_config(config)
 
 
 def register_matching(name: str, matching: type[Matching], reads: Collection[str] = ()) -> None:
