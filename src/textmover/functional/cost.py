@@ -34,7 +34,7 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
     return vectors / torch.where(some & (length > 0), length, 1.0)
 
 
-def axes_of_their_own(
+def orthogonal_axes(
     reference: Float[Tensor, "B M D"],
     hypothesis: Float[Tensor, "B N D"],
     reference_kinds: Int[Tensor, "B M"],

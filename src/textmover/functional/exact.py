@@ -95,7 +95,7 @@ class _Exact(torch.autograd.Function):
     def backward(ctx: Any, _: Tensor, grad: Tensor, __: Tensor) -> tuple[Tensor | None, ...]:
         plan, f, g, a, b = ctx.saved_tensors
         if any(ctx.needs_input_grad[1:]):  # otherwise the gradient is the plan, which is constant
-            plan, f, g = _Once.apply(plan, f, g, a, b)  # type: ignore[no-untyped-call]
+            plan, f, g = _FirstOrder.apply(plan, f, g, a, b)  # type: ignore[no-untyped-call]
         grads: list[Tensor | None] = [grad[:, None, None] * plan if ctx.needs_input_grad[0] else None]
         for needed, potential, weights in zip(ctx.needs_input_grad[1:], (f, g), (a, b), strict=True):
             mass = weights.sum(dim=1, keepdim=True)
@@ -107,7 +107,7 @@ class _Exact(torch.autograd.Function):
         return tuple(grads)
 
 
-class _Once(torch.autograd.Function):
+class _FirstOrder(torch.autograd.Function):
     """Identity on plan and potentials that raises an error in second derivatives, which do not exist for weights."""
 
     @staticmethod
@@ -131,7 +131,7 @@ def _solve_all(
     a, b = (weights / np.maximum(weights.sum(axis=1, keepdims=True), TINY) for weights in (a, b))
     heights, widths = (np.count_nonzero(weights > 0, axis=1) for weights in (a, b))
     # Tokens with weight usually come before padding; the problem is then the upper left corner of the block.
-    corner = _leads(a, heights) & _leads(b, widths)
+    corner = _come_first(a, heights) & _come_first(b, widths)
     plain = (heights > 1) & (widths > 1) & corner
 
     def work(rows: range) -> None:
@@ -157,7 +157,7 @@ def _solve_all(
         list(pool.map(work, shares))
 
 
-def _leads(weights: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _come_first(weights: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return whether the first ``count`` weights of each row are those above 0."""
     return ((weights > 0) == (np.arange(weights.shape[1]) < count[:, None])).all(axis=1)
 

@@ -19,7 +19,7 @@ from textmover.modules.encoder.known_encoders import languages_of, reads_many_la
 from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
-from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
+from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.unknown_tokens import apart
@@ -332,7 +332,7 @@ class MetricModel(EncoderMetric):
 
     def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Compute the features of both sides in one pass through the encoder."""
-        hypotheses, references = embedded_alike(self.encoder, hypotheses, references)
+        hypotheses, references = with_embeddings(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])
         vectors = self.token_vectors(joint)
         if self.training:

@@ -120,7 +120,7 @@ def forests(
 
 
 @compiled("Tuple((i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8))(i8[::1], i8[::1])")
-def arranged(first: Array, second: Array) -> Arranged:
+def oriented(first: Array, second: Array) -> Arranged:
     """Return both trees in postorder, mirrored if that takes less work, and that work.
 
     Mirroring both trees does not change the distance. The work depends on whether subtrees are on the left or on the
@@ -139,7 +139,7 @@ def arranged(first: Array, second: Array) -> Arranged:
 
 
 @compiled("Tuple((f8[:, ::1], f8[::1], f8[::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
-def costs_in(order1: Array, order2: Array, change: Array, delete: Array, insert: Array) -> tuple[Array, Array, Array]:
+def reordered(order1: Array, order2: Array, change: Array, delete: Array, insert: Array) -> tuple[Array, Array, Array]:
     """Return the costs in the postorder of the trees."""
     m, n = change.shape
     changed, deleted, inserted = np.empty((m, n)), np.empty(m), np.empty(n)
@@ -156,14 +156,14 @@ def costs_in(order1: Array, order2: Array, change: Array, delete: Array, insert:
     "Tuple((i8[::1], i8[::1], i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8))"
     "(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])"
 )
-def solved(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> Solved:
+def solve(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> Solved:
     """Return trees and costs in postorder, the distances of all subtrees, a scratch table, and the pair's distance."""
-    order1, left1, keys1, order2, left2, keys2, work = arranged(first, second)
+    order1, left1, keys1, order2, left2, keys2, work = oriented(first, second)
     m, n = change.shape
     between, table = np.empty((m, n)), np.empty((m + 1, n + 1))
     if work < 0:
         return order1, left1, order2, left2, change, delete, insert, between, table, float(MALFORMED)
-    changed, deleted, inserted = costs_in(order1, order2, change, delete, insert)
+    changed, deleted, inserted = reordered(order1, order2, change, delete, insert)
     for i in keys1:
         for j in keys2:
             forests(i, j, left1, left2, changed, deleted, inserted, between, table)
@@ -194,13 +194,13 @@ def distances(
         one, other = slice(ends1[k], ends1[k + 1]), slice(ends2[k], ends2[k + 1])
         m, n = ends1[k + 1] - ends1[k], ends2[k + 1] - ends2[k]
         block = change[ends[k] : ends[k + 1]].reshape((m, n))
-        out[k] = solved(heads1[one], heads2[other], block, delete[one], insert[other])[-1]
+        out[k] = solve(heads1[one], heads2[other], block, delete[one], insert[other])[-1]
 
 
 @compiled("Tuple((f8, i8[:, ::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
 def mapping(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> tuple[float, Array]:
     """Return the distance of a pair and the node pairs of an optimal mapping, one per row, last in postorder first."""
-    order1, left1, order2, left2, changed, deleted, inserted, between, table, whole = solved(
+    order1, left1, order2, left2, changed, deleted, inserted, between, table, whole = solve(
         first, second, change, delete, insert
     )
     m, n = change.shape

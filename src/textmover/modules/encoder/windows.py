@@ -89,7 +89,7 @@ def encode_by_length(encode: Encode, inputs: Tensor, mask: Tensor) -> list[Tenso
     """Return the hidden states of each layer ``[B, L, D]``; texts of similar length share a pass to save padding."""
     width = mask.shape[1]
     lengths = (mask * torch.arange(1, width + 1, device=mask.device)).amax(dim=1).tolist()
-    groups = like_lengths(lengths)
+    groups = group_by_length(lengths)
     parts = [
         [pad(layer, (0, 0, 0, width - longest)) for layer in encode(inputs[rows, :longest], mask[rows, :longest])]
         for rows, longest in ((rows, max(1, lengths[rows[0]])) for rows in groups)
@@ -98,7 +98,7 @@ def encode_by_length(encode: Encode, inputs: Tensor, mask: Tensor) -> list[Tenso
     return [torch.cat(layers)[back] for layers in zip(*parts, strict=True)]
 
 
-def like_lengths(lengths: Sequence[int]) -> list[list[int]]:
+def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
     """Group rows by similar length, longest first; each split saves at least an eighth of the padded batch."""
     least = len(lengths) * max(lengths) / 8
 

@@ -18,15 +18,15 @@ from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
 from textmover.types.text_words import SCRIPTS
 
-MOST = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
+MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
-PHRASE, TIMES, FEWEST = 16, 3, 12
+LONGEST_PHRASE, MIN_TIMES, MIN_UNITS = 16, 3, 12
 """Longest repeated phrase to detect, minimum number of repetitions, and length of the shortest such text, in words."""
 
-FEW_WORDS, GRAMMAR, BEGINNING = 20, 0.2, 300
+FEW_WORDS, MIN_GRAMMAR, READ_CHARACTERS = 20, 0.2, 300
 """Words needed to detect a language, minimum share of stop words in English, and number of characters read."""
 
-GRAMMARS = (
+FUNCTION_WORDS = (
     "der die das und ist nicht ich mit ein eine einen den dem des auf sie er es zu sich von wir wird sind im hat mein"
     " bin wie wo kann auch zum zur aus bei am habe meine ihr uns",
     "de het een en van ik niet is dat te op zijn met voor er naar hij ze wij heeft deze mijn ben ook wat aan bij",
@@ -50,16 +50,16 @@ GRAMMARS = (
 )
 """Function words of languages whose texts often have ASCII letters only, one row per language."""
 
-MANY, PLENTY = 5, 50
+MIN_SAME, MAX_SAME = 5, 50
 """Bounds of the number of different references, a twentieth of the segments, at which a repeated output is flagged."""
 
-NEARLY, SHORT = 0.8, 11
+COPY_SHARE, COPY_MIN = 0.8, 11
 """Share of letter bigrams from which a text is nearly a copy, and number of bigrams up to which no text is."""
 
 FALLBACK = "fallback"
 """Flag of segments in which the source replaces missing references, or references a missing source."""
 
-WRITERS = {
+LANGUAGES = {
     "Arabic": "ar fa ps sd ug ur",
     "Armenian": "hy",
     "Bengali": "as bn",
@@ -99,15 +99,15 @@ def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndar
     missing = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
     not_english = [
-        tuple(languages) == ("en",) and not flagged and not is_english([text[:BEGINNING]])
+        tuple(languages) == ("en",) and not flagged and not is_english([text[:READ_CHARACTERS]])
         for text, flagged in zip(batch.texts, script, strict=True)
     ]
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
-        "unknown": none if batch.unknown_words is None else missing > MOST * (missing + known.sum(dim=1).numpy()),
+        "unknown": none if batch.unknown_words is None else missing > MAX_SHARE * (missing + known.sum(dim=1).numpy()),
         "script": np.array(script, dtype=bool),
         "language": np.array(not_english, dtype=bool),
-        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= FEWEST else none,
+        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_UNITS else none,
     }
 
 
@@ -122,7 +122,7 @@ def other_script(text: str, languages: Sequence[str]) -> str:
         return ""
     letters, others = _letters(tuple(languages))
     letters_of_others = "".join(others.findall(text))
-    if not letters_of_others or len(letters_of_others) <= MOST * len(letters.findall(text)):
+    if not letters_of_others or len(letters_of_others) <= MAX_SHARE * len(letters.findall(text)):
         return ""
     commonest = Counter(letters_of_others).most_common(1)[0][0]
     names = (script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", commonest))
@@ -133,36 +133,36 @@ def is_english(texts: Sequence[str]) -> bool:
     """Return whether texts are mostly English: few in other scripts, and at least a fifth function words.
 
     English texts have about two fifths of English function words, other languages at most a tenth. One word is added
-    as a tolerance. Fewer than 20 words, all ASCII, count as English unless :data:`GRAMMARS` indicates another language.
+    as a tolerance. Fewer than 20 words, all ASCII, count as English unless :data:`FUNCTION_WORDS` point elsewhere.
 
     Example:
         >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
         (True, False)
     """
-    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
+    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MAX_SHARE * len(texts):
         return False
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
     english = sum(map(ENGLISH.__contains__, words))
-    least = max(2, english + 1, GRAMMAR * len(words))
-    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _grammars().get(word))]) >= least:
+    least = max(2, english + 1, MIN_GRAMMAR * len(words))
+    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _word_rows().get(word))]) >= least:
         counts = Counter(row for rows in found for row in rows)
         if max(counts.values()) >= least:
             return False
     few = len(words) < FEW_WORDS and all(map(str.isascii, words))
-    return few or english + 1 >= GRAMMAR * len(words)
+    return few or english + 1 >= MIN_GRAMMAR * len(words)
 
 
 @functools.cache
-def _grammars() -> dict[str, tuple[int, ...]]:
-    """Map each word to the rows of :data:`GRAMMARS` that contain it."""
-    rows = [frozenset(one.split()) for one in GRAMMARS]
+def _word_rows() -> dict[str, tuple[int, ...]]:
+    """Map each word to the rows of :data:`FUNCTION_WORDS` that contain it."""
+    rows = [frozenset(one.split()) for one in FUNCTION_WORDS]
     return {word: tuple(row for row, one in enumerate(rows) if word in one) for word in frozenset().union(*rows)}
 
 
 @functools.cache
 def _letters(languages: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Compile patterns of a letter, and of letters in scripts that none of the languages uses."""
-    by_language = {one: [script for script, codes in WRITERS.items() if one in codes.split()] for one in languages}
+    by_language = {one: [script for script, codes in LANGUAGES.items() if one in codes.split()] for one in languages}
     scripts = {script for used in by_language.values() for script in used or ["Latin"]}
     own_ranges = "".join(SCRIPTS[script] for script in scripts)
     return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{own_ranges}]+")
@@ -173,7 +173,7 @@ def _phrase_repetitions(batch: TokenBatch, ordinary: np.ndarray) -> np.ndarray:
     ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
     keys = np.sort(np.where(ordinary, ids.numpy(), -1 - np.arange(ids.shape[1])), axis=1)
     lengths, repeats = ordinary.sum(axis=1), np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1)
-    flagged = (lengths >= FEWEST) & (2 * repeats >= lengths)
+    flagged = (lengths >= MIN_UNITS) & (2 * repeats >= lengths)
     flagged[flagged] = [repeats_phrase(batch.texts[row]) for row in np.flatnonzero(flagged)]
     return flagged
 
@@ -186,10 +186,10 @@ def repeats_phrase(text: str) -> bool:
         (True, False)
     """
     words = re.findall(r"[^\W_]+", text.lower())
-    units = words if len(words) >= FEWEST else "".join(words)
-    return len(units) >= FEWEST and any(
-        max(2 * (TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
-        for phrase in range(1, min(PHRASE, len(units) // TIMES) + 1)
+    units = words if len(words) >= MIN_UNITS else "".join(words)
+    return len(units) >= MIN_UNITS and any(
+        max(2 * (MIN_TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
+        for phrase in range(1, min(LONGEST_PHRASE, len(units) // MIN_TIMES) + 1)
     )
 
 
@@ -238,7 +238,7 @@ class Clues(NamedTuple):
     """Evidence of a text's language.
 
     Attributes:
-        grammar: Row of :data:`GRAMMARS` with most of its function words, -1 for English; ``None`` if they are few.
+        grammar: Row of :data:`FUNCTION_WORDS` with most of its words, -1 for English; ``None`` if they are few.
         scripts: Number of letters by script.
     """
 
@@ -247,11 +247,11 @@ class Clues(NamedTuple):
 
 
 def _clues(text: str) -> Clues:
-    words = re.findall(r"[^\W\d_]+", text[:BEGINNING].lower())
-    counts = Counter(row for word in set(words) for row in (*_grammars().get(word, ()), *[-1] * (word in ENGLISH)))
+    words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
+    counts = Counter(row for word in set(words) for row in (*_word_rows().get(word, ()), *[-1] * (word in ENGLISH)))
     (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
-    grammar = row if most >= max(second + 2, GRAMMAR * len(words)) else None
-    return Clues(grammar, Counter(filter(None, map(_script, text[:BEGINNING]))))
+    grammar = row if most >= max(second + 2, MIN_GRAMMAR * len(words)) else None
+    return Clues(grammar, Counter(filter(None, map(_script, text[:READ_CHARACTERS]))))
 
 
 @functools.cache
@@ -265,14 +265,14 @@ def _differ(one: Clues, other: Clues) -> bool:
         return True
     first, second = (max(scripts, key=scripts.__getitem__, default="") for scripts in (one.scripts, other.scripts))
     sides = ((one.scripts, second), (other.scripts, first))
-    return all(main and scripts[main] <= MOST * scripts.total() for scripts, main in sides)
+    return all(main and scripts[main] <= MAX_SHARE * scripts.total() for scripts, main in sides)
 
 
 def _nearly_copied(one: str, other: str) -> bool:
     """Return whether two texts share nearly all letter bigrams, like a copy with a changed word; not if too short."""
     first, second = (Counter(itertools.pairwise(re.sub(r"[\W\d_]", "", text.lower()))) for text in (one, other))
     most = max(first.total(), second.total())
-    return most > SHORT and (first & second).total() >= NEARLY * most
+    return most > COPY_MIN and (first & second).total() >= COPY_SHARE * most
 
 
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
@@ -296,15 +296,15 @@ def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
         [True, True, True, True, True, False]
     """
     flagged = np.zeros(len(hypotheses), dtype=bool)
-    if len(hypotheses) - len(set(hypotheses)) >= MANY - 1:
+    if len(hypotheses) - len(set(hypotheses)) >= MIN_SAME - 1:
         pairs = set(zip(hypotheses, map(tuple, references), strict=True))
         answers = Counter(text for text, _ in pairs if text.strip())
-        repeated = {text for text, number in answers.items() if number >= max(MANY, min(len(hypotheses) / 20, PLENTY))}
-        flagged[:] = [text in repeated for text in hypotheses]
+        many = {text for text, count in answers.items() if count >= max(MIN_SAME, min(len(hypotheses) / 20, MAX_SAME))}
+        flagged[:] = [text in many for text in hypotheses]
     return flagged
 
 
-def divides_words(character: str) -> bool:
+def is_word_boundary(character: str) -> bool:
     """Return whether a character is a word boundary in BERT's splitting: white space, punctuation, or Chinese.
 
     The empty string, the end of an empty piece, also counts as a boundary.

@@ -51,7 +51,7 @@ def soft_batch(
     return replace(batch, embeddings=encoder.embed(batch.input_ids).masked_scatter(ordinary[:, :, None], read))
 
 
-def embedded_alike(encoder: Any, *batches: TokenBatch) -> tuple[TokenBatch, ...]:
+def with_embeddings(encoder: Any, *batches: TokenBatch) -> tuple[TokenBatch, ...]:
     """Prepare batches for concatenation: if any holds soft tokens, replace ids by embeddings in the others."""
     if all(one.embeddings is None for one in batches):
         return batches

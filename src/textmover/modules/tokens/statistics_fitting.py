@@ -23,7 +23,7 @@ BATCH = 64  # texts encoded at a time
 WINDOW = 2048  # texts sorted by length at a time to reduce padding
 NEIGHBOURS = 8  # other texts of its batch that each text is compared with for the baseline
 
-BEHIND_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
+NOT_IN_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
 """Signature entries that do not affect the baseline."""
 
 
@@ -81,7 +81,7 @@ def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
     """See :meth:`MetricModel.statistic_basis`."""
     entries = metric.signature.entries
     if name == "baseline":
-        return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
+        return {key: value for key, value in entries.items() if key not in NOT_IN_BASELINE}
     read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
     return {key: entries[key] for key in read if key in entries}
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
-from textmover.modules.tokens.reliability_flags import divides_words
+from textmover.modules.tokens.reliability_flags import is_word_boundary
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
@@ -280,16 +280,16 @@ class Tokenizer:
             if marker == "##":
                 value |= 0 if piece.startswith("##") else OPENS
             else:
-                value |= OPENS if self._divides(surface[:1]) else 0
-                value |= CLOSES if self._divides(surface[-1:]) else 0
+                value |= OPENS if self._is_boundary(surface[:1]) else 0
+                value |= CLOSES if self._is_boundary(surface[-1:]) else 0
             flags[index] = value
         return flags
 
     def _is_punctuation(self, character: str) -> bool:
         return character in string.punctuation or (self._any_script and unicodedata.category(character)[0] == "P")
 
-    def _divides(self, character: str) -> bool:
-        return divides_words(character) or (self._any_script and UNSPACED.match(character) is not None)
+    def _is_boundary(self, character: str) -> bool:
+        return is_word_boundary(character) or (self._any_script and UNSPACED.match(character) is not None)
 
 
 def check_string(text: object, position: int) -> str:

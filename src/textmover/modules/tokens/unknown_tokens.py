@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from textmover.functional.cost import axes_of_their_own
+from textmover.functional.cost import orthogonal_axes
 from textmover.types import TokenBatch, TokenEmbeddings
 
 Features = TypeVar("Features", bound=Any)
@@ -44,7 +44,7 @@ def apart(references: Features, hypotheses: Features) -> tuple[Features, Feature
     first, second = (
         torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
     )
-    vectors = axes_of_their_own(references.vectors, hypotheses.vectors, first, second)
+    vectors = orthogonal_axes(references.vectors, hypotheses.vectors, first, second)
     return (
         replace(references, vectors=vectors[0], unknown=first),
         replace(hypotheses, vectors=vectors[1], unknown=second),

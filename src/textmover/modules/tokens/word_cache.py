@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-KEPT_CHARACTERS = 1 << 19  # capacity of the cache in characters of words; about 15 MB
+CACHE_CHARACTERS = 1 << 19  # capacity of the cache in characters of words; about 15 MB
 
-TOGETHER = 64  # words tokenised as one text
+WORDS_PER_TEXT = 64  # words tokenised as one text
 
 SIGNS = frozenset(string.punctuation)  # each is always a separate word
 
@@ -75,7 +75,7 @@ class WordCache:
         """Yield the tokens of each word; many words are tokenised as one text, separated by a special token."""
         special = self._closing[0] if self._closing else -1
         between = f" {self._rust.id_to_token(special)} " if self._closing else ""
-        together = TOGETHER if between else 1
+        together = WORDS_PER_TEXT if between else 1
         groups = [words[start : start + together] for start in range(0, len(words), together)]
         encodings = self._rust.encode_batch_fast(list(map(between.join, groups)), add_special_tokens=False)
         for group, encoding in zip(groups, encodings, strict=True):
@@ -93,7 +93,7 @@ class WordCache:
         cached = self._words  # replaced rather than cleared, since other threads read it
         missing = [word for word in distinct if word not in cached]
         self._characters += sum(map(len, missing))
-        if self._characters > KEPT_CHARACTERS:
+        if self._characters > CACHE_CHARACTERS:
             cached, missing = {}, list(distinct)
             self._words, self._characters = cached, sum(map(len, missing))
         if self._read_by_pieces:  # no added token can be part of such a word
