@@ -58,7 +58,7 @@ class MetricModel(EncoderMetric):
         "matching.temperature.",
         "error_head.",
     )
-    """Prefixes of state entries that an override may add to a checkpoint (initialised anew) or remove."""
+    """Prefixes of state entries that an override may add to a checkpoint (freshly initialised) or remove."""
 
     def __init__(self, config: MetricConfig, parts: Parts) -> None:
         super().__init__()

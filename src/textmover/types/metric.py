@@ -234,7 +234,7 @@ class SegmentMetric(Protocol):
     """Frozen dataclass with ``kind``, ``override``, ``to_dict`` and ``from_dict``; its fields can be overridden."""
 
     optional_parts: ClassVar[tuple[str, ...]]
-    """Name prefixes of weights that an override may add to a checkpoint (initialised anew) or remove."""
+    """Name prefixes of weights that an override may add to a checkpoint (freshly initialised) or remove."""
 
     config: Any
 
