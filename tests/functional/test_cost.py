@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 from torch.autograd import gradcheck
 
 from textmover.functional import pairwise_cost, pairwise_similarity, unit_vectors
-from textmover.functional.cost import axes_of_their_own
+from textmover.functional.cost import orthogonal_axes
 
 KINDS = {"cosine": "cosine", "squared-euclidean": "sqeuclidean", "euclidean": "euclidean"}
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +133,7 @@ def test_kinds_have_axes_of_their_own():
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(2, size, 3, dtype=torch.float64, generator=generator).requires_grad_() for size in (3, 4))
     kinds = torch.tensor([[0, 9, 5], [0, 0, 0]]), torch.tensor([[5, 0, 7, 7], [0, 0, 4, 0]])
-    left, right = axes_of_their_own(x, y, *kinds)
+    left, right = orthogonal_axes(x, y, *kinds)
     found, plain = pairwise_similarity(left, right), pairwise_similarity(x, y)
     lengths = x.norm(dim=-1)[:, :, None] * y.norm(dim=-1)[:, None]
     known = (kinds[0] == 0)[:, :, None] & (kinds[1] == 0)[:, None]
@@ -141,11 +141,11 @@ def test_kinds_have_axes_of_their_own():
     torch.testing.assert_close(found, torch.where(known, plain, torch.where(same, lengths, 0.0)))
     torch.testing.assert_close(left.norm(dim=-1), x.norm(dim=-1))
     assert torch.equal(left[1, :, :3], x[1])
-    assert gradcheck(lambda *given: axes_of_their_own(*given, *kinds), (x, y))
+    assert gradcheck(lambda *given: orthogonal_axes(*given, *kinds), (x, y))
 
 
 def test_without_kinds_vectors_stay_as_they_are():
     x, none = torch.randn(2, 3, 4), torch.zeros(2, 3, dtype=torch.long)
-    assert all(torch.equal(one, x) for one in axes_of_their_own(x, x, none, none))
+    assert all(torch.equal(one, x) for one in orthogonal_axes(x, x, none, none))
     empty = torch.zeros(0, 0, 4)
-    assert axes_of_their_own(empty, empty, none[:0, :0], none[:0, :0])[0].shape == (0, 0, 4)
+    assert orthogonal_axes(empty, empty, none[:0, :0], none[:0, :0])[0].shape == (0, 0, 4)

@@ -55,7 +55,7 @@ def test_one_kernel_gives_values_and_gradients_of_the_log_domain(problem, temper
     found = []
     for carries in (True, False):
         if not carries:
-            monkeypatch.setattr("textmover.functional.tempered._kernel_carries", lambda *_: False)
+            monkeypatch.setattr("textmover.functional.tempered._kernel_fits_float32", lambda *_: False)
         inputs = [torch.tensor(temperature, dtype=dtype), *(part.clone() for part in (similarity, a, b))]
         learned = [part.requires_grad_() for part in inputs]
         values = torch.stack(twmd(*learned[1:], learned[0])[:3])

@@ -1,4 +1,4 @@
-"""Tensor mathematics of the metrics: pure functions that know nothing of texts, models or files.
+"""Tensor mathematics of the metrics: pure functions, independent of texts, models and files.
 
 Rows are reference tokens (``M`` of them, weights ``a``), columns are hypothesis tokens (``N``, weights ``b``), and
 everything is batched over ``B`` problems. Ragged batches are padded; a padded token has weight 0 and mask False and

@@ -1,4 +1,4 @@
-"""Checks of what callers hand to the kernels: mixed shapes, dtypes and devices are refused, never cast."""
+"""Argument checks of the kernels: mixed shapes, dtypes and devices raise errors and are never cast."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 
 LOG_ZERO = -1e30
-"""Stands for log 0: finite, so that no gradient turns into NaN, and far below every real logit."""
+"""Replacement for log 0: finite, so that gradients are not NaN, and far below every real logit."""
 
 
 def widest_float(device: torch.device) -> torch.dtype:
-    """The widest floating-point type of a device: float64, which MPS alone lacks."""
+    """Return the widest floating-point dtype of a device: float64, or float32 on MPS."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def check_problem(similarity: Tensor, a: Tensor, b: Tensor, *, name: str = "similarity") -> None:
-    """Raise unless ``similarity [B, M, N]``, ``a [B, M]`` and ``b [B, N]`` belong together."""
+    """Raise unless ``similarity [B, M, N]``, ``a [B, M]`` and ``b [B, N]`` match in shape, dtype and device."""
     if similarity.ndim != 3:
         raise ValueError(f"Expected `{name}` to have shape [B, M, N], but got {list(similarity.shape)}.")
     if similarity.dtype not in (torch.float32, torch.float64):
@@ -36,13 +36,13 @@ def check_problem(similarity: Tensor, a: Tensor, b: Tensor, *, name: str = "simi
 def check_temperature(temperature: Tensor | float, *, name: str = "temperature") -> None:
     """Raise unless a temperature given as a number is positive and finite.
 
-    A tensor is not looked at: that would wait for the device. Modules keep learned temperatures positive.
+    Tensors are not checked, since that would wait for the device. Modules keep learned temperatures positive.
     """
     if not isinstance(temperature, Tensor) and not 0 < temperature < float("inf"):
         raise ValueError(f"Expected `{name}` to be a positive finite number, but got {temperature}.")
 
 
 def log_weights(weights: Tensor) -> Tensor:
-    """Logarithm of weights, :data:`LOG_ZERO` where they are 0, with finite gradients everywhere; NaN stays NaN."""
+    """Return the logarithm of weights, :data:`LOG_ZERO` for 0, with finite gradients; NaN stays NaN."""
     nothing = weights <= 0
     return torch.where(nothing, LOG_ZERO, torch.where(nothing, 1.0, weights).log())

@@ -1,21 +1,20 @@
 r"""Potentials of entropic transport: half-steps, the converged solver, and gradients at its solution.
 
-One problem is :math:`\min_P \langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,m \otimes n) + \lambda_r\,
+The problem is :math:`\min_P \langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,m \otimes n) + \lambda_r\,
 \mathrm{KL}(P1\,|\,a) + \lambda_c\,\mathrm{KL}(P^\top 1\,|\,b)`, where :math:`\lambda = \infty` makes a marginal hard
 and :math:`\lambda = 0` frees it. With potentials in units of epsilon, :math:`\varphi = f/\varepsilon` and
 :math:`\gamma = g/\varepsilon`, the solution is :math:`P_{ij} = m_i n_j \exp(\varphi_i + \gamma_j - C_{ij}/\varepsilon)`
 and obeys :math:`(P1)_i = a_i e^{-\kappa_r\varphi_i}` and :math:`(P^\top 1)_j = b_j e^{-\kappa_c\gamma_j}` with
 :math:`\kappa = \varepsilon/\lambda`: the balanced problem is :math:`\kappa = 0`.
 
-The converged solver runs Sinkhorn's iterations as matrix products over kernels that have absorbed the potentials: a
-log-sum-exp over all pairs costs an exponential per entry and iteration. Here the kernel
-:math:`K = \exp(\varphi + \gamma - C/\varepsilon)` is computed once, and the iterations multiply it by factors
-:math:`e^{\delta\varphi}, e^{\delta\gamma}` that stay near 1: two matrix-vector products each. Where a factor leaves the
-range that the dtype carries well, as it does in the first iterations and the more so the smaller epsilon is, that
-problem takes its step in the log domain and absorbs the result. So every epsilon is solved in the same way, to the same
-solution, and a large one nearly all by matrix products.
+The converged solver runs Sinkhorn's iterations as matrix products with kernels that have absorbed the potentials, since
+a log-sum-exp over all pairs costs one exponential per entry and iteration. The kernel
+:math:`K = \exp(\varphi + \gamma - C/\varepsilon)` is computed once. Each iteration multiplies it by factors
+:math:`e^{\delta\varphi}, e^{\delta\gamma}` near 1, which takes two matrix-vector products. If a factor leaves the range
+in which the dtype is accurate, the problem takes this step in the log domain and absorbs the result. This happens in
+the first iterations, and more often for a small epsilon. The method and solution are the same for every epsilon.
 
-Problems of a batch never see each other: each absorbs, converges and stops for itself.
+The problems of a batch are independent: each absorbs, converges and stops on its own.
 """
 
 from __future__ import annotations
@@ -33,33 +32,33 @@ from textmover.functional._arguments import LOG_ZERO
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``B`` problems as the iterations see them; logarithms of zeros are finite."""
+    """Inputs of the iterations for ``B`` problems; logarithms of zeros are finite."""
 
     logits: Tensor  # ``-C / epsilon``, ``[B, M, N]``
     log_a: Tensor  # logarithms of the row weights, ``[B, M]``
-    log_b: Tensor  # of the column weights, ``[B, N]``
-    log_m: Tensor  # of the reference measure's rows, ``[B, M]``
-    log_n: Tensor  # of its columns, ``[B, N]``
+    log_b: Tensor  # logarithms of the column weights, ``[B, N]``
+    log_m: Tensor  # logarithms of the reference measure's rows, ``[B, M]``
+    log_n: Tensor  # logarithms of the reference measure's columns, ``[B, N]``
     kappa_rows: Tensor  # ``epsilon / lambda`` of the rows: 0 hard, infinite free; a scalar
-    kappa_columns: Tensor  # the same of the columns
+    kappa_columns: Tensor  # the same for the columns
 
     def select(self, index: Tensor | slice) -> Problem:
-        """Some of the problems."""
+        """Return some of the problems."""
         names = ("logits", "log_a", "log_b", "log_m", "log_n")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
 
 def column_half_step(problem: Problem, phi: Tensor) -> Tensor:
-    r"""Potential of the columns given that of the rows, :math:`\rho(\log b - \log n - \mathrm{LSE}_i)`."""
+    r"""Return the column potential given the row potential, :math:`\rho(\log b - \log n - \mathrm{LSE}_i)`."""
     lse = torch.logsumexp(problem.logits + (phi + problem.log_m)[:, :, None], dim=1)
     return (problem.log_b - problem.log_n - lse) / (1 + problem.kappa_columns)
 
 
 def row_half_step(problem: Problem, gamma: Tensor) -> tuple[Tensor, Tensor]:
-    """Potential of the rows given that of the columns, and the plan there.
+    """Return the row potential given the column potential, and the plan at these potentials.
 
-    The plan is the mass of each row times a softmax: hard rows sum to their weight to the last bit of the dtype.
-    Softmax and log-sum-exp share their exponentials, which are most of the work.
+    The plan is the mass of each row times a softmax, so hard rows sum exactly to their weight in the dtype. Softmax and
+    log-sum-exp share their exponentials, which are most of the work.
     """
     weighted = problem.logits + (gamma + problem.log_n)[:, None, :]
     largest = weighted.detach().amax(dim=2, keepdim=True)
@@ -74,14 +73,14 @@ def row_half_step(problem: Problem, gamma: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class ConvergedPotential(torch.autograd.Function):
-    r"""Potential of the columns at convergence, with implicit gradients; that of the rows is one half-step away.
+    r"""Column potential at convergence, with implicit gradients; one half-step gives the row potential.
 
     The marginal conditions :math:`r(\varphi, \gamma; \theta) = 0` define the potentials; for a loss with gradient
     :math:`v` with respect to them, :math:`\nabla_\theta = -(\partial r/\partial\theta)^\top J^{-1} v` with
     :math:`J = \partial r/\partial(\varphi, \gamma)`, which at the solution is
     :math:`\bigl[\begin{smallmatrix}(1+\kappa_r)\mathrm{diag}(P1) & P\\ P^\top & (1+\kappa_c)\mathrm{diag}(P^\top 1)
-    \end{smallmatrix}\bigr]`. Where both marginals are hard it is singular along :math:`(1, -1)` alone, a shift that no
-    plan sees, and is lifted there.
+    \end{smallmatrix}\bigr]`. If both marginals are hard, it is singular only along :math:`(1, -1)`, a shift that does
+    not change the plan, and a multiple of the projection on this direction is added.
     """
 
     @staticmethod
@@ -107,29 +106,31 @@ class ConvergedPotential(torch.autograd.Function):
     def backward(ctx: Any, grad_gamma: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         *saved, gamma = ctx.saved_tensors
         needed = [position for position in range(len(saved)) if ctx.needs_input_grad[position]]
-        # Derivatives of the gradients are wanted: all that they depend on, the solution too, stays differentiable.
+        # For second derivatives, everything that the gradients depend on, including the solution, stays differentiable.
         again = torch.is_grad_enabled()
-        gamma, given = gamma.double(), [tensor.double() for tensor in saved]
-        phi = row_half_step(Problem(*given), gamma)[0]
+        gamma, inputs64 = gamma.double(), [tensor.double() for tensor in saved]
+        phi = row_half_step(Problem(*inputs64), gamma)[0]
         with torch.enable_grad():
-            # Aliases, so that the residual is differentiated at potentials that stay where they are.
-            inputs = [tensor.view_as(tensor) if again else tensor.detach().requires_grad_() for tensor in given]
+            # Aliases, so that the residual is differentiated with the potentials held constant.
+            inputs = [tensor.view_as(tensor) if again else tensor.detach().requires_grad_() for tensor in inputs64]
             problem = Problem(*inputs)
             plan = (problem.logits + (phi + problem.log_m)[:, :, None] + (gamma + problem.log_n)[:, None, :]).exp()
             rows = plan.sum(dim=2) - _target(problem.log_a, problem.kappa_rows, phi)
             columns = plan.sum(dim=1) - _target(problem.log_b, problem.kappa_columns, gamma)
             residual = torch.cat([rows, columns], dim=1)
         adjoint = _solve_conditions(plan, grad_gamma.double(), problem.kappa_rows, problem.kappa_columns)
-        wanted = [inputs[position] for position in needed]
-        found = torch.autograd.grad(residual, wanted, grad_outputs=-adjoint, allow_unused=True, create_graph=again)
+        targets = [inputs[position] for position in needed]
+        derivatives = torch.autograd.grad(
+            residual, targets, grad_outputs=-adjoint, allow_unused=True, create_graph=again
+        )
         grads: list[Tensor | None] = [None] * 9
-        for position, grad in zip(needed, found, strict=True):
+        for position, grad in zip(needed, derivatives, strict=True):
             grads[position] = None if grad is None else grad.to(saved[position].dtype)
         return tuple(grads)
 
 
 def _target(log_weights: Tensor, kappa: Tensor, potential: Tensor) -> Tensor:
-    """Mass that the marginal condition asks for; nothing of a free side, whose condition is not used."""
+    """Return the mass required by the marginal condition; 0 for a free side, whose condition is not used."""
     if kappa.isinf():
         return torch.zeros_like(potential)
     return (log_weights - kappa * potential).exp()
@@ -149,7 +150,7 @@ def _solve_conditions(plan: Tensor, grad_gamma: Tensor, kappa_rows: Tensor, kapp
     if not bool(kappas.any()):
         shift = (~fixed).to(plan.dtype)
         shift[:, rows:] *= -1
-        # The mean diagonal entry keeps the lifted direction on the scale of the others.
+        # Scaling by the mean diagonal entry keeps the matrix well conditioned.
         scale = (sums.mean(dim=1) / shift.square().sum(dim=1).clamp(min=1))[:, None, None]
         matrix = matrix + scale * shift[:, :, None] * shift[:, None, :]
     right = torch.cat([torch.zeros_like(plan[:, :, 0]), grad_gamma], dim=1)
@@ -157,25 +158,25 @@ def _solve_conditions(plan: Tensor, grad_gamma: Tensor, kappa_rows: Tensor, kapp
 
 
 RANGE = {torch.float32: (10.0, 1e-30), torch.float64: (100.0, 1e-200)}
-"""By dtype: the largest logarithm of a factor, and the entry of the kernel below which it is 0. Products of entries
-and factors then neither overflow nor become denormal (which processors multiply a hundred times more slowly), and what
-is left out is far below the rounding of a marginal."""
+"""By dtype: the largest logarithm of a factor, and the kernel entry below which it is set to 0. Products of entries and
+factors then neither overflow nor become denormal (which is about a hundred times slower on CPUs), and the dropped
+entries are far below the rounding error of a marginal."""
 
 SPARSE = 0.5
-"""Share of problems still at work below which the batch is cut down to them."""
+"""Share of unconverged problems at or below which the batch is reduced to them."""
 
 WORTH_THREADS = 1 << 21
-"""Entries of all kernels below which one thread multiplies them. Several would wait for one another twice in each
-iteration, and where other processes keep the processor busy, each wait takes longer than a hundred products."""
+"""Total kernel entries below which one thread is used. Several threads synchronise twice per iteration, and on a busy
+machine each synchronisation takes longer than a hundred products."""
 
 
 @torch.no_grad()
 def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
     r"""Iterate each problem until its marginal error is at most ``tolerance``.
 
-    Each iteration fits the columns, then the rows; between them, where both marginals may give way, both potentials
-    are shifted by the constant that maximises the dual value, without which the total mass converges slowly for
-    :math:`\lambda \gg \varepsilon`.
+    Each iteration fits the columns, then the rows. Between them, if a marginal is soft and none is free, both
+    potentials are shifted by the constant that maximises the dual value; without this, the total mass converges slowly
+    for :math:`\lambda \gg \varepsilon`.
 
     Reference: Schmitzer 2019 (absorption); Séjourné, Vialard and Peyré 2022 (the shift).
     """
@@ -207,7 +208,7 @@ def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[
 
 @contextlib.contextmanager
 def _threads_for(kernel: Tensor) -> Iterator[None]:
-    """As many threads as the kernels are worth, on the CPU."""
+    """Context that limits torch to one thread for small kernels on the CPU."""
     threads = torch.get_num_threads()
     if kernel.device.type != "cpu" or threads == 1 or kernel.numel() >= WORTH_THREADS:
         yield
@@ -220,14 +221,14 @@ def _threads_for(kernel: Tensor) -> Iterator[None]:
 
 
 class _Iterates:
-    """Potentials of problems at work: ``phi`` and ``gamma``, absorbed into the kernel, and the factors since then."""
+    """Potentials of unconverged problems: ``phi`` and ``gamma``, absorbed into the kernel, and the factors since."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.largest, self.smallest = RANGE[problem.logits.dtype]
         rows, columns = float(problem.kappa_rows), float(problem.kappa_columns)
         self.free_columns = columns == float("inf")
-        self.gives_way = 0 < rows + columns < float("inf")
+        self.is_soft = 0 < rows + columns < float("inf")
         self.rho_rows, self.rho_columns = 1 / (1 + rows), 1 / (1 + columns)
         self.phi, self.gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
         self.d_phi, self.d_gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
@@ -236,55 +237,55 @@ class _Iterates:
 
     @property
     def reached(self) -> Tensor:
-        """Potential of the columns."""
+        """Current column potential."""
         return self.gamma + self.d_gamma
 
     def keep(self, working: Tensor) -> None:
-        """Go on with some of the problems only."""
+        """Continue with a subset of the problems."""
         self.problem = self.problem.select(working)
         for name in ("phi", "gamma", "d_phi", "d_gamma", "kernel"):
             setattr(self, name, getattr(self, name)[working])
 
     def advance(self) -> tuple[Tensor, Tensor]:
-        """The potentials that have been reached and their marginal errors; then one more iteration."""
+        """Return the current potentials and their marginal errors, and run one iteration."""
         problem, reached = self.problem, self.reached
         sums = torch.bmm(self.d_phi.exp()[:, None], self.kernel)[:, 0]
         if self.free_columns:
             error = torch.zeros_like(sums[:, 0])
         else:
-            asked = (problem.log_b - problem.kappa_columns * reached).exp()
-            error = (self.d_gamma.exp() * sums - asked).abs().sum(dim=1)
+            required = (problem.log_b - problem.kappa_columns * reached).exp()
+            error = (self.d_gamma.exp() * sums - required).abs().sum(dim=1)
         d_gamma = self._factor(problem.log_b, sums, self.rho_columns, self.gamma)
-        if self.gives_way:
+        if self.is_soft:
             shift = self._shift(problem, self.phi + self.d_phi, self.gamma + d_gamma)
             d_gamma = torch.where(problem.log_b > LOG_ZERO / 2, d_gamma - shift, 0.0)
         sums = torch.bmm(self.kernel, d_gamma.exp()[:, :, None])[:, :, 0]
         d_phi = self._factor(problem.log_a, sums, self.rho_rows, self.phi)
-        # Not `>`: a factor that has overflowed makes NaN of the other side, which has to leave too.
-        leaves = ~(torch.maximum(d_phi.abs().amax(dim=1), d_gamma.abs().amax(dim=1)) <= self.largest)
-        if bool(leaves.any()):
-            self._absorb(leaves.nonzero()[:, 0])  # instead of the step that was just tried
-            d_phi, d_gamma = d_phi.where(~leaves[:, None], 0.0), d_gamma.where(~leaves[:, None], 0.0)
+        # Not `>`, so that NaN, the result of an overflow of the other factor, also counts as out of range.
+        out_of_range = ~(torch.maximum(d_phi.abs().amax(dim=1), d_gamma.abs().amax(dim=1)) <= self.largest)
+        if bool(out_of_range.any()):
+            self._absorb(out_of_range.nonzero()[:, 0])  # replaces the step that failed
+            d_phi, d_gamma = d_phi.where(~out_of_range[:, None], 0.0), d_gamma.where(~out_of_range[:, None], 0.0)
         self.d_phi, self.d_gamma = d_phi, d_gamma
         return reached, error
 
     def _factor(self, log_weights: Tensor, sums: Tensor, rho: float, absorbed: Tensor) -> Tensor:
-        """Logarithm of the factor that fits a side, given the kernel's sums over the other; 0 without weight."""
+        """Return the log factor that fits a side, given the kernel's sums over the other; 0 without weight."""
         factor = rho * (log_weights - sums.clamp(min=self.smallest).log()) - (1 - rho) * absorbed
         return torch.where(log_weights > LOG_ZERO / 2, factor, 0.0)
 
     @staticmethod
     def _shift(problem: Problem, phi: Tensor, gamma: Tensor) -> Tensor:
-        """The constant to add to ``phi`` and take from ``gamma`` that maximises the dual value, ``[B, 1]``."""
+        """Return the constant to add to ``phi`` and subtract from ``gamma`` to maximise the dual value, ``[B, 1]``."""
         rows = torch.logsumexp(problem.log_a - problem.kappa_rows * phi, dim=1, keepdim=True)
         columns = torch.logsumexp(problem.log_b - problem.kappa_columns * gamma, dim=1, keepdim=True)
         return (rows - columns) / (problem.kappa_rows + problem.kappa_columns)
 
     def _absorb(self, index: Tensor | slice) -> None:
-        """One iteration of some problems in the log domain, and their kernels there."""
+        """Run one iteration of some problems in the log domain, and recompute their kernels."""
         part, phi = self.problem.select(index), (self.phi + self.d_phi)[index]
         gamma = column_half_step(part, phi)
-        if self.gives_way:
+        if self.is_soft:
             gamma = gamma - self._shift(part, phi, gamma)
         phi, plan = row_half_step(part, gamma)
         self.kernel[index] = plan.masked_fill_(plan < self.smallest, 0.0)

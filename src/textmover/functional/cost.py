@@ -1,4 +1,4 @@
-"""From token vectors to the similarity block that every matching starts from; similarities without a matching."""
+"""Token similarities and costs, the input of every matching; similarities without a matching."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
         vectors: Vectors along the last axis.
 
     Returns:
-        Vectors of length 1 (or 0), with gradients of ordinary size also at 0.
+        Vectors of length 1 (or 0), with bounded gradients also at 0.
 
     Example:
         >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -34,42 +34,42 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
     return vectors / torch.where(some & (length > 0), length, 1.0)
 
 
-def axes_of_their_own(
+def orthogonal_axes(
     reference: Float[Tensor, "B M D"],
     hypothesis: Float[Tensor, "B N D"],
     reference_kinds: Int[Tensor, "B M"],
     hypothesis_kinds: Int[Tensor, "B N"],
 ) -> tuple[Float[Tensor, "B M E"], Float[Tensor, "B N E"]]:
-    """Turn some tokens into axes of their own, one for each kind in a pair of texts, orthogonal to everything else.
+    """Map tokens of each kind except 0 to an additional axis per kind, orthogonal to all other tokens.
 
-    Kind 0 stays as it is. Tokens keep their length; those of one kind point the same way.
+    Tokens keep their length; tokens of the same kind in a pair of texts share an axis.
     """
     kinds = torch.cat([reference_kinds, hypothesis_kinds], dim=1)
     ordered, order = kinds.sort(dim=1)
-    fresh = torch.nn.functional.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True) & (ordered != 0)
-    place = torch.zeros_like(kinds).scatter(1, order, fresh.cumsum(dim=1)) * (kinds != 0)
+    first = torch.nn.functional.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True) & (ordered != 0)
+    place = torch.zeros_like(kinds).scatter(1, order, first.cumsum(dim=1)) * (kinds != 0)
     axes = torch.nn.functional.one_hot(place, int(place.max()) + 1 if place.numel() else 1)[:, :, 1:]
-    found = []
-    for vectors, own in zip(
+    sides = []
+    for vectors, one_hot in zip(
         (reference, hypothesis), torch.split(axes, [reference.shape[1], hypothesis.shape[1]], dim=1), strict=True
     ):
-        kept = own.sum(dim=2, keepdim=True) == 0
+        unchanged = one_hot.sum(dim=2, keepdim=True) == 0
         length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-        found.append(torch.cat([vectors * kept, own * length], dim=2))
-    return found[0], found[1]
+        sides.append(torch.cat([vectors * unchanged, one_hot * length], dim=2))
+    return sides[0], sides[1]
 
 
 def pairwise_similarity(
     reference: Float[Tensor, "B M D"], hypothesis: Float[Tensor, "B N D"]
 ) -> Float[Tensor, "B M N"]:
-    r"""Inner products of all pairs of tokens: :math:`S_{ij} = \langle x_i, y_j \rangle`, the cosine of unit vectors.
+    r"""Return inner products of all token pairs, :math:`S_{ij} = \langle x_i, y_j \rangle`: cosines for unit vectors.
 
     Args:
         reference: Reference token vectors ``x``.
         hypothesis: Hypothesis token vectors ``y``, of the same dtype and device.
 
     Returns:
-        Similarities in the dtype of the vectors, under autocast too; rows are reference tokens.
+        Similarities in the dtype of the vectors, even under autocast; rows are reference tokens.
 
     Raises:
         TypeError: If dtype or device differ.
@@ -94,11 +94,11 @@ def pairwise_cost(
     similarity: Float[Tensor, "B M N"],
     kind: Cost,
 ) -> Float[Tensor, "B M N"]:
-    r"""Cost of moving one unit of mass between each pair of unit vectors.
+    r"""Return the cost of moving one unit of mass between each pair of unit vectors.
 
     ``cosine``: :math:`1 - S`, in [0, 2]; ``squared-euclidean``: :math:`\|x - y\|^2 = 2 - 2S`, in [0, 4];
-    ``euclidean``: :math:`\|x - y\|`, in [0, 2], from the vectors themselves, since the root of a rounded :math:`2 - 2S`
-    would tell a token from itself.
+    ``euclidean``: :math:`\|x - y\|`, in [0, 2], computed from the vectors, since with the root of a rounded
+    :math:`2 - 2S` a token would have a distance from itself.
 
     Args:
         reference: Reference unit vectors.
@@ -107,7 +107,7 @@ def pairwise_cost(
         kind: One of the three.
 
     Returns:
-        Costs, 0 or above to rounding.
+        Costs, at least 0 up to rounding.
 
     Raises:
         ValueError: If the kind is unknown.
@@ -130,7 +130,7 @@ def pairwise_cost(
 def mean_cosine(
     similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Weighted mean of all similarities, :math:`\sum_{ij} a_i b_j S_{ij}`.
+    r"""Return the weighted mean of all similarities, :math:`\sum_{ij} a_i b_j S_{ij}`.
 
     Normalised by self-similarity it is the cosine of the two mean token vectors (SBERT in the TWMD paper).
 
@@ -158,7 +158,7 @@ def mean_cosine(
 def wordset_cka(
     similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Weighted mean of all squared similarities, :math:`\sum_{ij} a_i b_j S_{ij}^2`.
+    r"""Return the weighted mean of all squared similarities, :math:`\sum_{ij} a_i b_j S_{ij}^2`.
 
     Normalised by self-similarity it is the linear centred kernel alignment of the two sets of token vectors.
 

@@ -1,4 +1,4 @@
-"""Edits between two texts: which tokens the shortest ways from one to the other keep, exchange, add and lose."""
+"""Edits between two texts: tokens that minimum edit scripts keep, replace, insert and delete."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch.nn.functional import pad
 
 
 class Edits(NamedTuple):
-    """Edits that lie on some shortest way from a reference to a hypothesis.
+    """Edits in at least one minimum edit script from a reference to a hypothesis.
 
     Attributes:
         kept: Tokens of the hypothesis that match one of the reference, bool ``[B, N]``.
-        exchanged: Tokens that stand in the place of another one, bool ``[B, N]``.
-        added: Tokens that are too many, bool ``[B, N]``.
-        surplus: Those on the way that keeps the first of equal tokens, so that of words said twice the second are too
-            many, bool ``[B, N]``.
-        lost: Gaps before each token and behind the last where a token of the reference is missing, bool ``[B, N + 1]``.
+        exchanged: Tokens that replace another one, bool ``[B, N]``.
+        added: Inserted tokens, bool ``[B, N]``.
+        surplus: Tokens inserted by the script that keeps the first of equal tokens: of a repeated word, the second is
+            surplus, bool ``[B, N]``.
+        lost: Gaps before each token and after the last where a reference token is missing, bool ``[B, N + 1]``.
         distance: Number of edits, float32 ``[B]``.
     """
 
@@ -37,22 +37,22 @@ def shortest_edits(
     hypothesis_lengths: Int[Tensor, " B"],
     pieces: tuple[Int[Tensor, "B P"], Int[Tensor, "B P"]] | None = None,
 ) -> Edits:
-    r"""Find the edits of all shortest ways between texts, each edit of cost 1.
+    r"""Find the edits of all minimum edit scripts between texts, each edit of cost 1.
 
-    With the distances :math:`F_{ij}` of the first ``i`` and ``j`` tokens and :math:`G_{ij}` of all others, an edit from
-    :math:`(i, j)` to :math:`(i', j')` of cost :math:`c` lies on a shortest way if
-    :math:`F_{ij} + c + G_{i'j'} = F_{MN}`. A row at a time is computed for all texts, so that nothing is traced back.
+    With the distances :math:`F_{ij}` of the first ``i`` and ``j`` tokens and :math:`G_{ij}` of the remaining ones, an
+    edit from :math:`(i, j)` to :math:`(i', j')` of cost :math:`c` is in a minimum script if
+    :math:`F_{ij} + c + G_{i'j'} = F_{MN}`. Rows are computed for all texts at once, without backtracking.
 
     Args:
-        same: Whether two tokens are the same (rows: reference).
+        same: Whether two tokens are equal (rows: reference).
         reference_lengths: Tokens of each reference, at most ``M``.
         hypothesis_lengths: Tokens of each hypothesis, at most ``N``.
-        pieces: Where pieces of the hypothesis start and end among its tokens; each token is one if ``None``. Several
-            pieces of one token have its edits, and no gap between them.
+        pieces: Start and end of pieces of the hypothesis among its tokens; each token is one if ``None``. Several
+            pieces of one token share its edits, without gaps between them.
 
     Returns:
-        The edits; of tokens, False where padded. A piece is kept if a way keeps it whole, exchanged if a token of it is
-        or one is lost within, added if a token is; padded pieces mean nothing.
+        The edits; False for padded tokens. A piece is kept if a script keeps it whole, exchanged if one of its tokens
+        is exchanged or a token is lost inside it, and added if one of its tokens is. Padded pieces are undefined.
 
     Example:
         >>> same = torch.tensor([[[True, False], [False, False], [False, True]]])
@@ -61,7 +61,7 @@ def shortest_edits(
         ([[True, True]], [[False, True, False]], [1.0])
 
     Reference:
-        Levenshtein 1966; Snover et al. 2006 (TER), whose tags without shifts these edits give.
+        Levenshtein 1966; Snover et al. 2006 (TER): these edits are its tags without shifts.
     """
     rows, columns = same.shape[1:]
     ahead = _distances(same)
@@ -85,7 +85,7 @@ def shortest_edits(
     extra, surplus = added.any(dim=1), _surplus(stepped, lost, inside[1])
     if pieces is None:
         return Edits(matched.any(dim=1), exchanged.any(dim=1), extra, surplus, missing, total)
-    gap = torch.cat([pieces[0], ends[1]], dim=1)  # before each piece, and behind the last
+    gap = torch.cat([pieces[0], ends[1]], dim=1)  # before each piece and after the last
     within = pad(exchanged.any(dim=1), (0, 1)) | missing.scatter(1, gap, False)
     within, extra, surplus = (any_of_pieces(one, *pieces) for one in (within, extra, surplus))
     missing = missing.gather(1, gap) & (gap >= pad(pieces[1], (1, 0)))
@@ -95,8 +95,8 @@ def shortest_edits(
 def any_of_pieces(
     marks: Bool[Tensor, "... N"], starts: Int[Tensor, "... P"], ends: Int[Tensor, "... P"]
 ) -> Bool[Tensor, "... P"]:
-    """Pieces with any marked unit, from where each starts and ends."""
-    if marks.shape[-1] and (ends - starts).max() < 2:  # each is one unit, or none
+    """Return which pieces contain a marked unit, given the start and end of each piece."""
+    if marks.shape[-1] and (ends - starts).max() < 2:  # each piece has at most one unit
         place = starts.clamp(max=marks.shape[-1] - 1).expand(*marks.shape[:-1], -1)
         return marks.gather(-1, place) & (starts < ends)
     before = pad(marks.float().cumsum(dim=-1), (1, 0))
@@ -107,7 +107,7 @@ def any_of_pieces(
 def _surplus(
     stepped: Bool[Tensor, "B M N"], lost: Bool[Tensor, "B M K"], inside: Bool[Tensor, "B N"]
 ) -> Bool[Tensor, "B N"]:
-    """Tokens that the way adds which matches or exchanges wherever it can, loses else, and adds last."""
+    """Return the tokens inserted by the script that matches or replaces if possible, else deletes, else inserts."""
     batch, rows, columns = stepped.shape
     every = torch.arange(batch, device=stepped.device)
     stepped, lost = pad(stepped, (0, 1, 0, 1)), pad(lost, (0, 0, 0, 1))
@@ -125,7 +125,7 @@ def _surplus(
 def _kept_whole(
     matched: Bool[Tensor, "B M N"], starts: Int[Tensor, "B P"], ends: Int[Tensor, "B P"]
 ) -> Bool[Tensor, "B P"]:
-    """Pieces whose units match units side by side; those without units do."""
+    """Return which pieces match a contiguous run of units; pieces without units do."""
     sizes = ends - starts
     begins = pad(torch.zeros_like(matched.any(dim=1)), (0, 1)).scatter(1, starts, True)[:, None, :-1]
     run = matched
@@ -135,15 +135,15 @@ def _kept_whole(
 
 
 def _distances(same: Bool[Tensor, "B M N"]) -> Float[Tensor, "B R C"]:
-    """Edit distances of all beginnings of two texts, ``[B, M + 1, N + 1]``."""
+    """Return the edit distances of all prefixes of two texts, ``[B, M + 1, N + 1]``."""
     batch, rows, columns = same.shape
     across = torch.arange(columns + 1, device=same.device, dtype=torch.float32)
     row = across.expand(batch, -1)
-    found = [row]
+    table = [row]
     costs = (~same).float()
     for place in range(rows):
         reached = torch.minimum(row[:, 1:] + 1, row[:, :-1] + costs[:, place])
         first = torch.full_like(row[:, :1], place + 1)
         row = (torch.cat([first, reached], dim=1) - across).cummin(dim=1).values + across
-        found.append(row)
-    return torch.stack(found, dim=1)
+        table.append(row)
+    return torch.stack(table, dim=1)

@@ -1,6 +1,6 @@
-"""Exact optimal transport (earth mover's distance): network simplex on the CPU, envelope gradients everywhere.
+"""Exact optimal transport (earth mover's distance): network simplex on the CPU, gradients by the envelope theorem.
 
-Partial transport moves as much mass as the lighter side has; the rest of the heavier side stays.
+Partial transport moves all mass of the lighter side; the surplus of the heavier side stays.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from torch import Tensor
 from textmover.functional._arguments import check_problem
 
 MAX_PIVOTS = 10_000_000
-"""Bound on the steps of the network simplex; two texts of 512 tokens take some ten thousand."""
+"""Maximum steps of the network simplex; two texts of 512 tokens take about ten thousand."""
 
 TINY = 1e-300
-"""Divides the weights of a text that has none."""
+"""Divisor for the weights of a text without weight."""
 
 WORTH_A_THREAD = 16
-"""Problems that are worth a thread of their own."""
+"""Minimum number of problems per thread."""
 
 
 class ExactResult(NamedTuple):
     r"""Solution of ``B`` transport problems.
 
     Attributes:
-        plan: An optimal plan; a constant, no gradient flows through it.
+        plan: An optimal plan, without gradient.
         transport: Transport cost :math:`\langle P, C\rangle`.
-        converged: False where the solver gave up.
+        converged: False if the solver reached its limit of steps.
     """
 
     plan: Float[Tensor, "B M N"]
@@ -42,11 +42,11 @@ class ExactResult(NamedTuple):
 def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]) -> ExactResult:
     r"""Solve :math:`\min_P \langle P, C\rangle` with row sums ``a`` and column sums ``b``.
 
-    Each problem is solved by POT's network simplex in float64, several at a time in threads. The value is piecewise
-    linear in the cost and differentiable wherever the plan is unique; its gradient is the plan (envelope theorem), and
-    with respect to the weights the dual potentials, less their mean, since both sides are scaled to mass 1 first. Where
-    several plans are optimal this is one of the subgradients. Second derivatives exist for the cost alone; where the
-    weights need gradients they are refused. A problem without mass on one side moves nothing: plan and value are 0.
+    Each problem is solved by POT's network simplex in float64, several in parallel threads. The value is piecewise
+    linear in the cost and differentiable if the plan is unique. Its gradient with respect to the cost is the plan
+    (envelope theorem). With respect to the weights it is the dual potentials minus their mean, since both sides are
+    scaled to mass 1 first. If several plans are optimal, it is a subgradient. Second derivatives exist only for the
+    cost; they raise an error if the weights require gradients. Without mass on one side, plan and value are 0.
 
     Args:
         cost: Cost of each pair, any finite values.
@@ -54,7 +54,7 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
         b: Column weights, likewise.
 
     Returns:
-        Plan, transport cost in the dtype of the cost, and whether the solver has finished.
+        Plan, transport cost in the dtype of the cost, and whether the solver finished.
 
     Raises:
         ValueError: If shapes do not fit, a cost or a weight is not finite, or a weight is negative.
@@ -77,14 +77,14 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
 
 
 class _Exact(torch.autograd.Function):
-    """Solutions of a batch, with the gradients of the envelope theorem."""
+    """Solver of a batch with gradients by the envelope theorem."""
 
     @staticmethod
     def forward(ctx: Any, cost: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        given = [tensor.detach().cpu().double().numpy() for tensor in (cost, a, b)]
-        plan, f, g = (np.zeros_like(array) for array in given)
-        done = np.zeros(len(given[0]), dtype=bool)
-        _solve_all(given[0], given[1], given[2], plan, f, g, done)
+        arrays = [tensor.detach().cpu().double().numpy() for tensor in (cost, a, b)]
+        plan, f, g = (np.zeros_like(array) for array in arrays)
+        done = np.zeros(len(arrays[0]), dtype=bool)
+        _solve_all(arrays[0], arrays[1], arrays[2], plan, f, g, done)
         plans, f_, g_ = (torch.from_numpy(array).to(cost) for array in (plan, f, g))
         converged = torch.from_numpy(done).to(cost.device)
         ctx.save_for_backward(plans, f_, g_, a, b)
@@ -94,21 +94,21 @@ class _Exact(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, _: Tensor, grad: Tensor, __: Tensor) -> tuple[Tensor | None, ...]:
         plan, f, g, a, b = ctx.saved_tensors
-        if any(ctx.needs_input_grad[1:]):  # else the plan, a constant of the cost, is all that there is
-            plan, f, g = _Once.apply(plan, f, g, a, b)  # type: ignore[no-untyped-call]
+        if any(ctx.needs_input_grad[1:]):  # otherwise the gradient is the plan, which is constant
+            plan, f, g = _FirstOrder.apply(plan, f, g, a, b)  # type: ignore[no-untyped-call]
         grads: list[Tensor | None] = [grad[:, None, None] * plan if ctx.needs_input_grad[0] else None]
         for needed, potential, weights in zip(ctx.needs_input_grad[1:], (f, g), (a, b), strict=True):
             mass = weights.sum(dim=1, keepdim=True)
             mass = torch.where(mass > 0, mass, 1.0)
             mean = (potential * weights).sum(dim=1, keepdim=True) / mass
-            # A token without weight has no potential, and so no gradient.
+            # A token without weight has no potential and hence no gradient.
             slope = torch.where(weights > 0, potential - mean, 0.0)
             grads.append(grad[:, None] * slope / mass if needed else None)
         return tuple(grads)
 
 
-class _Once(torch.autograd.Function):
-    """Plan and potentials, which change with the weights in a way that no gradient follows."""
+class _FirstOrder(torch.autograd.Function):
+    """Identity on plan and potentials that raises an error in second derivatives, which do not exist for weights."""
 
     @staticmethod
     def forward(ctx: Any, plan: Tensor, f: Tensor, g: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
@@ -125,13 +125,13 @@ class _Once(torch.autograd.Function):
 def _solve_all(
     cost: np.ndarray, a: np.ndarray, b: np.ndarray, plan: np.ndarray, f: np.ndarray, g: np.ndarray, done: np.ndarray
 ) -> None:
-    """Fill ``plan``, potentials and ``done`` of all problems, in as many threads as torch uses."""
+    """Fill ``plan``, potentials and ``done`` of all problems, with torch's number of threads."""
     if not np.isfinite(cost).all():
         raise ValueError("Expected `cost` to be finite, but it holds NaN or infinite values.")
     a, b = (weights / np.maximum(weights.sum(axis=1, keepdims=True), TINY) for weights in (a, b))
     heights, widths = (np.count_nonzero(weights > 0, axis=1) for weights in (a, b))
-    # Tokens with weight usually stand before those without, which are padding: then a problem is a corner.
-    corner = _leads(a, heights) & _leads(b, widths)
+    # Tokens with weight usually come before padding; the problem is then the upper left corner of the block.
+    corner = _come_first(a, heights) & _come_first(b, widths)
     plain = (heights > 1) & (widths > 1) & corner
 
     def work(rows: range) -> None:
@@ -151,19 +151,19 @@ def _solve_all(
     if threads <= 1:
         work(range(len(cost)))
         return
-    # Interleaved, since batches come sorted by size.
+    # Interleaved, since batches are sorted by size.
     shares = [range(start, len(cost), threads) for start in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, shares))
 
 
-def _leads(weights: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _come_first(weights: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return whether the first ``count`` weights of each row are those above 0."""
     return ((weights > 0) == (np.arange(weights.shape[1]) < count[:, None])).all(axis=1)
 
 
 def _simplex(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Plan, potentials of rows and columns, and whether the solver has finished, for weights that are all above 0."""
+    """Return plan, potentials of rows and columns, and whether the solver finished, for positive weights."""
     import ot
 
     if len(a) == 1:
@@ -178,11 +178,11 @@ class PartialResult(NamedTuple):
     r"""Solution of ``B`` partial transport problems.
 
     Attributes:
-        plan: An optimal plan, rows at most ``a`` and columns at most ``b``; a constant, no gradient flows through it.
+        plan: An optimal plan without gradient, with row sums at most ``a`` and column sums at most ``b``.
         work: Cost of the plan :math:`\langle P, C\rangle`.
-        mass: What is moved, :math:`\min(\sum a, \sum b)`.
-        emd: Earth mover's distance, work per mass; 0 where nothing is moved.
-        converged: False where the solver gave up.
+        mass: Moved mass, :math:`\min(\sum a, \sum b)`.
+        emd: Earth mover's distance, work per mass; 0 if no mass is moved.
+        converged: False if the solver reached its limit of steps.
     """
 
     plan: Float[Tensor, "B M N"]
@@ -197,13 +197,13 @@ def partial_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: 
 
     .. math:: P \ge 0,\quad P\mathbf 1 \le a,\quad P^\top\mathbf 1 \le b,\quad \sum P = \min(\sum a, \sum b)
 
-    A dummy point on the lighter side takes the surplus of the heavier one at cost 0. The answer is exact: leaving out
-    the dummy maps the plans of this balanced problem one to one on those allowed here, at the same cost, since what a
-    point keeps is what it sends to the dummy. So :func:`~textmover.functional.exact_transport` solves it.
+    A dummy point on the lighter side receives the surplus of the heavier side at cost 0, and
+    :func:`~textmover.functional.exact_transport` solves this balanced problem. The solution is exact: without the
+    dummy, its plans are exactly the feasible plans here, since each point sends its unmoved mass to the dummy.
 
-    With equal sums this is the balanced problem, and weights that sum to 1 on both sides make it so; only weights as
-    they are (raw tf-idf, or 1 for each word) let a part of the heavier side go free. The value has the gradients of the
-    envelope theorem with respect to cost and weights, one of the subgradients where the sums are equal.
+    With equal sums, such as weights normalised to 1, this is the balanced problem. Only unnormalised weights (raw
+    tf-idf, or 1 for each word) leave mass of the heavier side unmoved. Gradients with respect to cost and weights are
+    those of the envelope theorem, one of the subgradients if the sums are equal.
 
     Args:
         cost: Cost of each pair, any finite values.
@@ -211,7 +211,7 @@ def partial_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: 
         b: Column weights, likewise.
 
     Returns:
-        Plan, work, mass, earth mover's distance (within the range of the costs), and whether the solver has finished.
+        Plan, work, mass, earth mover's distance (within the range of the costs), and whether the solver finished.
 
     Raises:
         ValueError: If shapes do not fit, a cost or a weight is not finite, or a weight is negative.
@@ -229,24 +229,24 @@ def partial_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: 
     rows, columns = a.sum(dim=1), b.sum(dim=1)
     most, mass = torch.maximum(rows, columns), torch.minimum(rows, columns)
     surplus = rows - columns
-    # What rounding leaves of equal sums is not a surplus.
+    # A difference within rounding is not a surplus.
     noise = (a.shape[1] + b.shape[1]) * torch.finfo(a.dtype).eps * most
     surplus = torch.where(surplus.abs() <= noise, 0.0, surplus)
     points = cost, a, b
     if bool((surplus != 0).any()):
-        # Of the two dummies of a problem one has weight 0 at least, and does not take part.
+        # At least one of the two dummies of each problem has weight 0 and is ignored.
         points = (
             torch.nn.functional.pad(cost, (0, 1, 0, 1)),
             torch.cat([a, (-surplus).relu()[:, None]], dim=1),
             torch.cat([b, surplus.relu()[:, None]], dim=1),
         )
-    found = exact_transport(*points)  # both sides scaled to mass 1
-    work = found.transport * most
-    plan = found.plan[:, : a.shape[1], : b.shape[1]] * most.detach()[:, None, None]
-    return PartialResult(plan, work, mass, per_mass(work, mass), found.converged)
+    result = exact_transport(*points)  # both sides scaled to mass 1
+    work = result.transport * most
+    plan = result.plan[:, : a.shape[1], : b.shape[1]] * most.detach()[:, None, None]
+    return PartialResult(plan, work, mass, per_mass(work, mass), result.converged)
 
 
 def per_mass(work: Float[Tensor, " B"], mass: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Work per mass, 0 where there is none; gradients are finite everywhere."""
-    nothing = mass == 0  # false for NaN, which stays one
+    """Return work per mass, 0 without mass; gradients are finite everywhere."""
+    nothing = mass == 0  # false for NaN, which is propagated
     return torch.where(nothing, 0.0, work / torch.where(nothing, 1.0, mass))

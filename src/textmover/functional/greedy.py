@@ -1,4 +1,4 @@
-"""Greedy matching: every token takes its most similar partner (BERTScore, relaxed word mover)."""
+"""Greedy matching: each token is matched with its most similar partner (BERTScore, relaxed word mover)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def greedy_matching(
     alpha: float = 0.5,
     with_plan: bool = False,
 ) -> MatchResult:
-    r"""Best partner of each token, :math:`R = \sum_i a_i \max_j S_{ij}` and :math:`P = \sum_j b_j \max_i S_{ij}`.
+    r"""Match tokens to their best partners: :math:`R = \sum_i a_i \max_j S_{ij}`, :math:`P = \sum_j b_j \max_i S_{ij}`.
 
-    A token may be matched wherever its mask is True, also where its weight is 0 (BERTScore's special tokens).
-    Gradients flow through the chosen partners.
+    A token may be matched if its mask is True, even with weight 0 (BERTScore's special tokens). Gradients flow through
+    the chosen partners.
 
     Args:
         similarity: Cosines of all token pairs.

@@ -1,4 +1,4 @@
-"""One vector per token from those of several layers: power means, and routing by mean shift (MoverScore)."""
+"""Aggregation of layer vectors into one vector per token: power means, and routing by mean shift (MoverScore)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def power_mean(vectors: Float[Tensor, " layers *rest"], power: float) -> Float[T
     r"""Power mean of each entry over the layers, :math:`\bigl(\frac1L \sum_l z_l^p\bigr)^{1/p}`, as a real number.
 
     * :math:`\infty`: the maximum; :math:`-\infty`: the minimum; 1: the arithmetic mean.
-    * Even :math:`p > 0`: the formula as it stands, at least 0.
-    * Other :math:`p > 0`: powers and root keep the sign, :math:`\mathrm{sign}(z)\,|z|^p`. For odd ``p`` that is the
+    * Even :math:`p > 0`: the formula, at least 0.
+    * Other :math:`p > 0`: powers and root keep the sign, :math:`\mathrm{sign}(z)\,|z|^p`. For odd ``p`` this is the
       formula with its real root.
     * :math:`p \le 0`: values of one sign give the mean of their magnitudes with that sign (0: the geometric mean).
-      Values of both signs, or with a 0 among them, have no such mean and give 0, without gradient.
+      For values of both signs or with a 0, this mean is undefined; the result is 0, without gradient.
 
-    The slope of a power or root is infinite at 0 where its exponent is below 1; there, below :math:`10^{-19}` of the
-    largest magnitude in float32, it is replaced by its chord.
+    A power or root with an exponent below 1 has an infinite slope at 0. Below :math:`10^{-19}` of the largest magnitude
+    in float32, it is replaced by its chord.
 
-    Gradients are finite everywhere; for exponents below 1 they are steep where a magnitude is far below the others
-    (:math:`10^5` and more), so such means are for scoring rather than for training.
+    Gradients are finite everywhere, but for exponents below 1 they are large if a magnitude is far below the others
+    (:math:`10^5` and more). Use such means for scoring rather than for training.
 
     Args:
         vectors: Vectors of all layers along the first axis, float32 or float64.
@@ -60,7 +60,7 @@ def power_mean(vectors: Float[Tensor, " layers *rest"], power: float) -> Float[T
     largest = sizes.detach().amax(dim=0)
     smallest_number = torch.finfo(vectors.dtype).tiny
     if power > 0:
-        # In units of the largest magnitude nothing overflows. The mean is homogeneous: no gradient is owed to the unit.
+        # Scaling by the largest magnitude avoids overflow. The mean is homogeneous, so the scale needs no gradient.
         unit = torch.where(largest > smallest_number, largest, 1.0)
         scaled = (sizes if power % 2 == 0 else vectors) / unit
         return unit * _signed_power(_signed_power(scaled, power).mean(dim=0), 1 / power)
@@ -82,7 +82,7 @@ def routing(
     tolerance: float = 1e-5,
     max_iterations: int = 20,
 ) -> Float[Tensor, "*rest D"]:
-    r"""Densest point of each token's layer vectors: mean shift with a closeness :math:`\gamma_i` of every layer.
+    r"""Find the densest point of each token's layer vectors by mean shift, with a closeness :math:`\gamma_i` per layer.
 
     From :math:`v = \frac1L \sum_i z_i` and :math:`\gamma_i = \frac1L`, repeat with :math:`d_i = \|v - z_i\|^2`
 
@@ -157,14 +157,14 @@ def _check_layers(vectors: Tensor) -> None:
 
 
 def _signed_power(values: Tensor, exponent: float) -> Tensor:
-    """``sign(x) |x|^e`` for ``e > 0`` and ``x`` in [-1, 1]; a straight line through 0 where ``|x|`` is tiny."""
-    # The steepest power in the gradient is -2, and that of this bound is still finite.
+    """Return ``sign(x) |x|^e`` for ``e > 0`` and ``x`` in [-1, 1]; linear through 0 for tiny ``|x|``."""
+    # The lowest exponent in the gradient is -2, and this bound to the power of -2 is still finite.
     sizes = values.abs().clamp(min=torch.finfo(values.dtype).tiny ** 0.5)
     return values * sizes.pow(exponent - 1)
 
 
 def _squared_distance(center: Tensor, vectors: Tensor) -> Tensor:
-    """Distance of ``center [*rest, D]`` to each of ``vectors [layers, *rest, D]``: ``[layers, *rest]``."""
+    """Return the squared distances of ``center [*rest, D]`` to ``vectors [layers, *rest, D]``: ``[layers, *rest]``."""
     return (center - vectors).square().sum(dim=-1)
 
 
@@ -173,5 +173,5 @@ def _height(distance: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _slope(distance: Tensor, kernel: Kernel) -> Tensor:
-    """Size of the slope of the kernel, up to a factor: its sign and the factor cancel in the weights."""
+    """Return the absolute slope of the kernel up to a factor, which cancels in the weights."""
     return (-distance / 2).exp() if kernel == "gaussian" else (distance < 1).to(distance.dtype)

@@ -1,12 +1,11 @@
 """Losses of a batch of scores: against human ratings, by their order, and contrastive.
 
-Those against ratings take two float vectors ``[B]`` and give a scalar that stays finite, with finite gradients, also
-where all ratings or all scores of the batch are equal.
+Losses against ratings take two float vectors ``[B]`` and return a finite scalar with finite gradients, even if all
+ratings or all scores of the batch are equal.
 
-Ranking losses compare every segment with every other, in O(B²) time and memory. Only segments of one scale belong in a
-batch, since a difference of ratings has to mean something. Which segments meet is up to the batch: with the data's
-``batch_group`` set to a column, only those that have the same value there. The contrastive loss takes the scores of
-every hypothesis of a batch with every reference.
+Ranking losses compare every segment with every other, in O(B²) time and memory. All ratings of a batch must be on one
+scale, so that their differences are meaningful. With ``batch_group`` set to a column of the data, a batch holds only
+segments with the same value in it. The contrastive loss takes the scores of every hypothesis with every reference.
 """
 
 from __future__ import annotations
@@ -43,52 +42,52 @@ def huber_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Flo
 
 
 def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
-    r"""One minus Pearson's correlation within the batch, in [0, 2]; 1 where one side is constant.
+    r"""One minus Pearson's correlation within the batch, in [0, 2]; 1 if scores or ratings are constant.
 
     Example:
         >>> pearson_loss(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0])).round(decimals=5)
         tensor(0.)
     """
     x, y = scores - scores.mean(), ratings - ratings.mean()
-    # In float32 a constant vector keeps a remainder of rounding; below it, its direction means nothing.
+    # A constant vector has a rounding error in float32; below this floor its direction is meaningless.
     floor = (16 * torch.finfo(scores.dtype).eps) ** 2
     x_square, y_square = x.square().sum(), y.square().sum()
     varies = (x_square > floor * scores.square().sum()) & (y_square > floor * ratings.square().sum())
-    # Each side by its own length: a product of two small sums of squares could underflow.
+    # Divide by each length separately, since the product of two small sums of squares could underflow.
     lengths = [torch.where(varies, square, 1.0).sqrt() for square in (x_square, y_square)]
     return 1 - torch.where(varies, (x / lengths[0] * (y / lengths[1])).sum(), 0.0 * x.sum())
 
 
 def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
-    r"""Logistic ranking loss over all pairs of the batch, each weighted by how far people hold the two apart.
+    r"""Logistic ranking loss over all pairs of the batch, each weighted by the difference of its ratings.
 
-    :math:`\sum_{y_i > y_j} (y_i - y_j)\,\log(1 + e^{-(s_i - s_j)}) \big/ \sum_{y_i > y_j} (y_i - y_j)`; 0 where all
-    ratings are equal. Only the order and the distance of the ratings matter, not their level.
+    :math:`\sum_{y_i > y_j} (y_i - y_j)\,\log(1 + e^{-(s_i - s_j)}) \big/ \sum_{y_i > y_j} (y_i - y_j)`; 0 if all
+    ratings are equal. Only the differences of the ratings matter, not their level.
 
     Example:
         >>> pairwise_loss(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]))
         tensor(0.1269)
     """
     gap = _differences(ratings).clamp(min=0)
-    lost = torch.nn.functional.softplus(-_differences(scores))
+    loss = torch.nn.functional.softplus(-_differences(scores))
     total = gap.sum()
-    return (gap * lost).sum() / torch.where(total > 0, total, 1.0)
+    return (gap * loss).sum() / torch.where(total > 0, total, 1.0)
 
 
 def listwise_loss(
     scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, temperature: float = 1.0
 ) -> Float[Tensor, ""]:
-    r"""Cross entropy of the chances to be ranked first, by the ratings and by the scores (ListNet).
+    r"""Cross entropy between the top-one probabilities of the ratings and of the scores (ListNet).
 
-    :math:`-\sum_i p_i \log q_i` with :math:`p = \mathrm{softmax}(y/\tau)` and :math:`q = \mathrm{softmax}(s/\tau)`: at
-    its smallest, the entropy of ``p``, where scores and ratings differ by a constant only. Equal ratings ask for equal
-    scores.
+    :math:`-\sum_i p_i \log q_i` with :math:`p = \mathrm{softmax}(y/\tau)` and :math:`q = \mathrm{softmax}(s/\tau)`. The
+    minimum, the entropy of ``p``, is reached if scores and ratings differ only by a constant. Equal ratings require
+    equal scores.
 
     Args:
         scores: Scores of the batch, in the unit of the ratings.
         ratings: Human ratings of the same segments.
-        temperature: ``τ``, positive, in that unit: a low one looks at the best segments of the batch alone, a high one
-            at the whole list.
+        temperature: ``τ``, positive, in that unit: a low one weights only the best segments of the batch, a high one
+            the whole list.
 
     Raises:
         InputError: If the temperature is not a positive finite number.
@@ -101,21 +100,21 @@ def listwise_loss(
         Cao et al. 2007, Learning to Rank: From Pairwise Approach to Listwise Approach (top one probability).
     """
     _check_number("temperature", temperature, positive=True)
-    wanted = (ratings / temperature).softmax(dim=0)
-    return -(wanted * (scores / temperature).log_softmax(dim=0)).sum()
+    target = (ratings / temperature).softmax(dim=0)
+    return -(target * (scores / temperature).log_softmax(dim=0)).sum()
 
 
 def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, scale: float = 5.0) -> Float[Tensor, ""]:
-    r"""CoSENT: one soft maximum over all pairs that the scores may hold in the wrong order.
+    r"""CoSENT: one soft maximum over the score differences of all pairs with different ratings.
 
-    :math:`\log\bigl(1 + \sum_{y_i > y_j} e^{\gamma (s_j - s_i)}\bigr)`; 0 where all ratings are equal. Of the ratings
-    only the order matters; pairs of equal ratings have no part.
+    :math:`\log\bigl(1 + \sum_{y_i > y_j} e^{\gamma (s_j - s_i)}\bigr)`; 0 if all ratings are equal. Only the order of
+    the ratings matters; pairs of equal ratings are ignored.
 
     Args:
         scores: Scores of the batch.
         ratings: Human ratings of the same segments.
-        scale: ``γ``, positive, per unit of the scores. The paper's 20 is meant for cosines, whose deviation is about
-            0.25 on sentence pairs: 5 is as sharp on scores whose deviation is 1.
+        scale: ``γ``, positive, per unit of the scores. The paper's 20 is meant for cosines, whose standard deviation is
+            about 0.25 on sentence pairs: 5 is equivalent for scores with a standard deviation of 1.
 
     Raises:
         InputError: If the scale is not a positive finite number.
@@ -135,21 +134,21 @@ def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, sc
 def hinge_loss(
     scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, gap: float = 1.0, margin: float = 1.0
 ) -> Float[Tensor, ""]:
-    r"""Mean shortfall from a margin over the pairs that people hold clearly apart.
-
-    DARR judgements prefer one translation of a source to another one of the same source. The pairs here are all those
-    of the batch, also of different sources; they are like those of DARR where a batch holds outputs for one source
-    only, that is, with the data's ``batch_group`` set to the column of the source or of the reference.
+    r"""Margin ranking loss over the pairs with clearly different ratings.
 
     Mean of :math:`\max(0,\; m - (s_i - s_j))` over the pairs with :math:`y_i > y_j` and :math:`y_i - y_j \ge g`; 0
-    where there is no such pair. Pairs that people hardly tell apart have no part, however the scores rank them.
+    without such a pair. Pairs with a smaller difference of ratings are ignored.
+
+    DARR judgements compare two translations of the same source. Here all pairs of the batch count, also of different
+    sources. To compare only outputs for one source as in DARR, set the data's ``batch_group`` to the column of the
+    source or of the reference.
 
     Args:
         scores: Scores of the batch, in the unit of the ratings.
         ratings: Human ratings of the same segments.
-        gap: ``g``, at least 0, in the unit of the ratings. In standard deviations of direct assessments, 1 is about
-            the 25 points of 100 from which WMT takes a difference for a preference.
-        margin: ``m``, positive, in the unit of the scores: how far apart such a pair should be.
+        gap: ``g``, at least 0, in the unit of the ratings. For standardised direct assessments, 1 is about the 25
+            points of 100 from which WMT counts a difference as a preference.
+        margin: ``m``, positive, in the unit of the scores: required score difference of such a pair.
 
     Raises:
         InputError: If the gap is negative, the margin not positive, or one of them not finite.
@@ -164,14 +163,14 @@ def hinge_loss(
     """
     _check_number("gap", gap, positive=False)
     _check_number("margin", margin, positive=True)
-    apart = _differences(ratings)
-    judged = (apart > 0) & (apart >= gap)
-    short = (margin - _differences(scores)).clamp(min=0)
-    return torch.where(judged, short, 0.0).sum() / judged.sum().clamp(min=1)
+    difference = _differences(ratings)
+    judged = (difference > 0) & (difference >= gap)
+    shortfall = (margin - _differences(scores)).clamp(min=0)
+    return torch.where(judged, shortfall, 0.0).sum() / judged.sum().clamp(min=1)
 
 
 def _differences(values: Tensor) -> Tensor:
-    """First minus second of every pair, ``[B, B]``."""
+    """Return the differences ``values[i] - values[j]``, ``[B, B]``."""
     return values[:, None] - values[None, :]
 
 
@@ -190,17 +189,17 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "cosent": cosent_loss,
     "hinge": hinge_loss,
 }
-"""Losses by the names that configurations use."""
+"""Losses by their names in configurations."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {"listwise": ("temperature",), "cosent": ("scale",), "hinge": ("gap", "margin")}
-"""Options of the losses that have any."""
+"""Options of losses with options."""
 
 FEWEST: dict[str, int] = {"mse": 1, "huber": 1, "pearson": 3, "pairwise": 2, "listwise": 2, "cosent": 2, "hinge": 2}
-"""Fewest segments of a batch from which each loss learns. From fewer it has no gradient: one segment stands in no
-order, and two correlate with 1 or -1 whatever their scores are."""
+"""Minimum batch size of each loss; with fewer segments it has no gradient. One segment has no order, and two always
+correlate with 1 or -1."""
 
 LossWeights: TypeAlias = Mapping[str, float | Mapping[str, float]]
-"""A weight by the name of each loss, or its weight and options: ``{"mse": 1, "cosent": {"weight": 2, "scale": 3}}``."""
+"""Weight of each loss by name, or its weight and options: ``{"mse": 1, "cosent": {"weight": 2, "scale": 3}}``."""
 
 
 def combined_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], weights: LossWeights) -> Float[Tensor, ""]:
@@ -209,15 +208,15 @@ def combined_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], wei
     Args:
         scores: Scores of the batch.
         ratings: Human ratings of the same segments.
-        weights: Weight of each loss of :data:`LOSSES` by name, or a mapping of its ``weight`` (1 if not named) and its
-            options, those of :data:`OPTIONS`.
+        weights: Weight of each loss in :data:`LOSSES` by name, or a mapping of its ``weight`` (default 1) and its
+            options in :data:`OPTIONS`.
 
     Returns:
         The sum.
 
     Raises:
-        InputError: If no loss is named, a name or an option is unknown, or a number is out of its range. Two zeros as
-            scores and ratings find that out before training starts.
+        InputError: If no loss is named, a name or an option is unknown, or a number is out of range. A call with two
+            zeros as scores and ratings checks this before training.
 
     Example:
         >>> combined_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]), {"mse": 0.5, "pearson": 1.0})
@@ -230,11 +229,11 @@ def combined_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], wei
         raise InputError(
             f"Expected losses to be named among {', '.join(LOSSES)}, but got {', '.join(unknown) or 'none'}."
         )
-    lost = []
+    losses = []
     for name, given in weights.items():
         weight, options = _weight_and_options(name, given)
-        lost.append(weight * LOSSES[name](scores, ratings, **options))
-    return torch.stack(lost).sum()
+        losses.append(weight * LOSSES[name](scores, ratings, **options))
+    return torch.stack(losses).sum()
 
 
 def _weight_and_options(name: str, given: float | Mapping[str, float]) -> tuple[float, dict[str, float]]:
@@ -263,19 +262,19 @@ def contrastive_loss(
     positives: Bool[Tensor, "B B"] | None = None,
     exclude: Bool[Tensor, "B B"] | None = None,
 ) -> Float[Tensor, ""]:
-    r"""InfoNCE in both directions: a paraphrase has to be found among the other texts of the batch.
+    r"""InfoNCE in both directions: distinguish a paraphrase from the other texts of the batch.
 
     With :math:`e_{ij} = e^{s_{ij}/\tau}`, the mean over all positive pairs (i, j) of
-    :math:`-\frac12 \log \frac{e_{ij}}{e_{ij} + \sum_n e_{in}} - \frac12 \log \frac{e_{ij}}{e_{ij} + \sum_n e_{nj}}`,
-    the sums over negatives only: neither over further positives nor over excluded pairs. 0 where nothing is positive,
-    and for a pair without negatives, without a gradient.
+    :math:`-\frac12 \log \frac{e_{ij}}{e_{ij} + \sum_n e_{in}} - \frac12 \log \frac{e_{ij}}{e_{ij} + \sum_n e_{nj}}`.
+    The sums run over negatives only, excluding other positives and excluded pairs. Without positives, and for a pair
+    without negatives, the loss is 0 and has no gradient.
 
     Args:
         similarities: Score of hypothesis ``i`` (row) with reference ``j`` (column); higher means more alike.
         temperature: ``τ``, positive, in the unit of the scores.
         positives: Pairs of the same meaning; the diagonal if ``None``.
-        exclude: Pairs that are no negatives, such as those of a text that occurs twice in the batch
-            (:func:`shared_texts`). What is positive stays positive.
+        exclude: Pairs that are not negatives, such as those of a text that occurs twice in the batch
+            (:func:`shared_texts`). Positives stay positive.
 
     Returns:
         The loss, in nats.
@@ -290,8 +289,8 @@ def contrastive_loss(
         tensor(0.)
 
     Reference:
-        van den Oord et al. 2018, Representation Learning with Contrastive Predictive Coding, Eq. 4; both ways and
-        negatives of the batch as in Radford et al. 2021 (CLIP).
+        van den Oord et al. 2018, Representation Learning with Contrastive Predictive Coding, Eq. 4; both directions and
+        in-batch negatives as in Radford et al. 2021 (CLIP).
     """
     _check_number("temperature", temperature, positive=True)
     if positives is None:
@@ -299,11 +298,11 @@ def contrastive_loss(
     negatives = ~positives if exclude is None else ~(positives | exclude)
     logits = similarities / temperature
     rivals = torch.where(negatives, logits, LOG_ZERO)  # finite, so that a text without negatives has a gradient of 0
-    lost = sum(torch.nn.functional.softplus(rivals.logsumexp(dim=dim, keepdim=True) - logits) for dim in (1, 0))
-    return torch.where(positives, lost, 0.0).sum() / (2 * positives.sum().clamp(min=1))
+    loss = sum(torch.nn.functional.softplus(rivals.logsumexp(dim=dim, keepdim=True) - logits) for dim in (1, 0))
+    return torch.where(positives, loss, 0.0).sum() / (2 * positives.sum().clamp(min=1))
 
 
 def shared_texts(hypotheses: Int[Tensor, " B"], references: Int[Tensor, " B"]) -> Bool[Tensor, "B B"]:
-    """Pairs of segments that share a text (equal numbers are equal texts), so are no negatives of each other."""
+    """Return which pairs of segments share a text (equal numbers are equal texts) and so are not negatives."""
     texts = torch.stack([hypotheses, references], dim=1)  # [B, 2]
     return (texts[:, None, :, None] == texts[None, :, None, :]).flatten(2).any(dim=2)

@@ -1,4 +1,4 @@
-"""From the tokens of a text to its words and n-grams: vectors, weights and masks of larger units."""
+"""Pooling of tokens into words and n-grams: vectors, weights and masks of larger units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Units(NamedTuple):
 
 
 def compact(units: Units) -> Units:
-    """The units that take part, moved to the front in their order, cut to the longest text.
+    """Move the units selected by the mask to the front, in order, and trim to the longest text.
 
     Example:
         >>> mask = torch.tensor([[False, True, True]])
@@ -33,17 +33,17 @@ def compact(units: Units) -> Units:
 
 
 def ngrams(units: Units, n: int | None) -> Units:
-    r"""All stretches of ``n`` units: :math:`v_k = \sum_t w_t x_t / \sum_t w_t` and :math:`w_k = \sum_t w_t`.
+    r"""Build all n-grams of ``n`` units: :math:`v_k = \sum_t w_t x_t / \sum_t w_t` and :math:`w_k = \sum_t w_t`.
 
-    A text of fewer than ``n`` units is one stretch, as in the authors' code. A stretch without weight has weight 0 and
-    the zero vector; ``n = 1`` leaves the units as they are.
+    A text of fewer than ``n`` units is one n-gram, as in the authors' code. An n-gram without weight has weight 0 and
+    the zero vector; ``n = 1`` leaves the units unchanged.
 
     Args:
-        units: Units that take part, at the front (see :func:`compact`).
-        n: Length of a stretch, at least 1; ``None`` makes the whole text one.
+        units: Selected units, at the front (see :func:`compact`).
+        n: Length of an n-gram, at least 1; ``None`` joins the whole text.
 
     Returns:
-        The stretches, at the front; their vectors are means, not unit vectors.
+        The n-grams, at the front; their vectors are means, not unit vectors.
 
     Raises:
         ValueError: If ``n`` is below 1.
@@ -67,7 +67,7 @@ def ngrams(units: Units, n: int | None) -> Units:
     count = mask.shape[1] - size + 1
     weights = weights.where(mask, 0.0)
     weighted = weights[:, :, None] * vectors
-    # Sums of the shifted units, not differences of running sums: those would lose digits.
+    # Add shifted units, since differences of cumulative sums would lose precision.
     total = torch.stack([weights[:, start : start + count] for start in range(size)]).sum(dim=0)
     summed = weighted[:, :count].clone()
     for start in range(1, size):
@@ -80,14 +80,14 @@ def ngrams(units: Units, n: int | None) -> Units:
 
 
 def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
-    """The words that pieces belong to: mean vector and mean weight of their pieces.
+    """Pool pieces into words with the mean vector and mean weight of their pieces.
 
     Args:
-        units: Pieces; those that do not take part are left out.
+        units: Pieces; masked ones are excluded.
         starts: True for each piece that begins a word.
 
     Returns:
-        The words in order, at the front, as many places as there were pieces.
+        The words in order, at the front, padded to the number of pieces.
 
     Example:
         >>> units = Units(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3))
@@ -96,7 +96,7 @@ def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
     """
     vectors, mask, weights = units
     word = starts.cumsum(dim=1)
-    # A word whose first piece takes no part begins with the first that does.
+    # A word whose first piece is masked begins with its first unmasked piece.
     latest = word.where(mask, -1).cummax(dim=1).values
     first = mask & (word > torch.nn.functional.pad(latest, (1, 0), value=-1)[:, :-1])
     index = (first.cumsum(dim=1) - 1).clamp(min=0)

@@ -33,7 +33,7 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: 
         van Rijsbergen 1979; Lo 2019 (YiSi) with alpha = 0.7.
     """
     check_share("alpha", alpha)
-    nothing = torch.minimum(precision, recall) <= 0  # values of both signs have a pole; NaN stays one
+    nothing = torch.minimum(precision, recall) <= 0  # the formula has a pole for values of both signs; NaN stays NaN
     total = torch.where(nothing, 1.0, alpha * precision + (1 - alpha) * recall)
     return torch.where(nothing, 0.0, precision * recall / total)
 
@@ -41,9 +41,9 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: 
 def normalize_by_self(
     value: Float[Tensor, "*B"], self_reference: Float[Tensor, "*B"], self_hypothesis: Float[Tensor, "*B"]
 ) -> tuple[Float[Tensor, "*B"], Bool[Tensor, "*B"]]:
-    r"""Similarity relative to that of each text with itself: :math:`C(X,Y)/\sqrt{C(X,X)\,C(Y,Y)}`.
+    r"""Normalise a similarity by those of each text with itself: :math:`C(X,Y)/\sqrt{C(X,X)\,C(Y,Y)}`.
 
-    A self-similarity of 0 or below can occur after centring; the quotient has no meaning there.
+    After centring, a self-similarity can be 0 or below; the quotient is undefined then.
 
     Args:
         value: :math:`C(X, Y)`.
@@ -60,8 +60,8 @@ def normalize_by_self(
     Reference:
         Chen et al. 2020 (TWMD), Eq. 1.
     """
-    # Not `> 0`: a NaN is a defect to be seen, not an undefined quotient.
+    # Not `> 0`, so that NaN is propagated and not treated as an undefined quotient.
     defined = ~((self_reference <= 0) | (self_hypothesis <= 0))
-    # The root of each, not of the product: a product of two small float32 values could underflow.
+    # The root of each factor, since the product of two small float32 values could underflow.
     roots = [torch.where(defined, one, 1.0).sqrt() for one in (self_reference, self_hypothesis)]
     return torch.where(defined, value / (roots[0] * roots[1]), 0.0), defined

@@ -1,11 +1,11 @@
-r"""Entropic optimal transport between two weighted sets, balanced or with marginals that give way; batched and masked.
+r"""Entropic optimal transport between two weighted sets, balanced or unbalanced; batched and masked.
 
 The balanced problem is :math:`\min_P \langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,a \otimes b)` with row sums
 ``a`` and column sums ``b``; its solution has the form :math:`P_{ij} = a_i b_j \exp((f_i + g_j - C_{ij})/\varepsilon)`.
-The reference measure :math:`a \otimes b` (rather than the plain entropy, which has the same solution) makes a token of
-weight 0 exactly invisible at every iteration, and splitting a token in two equal halves changes nothing.
+With the reference measure :math:`a \otimes b` (instead of the plain entropy, which has the same solution), a token of
+weight 0 has no effect at any iteration, and splitting a token in two equal halves changes nothing.
 
-The lazy earth mover's distance leaves tokens unmatched, at a price for each side: marginals that give way.
+The lazy earth mover's distance is unbalanced: it leaves tokens unmatched, with a penalty for each side.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class SinkhornResult(NamedTuple):
         objective: Regularised value at this plan (the primal value; at convergence also the dual one).
         marginal_error: :math:`\sum_j |\sum_i P_{ij} - b_j e^{-g_j/\lambda_c}|`; balanced: distance of the column sums
             from ``b``.
-        converged: Whether that error is within the tolerance; ``None`` for a fixed number of iterations.
-        iterations: Iterations that each problem took.
+        converged: Whether the error is within the tolerance; ``None`` for a fixed number of iterations.
+        iterations: Number of iterations of each problem.
     """
 
     plan: Float[Tensor, "B M N"]
@@ -63,26 +63,25 @@ def sinkhorn(
     r"""Solve balanced entropic transport by Sinkhorn's iterations.
 
     Each iteration fits the columns, then the rows: :math:`g_j \leftarrow -\varepsilon\log\sum_i a_i
-    e^{(f_i - C_{ij})/\varepsilon}`, then :math:`f` alike, starting from :math:`f = 0`.
+    e^{(f_i - C_{ij})/\varepsilon}`, then :math:`f` in the same way, starting from :math:`f = 0`.
 
-    With ``iterations`` the loop is unrolled and differentiated as it is. With ``tolerance`` each problem stops on its
-    own (so that it does not depend on its batch mates), and gradients come from the implicit function theorem at the
-    solution: memory does not grow with iterations, and first and second derivatives are as exact as the solution is. A
-    problem that has not converged after ``max_iterations`` says so in ``converged``; its gradients are then
-    approximate. This solver works in float64 wherever the device has it. A problem without mass on one side moves
-    nothing: plan and values are 0.
+    With ``iterations``, gradients are those of the unrolled loop. With ``tolerance``, each problem stops on its own, so
+    that it does not depend on the rest of its batch, and gradients come from the implicit function theorem: memory does
+    not grow with the iterations, and first and second derivatives are as accurate as the solution. If a problem has not
+    converged after ``max_iterations``, ``converged`` is False and its gradients are approximate. With ``tolerance``,
+    computations are in float64 if the device supports it. Without mass on one side, plan and values are 0.
 
     Args:
         cost: Cost of each pair, any real values.
         a: Row weights, at least 0, each row sums to 1; 0 where padded.
         b: Column weights, likewise.
         epsilon: Strength of the regularisation, above 0, in units of the cost; a tensor gets a gradient.
-        iterations: Number of iterations, at least 1. Exactly one of this and ``tolerance`` is given.
+        iterations: Number of iterations, at least 1. Give exactly one of this and ``tolerance``.
         tolerance: Largest marginal error to stop at, in units of mass (the whole mass is 1).
-        max_iterations: Bound on the iterations where ``tolerance`` is given.
+        max_iterations: Maximum number of iterations with a ``tolerance``.
 
     Returns:
-        Plan, potentials, values, and how well the marginals are met.
+        Plan, potentials, values and marginal error.
 
     Raises:
         ValueError: If shapes do not fit, ``epsilon`` is not positive, or not exactly one stopping rule is given.
@@ -117,13 +116,13 @@ def unbalanced_sinkhorn(
     tolerance: float | None = None,
     max_iterations: int = 1000,
 ) -> SinkhornResult:
-    r"""Solve entropic transport whose marginals may give way, each at its own price.
+    r"""Solve unbalanced entropic transport, with a penalty for the deviation of each marginal.
 
     :math:`\min_P \langle P, C\rangle + \lambda_r\mathrm{KL}(P1\,|\,a) + \lambda_c\mathrm{KL}(P^\top 1\,|\,b) + R(P)`
     with :math:`R = -\varepsilon H(P)`, :math:`H = -\sum P(\log P - 1)`, or
-    :math:`R = \varepsilon\,\mathrm{KL}(P\,|\,a\otimes b)`. An infinite penalty makes its marginal hard; 0 frees it: the
-    side then takes whatever mass comes, within its mask. With both infinite this is :func:`sinkhorn` (at convergence,
-    whatever the measure); with one infinite and the other 0 the solution is a softmax, reached in one iteration.
+    :math:`R = \varepsilon\,\mathrm{KL}(P\,|\,a\otimes b)`. An infinite penalty makes its marginal hard; 0 frees it, so
+    that the side receives any mass within its mask. With both infinite this is :func:`sinkhorn` (at convergence, for
+    either measure); with one infinite and the other 0 the solution is a softmax, reached in one iteration.
 
     Stopping, gradients and degenerate problems are as in :func:`sinkhorn`; penalties given as tensors get gradients.
 
@@ -134,16 +133,17 @@ def unbalanced_sinkhorn(
         epsilon: Strength of the regularisation, above 0, in units of the cost; a tensor gets a gradient.
         row_penalty: :math:`\lambda_r` in [0, inf], in units of the cost.
         column_penalty: :math:`\lambda_c` in [0, inf].
-        measure: ``"entropy"`` (what Lazy-EMD takes) or ``"product"``. Under the product measure a token of weight 0 is
-            invisible and a free side is drawn to its weights; under the entropy each token counts alike.
-        row_mask: Rows that may take mass where they are free under the entropy; those with weight if ``None``.
+        measure: ``"entropy"`` (as in Lazy-EMD) or ``"product"``. With the product measure, a token of weight 0 has no
+            effect and a free side is drawn to its weights; with the entropy, all tokens count equally.
+        row_mask: Rows that may receive mass if they are free and the measure is the entropy; if ``None``, those with
+            weight.
         column_mask: The same for columns.
-        iterations: Number of iterations, at least 1. Exactly one of this and ``tolerance`` is given.
+        iterations: Number of iterations, at least 1. Give exactly one of this and ``tolerance``.
         tolerance: Largest marginal error to stop at, in units of mass.
-        max_iterations: Bound on the iterations where ``tolerance`` is given.
+        max_iterations: Maximum number of iterations with a ``tolerance``.
 
     Returns:
-        Plan, potentials, values, and how well the conditions of the columns are met (those of the rows hold exactly).
+        Plan, potentials, values and the error of the column conditions (the row conditions hold exactly).
 
     Raises:
         ValueError: If shapes do not fit, a number is out of range, or not exactly one stopping rule is given.
@@ -183,11 +183,11 @@ def _solve(
     check_problem(cost, a, b, name="cost")
     check_temperature(epsilon, name="epsilon")
     _check_stop(*stop)
-    given = cost.dtype
+    dtype = cost.dtype
     if tolerance is not None:
-        # A cost over a small epsilon is a large exponent: in float32 its rounding alone can exceed the tolerance.
+        # A cost divided by a small epsilon is a large exponent, whose float32 rounding can exceed the tolerance.
         cost, a, b = (one.to(widest_float(one.device)) for one in (cost, a, b))
-    # Not `> 0`, here and below: a weight that is NaN is a defect to be seen, not a token without weight.
+    # Not `> 0`, here and below, so that a NaN weight is propagated and not treated as a weight of 0.
     has_mass = (~(a <= 0)).any(dim=1, keepdim=True) & (~(b <= 0)).any(dim=1, keepdim=True)
     a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)
     epsilon = torch.as_tensor(epsilon, dtype=cost.dtype, device=cost.device)
@@ -196,7 +196,7 @@ def _solve(
     if measure == "product":
         log_m, log_n = log_a, log_b
     else:
-        # Only a free side has a use for tokens without weight; elsewhere they would be seen by the first iterations.
+        # Only a free side uses tokens without weight; on other sides they would affect the first iterations.
         rows, columns = (
             mask & has_mass & (~(weights <= 0) | (penalty == 0))
             for mask, weights, penalty in zip(masks, (a, b), (row_penalty, column_penalty), strict=True)
@@ -211,29 +211,29 @@ def _solve(
         for _ in range(iterations):
             gamma = column_half_step(problem, phi)
             phi, plan = row_half_step(problem, gamma)
-        took = torch.full((len(cost),), iterations, device=cost.device)
+        counts = torch.full((len(cost),), iterations, device=cost.device)
     else:
         parts = (problem.logits, log_a, log_b, log_m, log_n, problem.kappa_rows, problem.kappa_columns)
-        gamma, took = ConvergedPotential.apply(*parts, tolerance, max_iterations)  # type: ignore[no-untyped-call]
+        gamma, counts = ConvergedPotential.apply(*parts, tolerance, max_iterations)  # type: ignore[no-untyped-call]
         phi, plan = row_half_step(problem, gamma)
     f, g = (epsilon * phi).where(a > 0, 0.0), (epsilon * gamma).where(b > 0, 0.0)
     rows, columns = plan.sum(dim=2), plan.sum(dim=1)
     error = _column_error(columns, b, g, column_penalty)
-    # epsilon KL(P | measure) is <P, f + g - C>, up to the masses.
+    # epsilon KL(P | measure) is <P, f + g - C>, up to terms of the masses.
     objective = (
         ((rows * f).sum(dim=1) + (columns * g).sum(dim=1))
-        + epsilon * _excess(rows, a, b, measure)
-        + (_give_way(rows, a, row_penalty) + _give_way(columns, b, column_penalty))
+        + epsilon * _mass_difference(rows, a, b, measure)
+        + (_marginal_penalty(rows, a, row_penalty) + _marginal_penalty(columns, b, column_penalty))
     )
     return SinkhornResult(
-        plan=plan.to(given),
-        f=f.to(given),
-        g=g.to(given),
-        transport=(plan * cost).sum(dim=(1, 2)).to(given),
-        objective=objective.to(given),
-        marginal_error=error.to(given),
+        plan=plan.to(dtype),
+        f=f.to(dtype),
+        g=g.to(dtype),
+        transport=(plan * cost).sum(dim=(1, 2)).to(dtype),
+        objective=objective.to(dtype),
+        marginal_error=error.to(dtype),
         converged=None if tolerance is None else error <= tolerance,
-        iterations=took,
+        iterations=counts,
     )
 
 
@@ -249,28 +249,28 @@ def _check_stop(iterations: int | None, tolerance: float | None, max_iterations:
 
 
 def _kappa(epsilon: Tensor, penalty: Tensor) -> Tensor:
-    """``epsilon / lambda``, a constant where the penalty is 0 or infinite."""
+    """Return ``epsilon / lambda``, a constant if the penalty is 0 or infinite."""
     if penalty.isinf():
         return torch.zeros_like(epsilon).detach()
     return torch.full_like(epsilon, float("inf")).detach() if penalty == 0 else epsilon / penalty
 
 
 def _column_error(columns: Tensor, b: Tensor, g: Tensor, penalty: Tensor) -> Tensor:
-    """Error of the column marginals, ``[B]``; 0 for free ones."""
+    """Return the error of the column marginals, ``[B]``; 0 for free ones."""
     if penalty == 0:
         return torch.zeros_like(columns[:, 0]).detach()
-    asked = b if penalty.isinf() else b * (-g / penalty).exp()
-    return (columns - asked).abs().sum(dim=1).detach()
+    required = b if penalty.isinf() else b * (-g / penalty).exp()
+    return (columns - required).abs().sum(dim=1).detach()
 
 
-def _excess(rows: Tensor, a: Tensor, b: Tensor, measure: Measure) -> Tensor:
-    """The mass of the reference measure less that of the plan (the plain entropy has none), ``[B]``."""
+def _mass_difference(rows: Tensor, a: Tensor, b: Tensor, measure: Measure) -> Tensor:
+    """Return the mass of the reference measure (0 for the plain entropy) minus that of the plan, ``[B]``."""
     mass = rows.sum(dim=1)
     return a.sum(dim=1) * b.sum(dim=1) - mass if measure == "product" else -mass
 
 
-def _give_way(sums: Tensor, weights: Tensor, penalty: Tensor) -> Tensor:
-    """``lambda KL(sums | weights)``, ``[B]``; 0 for hard and for free sides."""
+def _marginal_penalty(sums: Tensor, weights: Tensor, penalty: Tensor) -> Tensor:
+    """Return ``lambda KL(sums | weights)``, ``[B]``; 0 for hard and free sides."""
     if penalty.isinf() or penalty == 0:
         return torch.zeros_like(sums[:, 0])
     relative = torch.where(sums > 0, sums * (log_weights(sums) - log_weights(weights)), 0.0)
@@ -293,35 +293,35 @@ def lazy_emd(
     max_iterations: int = 1000,
     with_plan: bool = False,
 ) -> MatchResult:
-    r"""Transport cost :math:`\langle C, P\rangle` of a plan that may leave its marginals.
+    r"""Lazy earth mover's distance: transport cost :math:`\langle C, P\rangle` of an unbalanced plan.
 
     The plan solves :math:`\min_P \langle P, C\rangle + \lambda_r\mathrm{KL}(P1\,|\,a) +
-    \lambda_c\mathrm{KL}(P^\top 1\,|\,b) - \varepsilon H(P)`. The value counts the mass that is moved, without
-    penalties: a distance, lower is better. Penalties :math:`(\lambda_c, \lambda_r)` of :math:`(\infty, \infty)` give
-    the earth mover's distance, :math:`(\infty, 0)` one minus greedy precision, :math:`(0, \infty)` one minus greedy
-    recall; these three are exact at :math:`\varepsilon = 0`, which no other penalties allow. At
-    :math:`\varepsilon > 0` gradients are as in :func:`~textmover.functional.sinkhorn.unbalanced_sinkhorn`.
+    \lambda_c\mathrm{KL}(P^\top 1\,|\,b) - \varepsilon H(P)`. The value is the cost of the moved mass without penalties:
+    a distance, lower is better. Penalties :math:`(\lambda_c, \lambda_r)` of :math:`(\infty, \infty)` give the earth
+    mover's distance, :math:`(\infty, 0)` one minus greedy precision, :math:`(0, \infty)` one minus greedy recall. These
+    three are exact at :math:`\varepsilon = 0`, which other penalties do not allow. At :math:`\varepsilon > 0` gradients
+    are as in :func:`~textmover.functional.sinkhorn.unbalanced_sinkhorn`.
 
     Args:
-        cost: Cost of each pair, 0 and above.
+        cost: Cost of each pair, at least 0.
         a: Reference weights, each row sums to 1; 0 where padded.
         b: Hypothesis weights, likewise.
-        reference_mask: True for reference tokens that may take part.
-        hypothesis_mask: True for hypothesis tokens that may take part.
-        epsilon: Strength of the entropy, 0 or above, in units of the cost.
+        reference_mask: True for reference tokens that may be matched.
+        hypothesis_mask: True for hypothesis tokens that may be matched.
+        epsilon: Strength of the entropy, at least 0, in units of the cost.
         reference_penalty: :math:`\lambda_r` in [0, inf], in units of the cost.
         hypothesis_penalty: :math:`\lambda_c` in [0, inf]; not both are 0.
-        measure: What the entropy is relative to (see :func:`unbalanced_sinkhorn`).
-        iterations: Number of iterations. Exactly one of this and ``tolerance`` is given, unless epsilon is 0.
+        measure: Reference measure of the entropy (see :func:`unbalanced_sinkhorn`).
+        iterations: Number of iterations. Give exactly one of this and ``tolerance``, unless epsilon is 0.
         tolerance: Largest marginal error to stop at, in units of mass.
-        max_iterations: Bound on the iterations where ``tolerance`` is given.
+        max_iterations: Maximum number of iterations with a ``tolerance``.
         with_plan: Return the plan.
 
     Returns:
-        The distance (as recall, precision and F alike); 0 where one side has no token.
+        The distance as recall, precision and F; 0 if one side has no token.
 
     Raises:
-        ValueError: If a number is out of range or penalties and epsilon do not go together.
+        ValueError: If a number is out of range, or epsilon is 0 with penalties that do not allow it.
 
     Example:
         >>> import torch

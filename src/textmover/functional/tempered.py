@@ -16,10 +16,10 @@ from textmover.types import MatchResult
 Value = Literal["transport", "objective"]
 
 LEAST_TEMPERATURE = 0.05
-"""Least temperature for which float32 carries exponentials of cosines: from 1 down to ``exp(-40)``."""
+"""Lowest temperature at which exponentials of cosines, from 1 down to ``exp(-40)``, are accurate in float32."""
 
 LARGEST_COSINE = 1.01
-"""Largest magnitude of a cosine, with its rounding."""
+"""Largest magnitude of a cosine, with a margin for rounding."""
 
 
 def twmd(
@@ -37,28 +37,28 @@ def twmd(
 ) -> MatchResult:
     r"""Tempered word mover similarity: entropic transport that maximises :math:`\langle P, S\rangle`.
 
-    The recall plan ends on the rows, so that each reference token sends exactly its weight; the precision plan is the
-    same with the two sides exchanged. ``R`` and ``P`` are :math:`\langle P, S\rangle` of their plans. With a tolerance
-    both plans are the one converged plan, and ``R = P = F``.
+    The iterations of the recall plan end with the rows, so that each reference token sends exactly its weight. The
+    precision plan is the same with the two sides exchanged. ``R`` and ``P`` are :math:`\langle P, S\rangle` of their
+    plans. With a tolerance there is one converged plan, and ``R = P = F``.
 
-    ``value="objective"`` gives the regularised value
-    :math:`\langle P, S\rangle - T\,\mathrm{KL}(P\,|\,a\otimes b)` of the same plans instead. All constants of the
-    relative entropy are kept (for uniform weights: :math:`-T\log MN` beside the plain entropy :math:`T\,H(P)`).
+    ``value="objective"`` returns the regularised value :math:`\langle P, S\rangle - T\,\mathrm{KL}(P\,|\,a\otimes b)`
+    of the same plans. It includes all constants of the relative entropy (for uniform weights: :math:`-T\log MN` in
+    addition to the plain entropy :math:`T\,H(P)`).
 
     Args:
         similarity: Cosines of all token pairs.
         a: Reference weights, each row sums to 1; 0 where padded.
         b: Hypothesis weights, likewise.
         temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
-        iterations: Sinkhorn iterations; the paper's choice is 1. Not used where ``tolerance`` is given.
+        iterations: Sinkhorn iterations; the paper's choice is 1. Ignored with a ``tolerance``.
         tolerance: Marginal error to converge to; gradients are then implicit (see :func:`sinkhorn`).
-        max_iterations: Bound on the iterations where ``tolerance`` is given.
-        value: Which number of the plan to report.
+        max_iterations: Maximum number of iterations with a ``tolerance``.
+        value: Which value of the plan to report.
         alpha: Weight of F_alpha (see :func:`~textmover.functional.score_normalization.f_score`).
         with_plan: Return the recall plan.
 
     Returns:
-        Recall, precision and F before normalisation; ``converged`` where a tolerance is given.
+        Recall, precision and F before normalisation; ``converged`` with a tolerance.
 
     Example:
         >>> half = torch.full((1, 2), 0.5, dtype=torch.float64)
@@ -74,11 +74,11 @@ def twmd(
         raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
 
     if tolerance is not None:
-        found = sinkhorn(-similarity, a, b, temperature, tolerance=tolerance, max_iterations=max_iterations)
-        f = -getattr(found, value)
-        return MatchResult(f, f, f, found.plan if with_plan else None, found.converged)
+        result = sinkhorn(-similarity, a, b, temperature, tolerance=tolerance, max_iterations=max_iterations)
+        f = -getattr(result, value)
+        return MatchResult(f, f, f, result.plan if with_plan else None, result.converged)
     plan = None
-    if iterations == 1 and value == "transport" and not with_plan and _kernel_carries(similarity, temperature):
+    if iterations == 1 and value == "transport" and not with_plan and _kernel_fits_float32(similarity, temperature):
         recall, precision = _one_iteration(similarity, a, b, temperature)
     else:
         forward = sinkhorn(-similarity, a, b, temperature, iterations=iterations)
@@ -88,10 +88,10 @@ def twmd(
     return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)
 
 
-def _kernel_carries(similarity: Tensor, temperature: Tensor | float) -> bool:
-    """Return whether exponentials of cosines over the temperature keep within float32; read on the CPU alone.
+def _kernel_fits_float32(similarity: Tensor, temperature: Tensor | float) -> bool:
+    """Return whether exponentials of cosines over the temperature are accurate in float32; only checked on the CPU.
 
-    Elsewhere reading the largest entry would wait for the device.
+    On other devices, reading the largest entry would wait for the device.
     """
     if similarity.device.type != "cpu" or not similarity.numel() or temperature < LEAST_TEMPERATURE:
         return False
@@ -100,16 +100,16 @@ def _kernel_carries(similarity: Tensor, temperature: Tensor | float) -> bool:
 
 
 def _one_iteration(similarity: Tensor, a: Tensor, b: Tensor, temperature: Tensor | float) -> tuple[Tensor, Tensor]:
-    r"""Recall and precision of one Sinkhorn iteration from one kernel, :math:`K = e^{(S - 1)/T}`.
+    r"""Compute recall and precision of one Sinkhorn iteration from one kernel, :math:`K = e^{(S - 1)/T}`.
 
     :math:`R = \sum_i a_i \frac{(K \circ S)w}{Kw}\Big|_i` with :math:`w = b / K^\top a`, and ``P`` with the sides
-    exchanged: one exponential an entry, where half-steps in the log domain take four.
+    exchanged. This needs one exponential per entry instead of four for half-steps in the log domain.
     """
     kernel = ((similarity - 1) / temperature).exp()
     valued = kernel * similarity
 
     def side(weights: Tensor, others: Tensor, kernel: Tensor, valued: Tensor) -> Tensor:
-        """Transport ``[B]`` to the rows of a kernel, with ``weights`` ``[B, M]`` there and ``others`` ``[B, N]``."""
+        """Return the transport ``[B]`` to the rows, given ``weights`` ``[B, M]`` of rows and ``others`` of columns."""
         sums = torch.bmm(weights[:, None], kernel)[:, 0]
         scaled = (others / sums.where(sums != 0, 1.0))[:, :, None]
         mass, value = torch.bmm(kernel, scaled)[:, :, 0], torch.bmm(valued, scaled)[:, :, 0]
@@ -130,14 +130,14 @@ def trwmd(
     alpha: float = 0.5,
     with_plan: bool = False,
 ) -> MatchResult:
-    r"""Tempered relaxed word mover similarity: greedy matching with a softmax in place of the maximum.
+    r"""Tempered relaxed word mover similarity: greedy matching with a softmax instead of the maximum.
 
-    :math:`R = \sum_i a_i \sum_j \mathrm{softmax}_j(S_{ij}/T)\,S_{ij}`, and ``P`` with the sides exchanged. Like
-    :func:`~textmover.functional.greedy.greedy_matching`, its limit for :math:`T \to 0`, it may match tokens of weight 0
-    where their mask is True.
+    :math:`R = \sum_i a_i \sum_j \mathrm{softmax}_j(S_{ij}/T)\,S_{ij}`, and ``P`` with the sides exchanged. Its limit
+    for :math:`T \to 0` is :func:`~textmover.functional.greedy.greedy_matching`. Like that, it may match tokens of
+    weight 0 if their mask is True.
 
-    ``value="objective"`` gives :math:`R = \sum_i a_i\,T\log\tfrac1N\sum_j e^{S_{ij}/T}` instead: Eq. 7 of the paper
-    plus the constant :math:`T\log(1/N)`, which keeps the value within the range of the similarities.
+    ``value="objective"`` returns :math:`R = \sum_i a_i\,T\log\tfrac1N\sum_j e^{S_{ij}/T}`: Eq. 7 of the paper plus the
+    constant :math:`T\log(1/N)`, which keeps the value within the range of the similarities.
 
     Args:
         similarity: Cosines of all token pairs.
@@ -146,12 +146,12 @@ def trwmd(
         reference_mask: True for reference tokens that may be matched.
         hypothesis_mask: True for hypothesis tokens that may be matched.
         temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
-        value: Which number to report.
+        value: Which value to report.
         alpha: Weight of F_alpha.
         with_plan: Return the recall plan.
 
     Returns:
-        Recall, precision and F before normalisation; 0 where one side has no token.
+        Recall, precision and F before normalisation; 0 if one side has no token.
 
     Example:
         >>> half, both = torch.full((1, 2), 0.5), torch.ones(1, 2, dtype=torch.bool)

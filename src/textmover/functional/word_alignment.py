@@ -1,8 +1,7 @@
 """Word alignment with positions: scores, the one-to-one alignment, distances and transport (RoMe), fragmentation.
 
-Rows ``i`` are the ``p`` words of the reference, columns ``j`` the ``q`` words of the hypothesis, both counted from 0
-over the words that a mask lets take part, wherever they stand.
-Fragmentation says how far a plan keeps the order of the tokens (WMDo).
+Rows ``i`` are the ``p`` words of the reference, columns ``j`` the ``q`` words of the hypothesis. Both indices count
+only words with a True mask, from 0. Fragmentation measures how far a plan changes the order of the tokens (WMDo).
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from textmover.types import check_choice, check_share
 from textmover.types.arguments import Penalty, Position
 
 CODE_GAMMA = 0.07
-"""The constant γ of the authors' code."""
+"""Constant γ of the authors' code."""
 
 DIGITS = 6
-"""Decimals at which alignment scores are compared, so that rounding in a batch seldom decides."""
+"""Decimals to which alignment scores are rounded, so that rounding errors of a batch rarely affect the result."""
 
 
 def alignment_scores(
@@ -35,21 +34,21 @@ def alignment_scores(
     r"""Score each word pair: its cosine times a factor of its positions.
 
     ``penalty``: :math:`A_{ij} = \cos_{ij}\,e^{\gamma_{ij}\Delta_{ij}}` with :math:`\gamma` and :math:`\Delta` of
-    :func:`aligned_distances`, so that an alignment is sought by the distances that it gives. It is mild, and finds
-    words that moved far, as in a passive form. ``near``, the authors' code:
-    :math:`A_{ij} = \cos_{ij}\,(1 - |i/p - j/q|)`, which prefers words in the same place so much that unlike ones are
-    aligned, where vectors of context are all somewhat alike. ``literal``, Eq. 3 as printed:
-    :math:`A_{ij} = \cos_{ij}\,\Delta_{ij}`, which prefers words far apart: of a text and itself no word is aligned with
-    itself.
+    :func:`aligned_distances`, so that alignment and distances use the same penalty. It is mild and still aligns words
+    that moved far, as in a passive form. ``near``, the authors' code:
+    :math:`A_{ij} = \cos_{ij}\,(1 - |i/p - j/q|)`, which favours equal positions so strongly that dissimilar words are
+    aligned if all contextual vectors are somewhat similar. ``literal``, Eq. 3 as printed:
+    :math:`A_{ij} = \cos_{ij}\,\Delta_{ij}`, which favours distant words: in a text paired with itself, no word is
+    aligned with itself.
 
     Reference: Rony et al. 2022 (RoMe), Eq. 3, and its code; Echizen-ya et al. 2019 (WE_WPI).
     """
     check_choice("position", position, get_args(Position))
-    i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)
+    i, j, p, q = _positions(reference_mask, hypothesis_mask, similarity.dtype)
     if position == "near":
         return similarity * (1 - (i / p - j / q).abs())
     if position == "literal":
-        return similarity * _apart(i, j, p, q)
+        return similarity * _relative_distance(i, j, p, q)
     return similarity * _soft_factor(i, j, p, q)
 
 
@@ -57,11 +56,10 @@ def alignment_scores(
 def hard_alignment(
     scores: Float[Tensor, "B M N"], reference_mask: Bool[Tensor, "B M"], hypothesis_mask: Bool[Tensor, "B N"]
 ) -> Bool[Tensor, "B M N"]:
-    """Align words one to one, greedily by descending score; ties go by position in the reference, then the hypothesis.
+    """Align words one to one, greedily by descending score; break ties by reference, then hypothesis position.
 
-    The same as taking the best pair of all whose words are both free, again and again, but all pairs that are the best
-    of their row and of their column are taken at once, since no other can come between. A few rounds suffice. Scores
-    that differ by less than 1e-6 are a tie.
+    Equivalent to repeatedly aligning the best pair of two free words. Each round aligns all pairs that are the best of
+    both their row and their column, so a few rounds suffice. Scores are compared after rounding to 6 decimals.
 
     Reference: Rony et al. 2022 (RoMe), section 3.1 and figure 4.
     """
@@ -70,21 +68,21 @@ def hard_alignment(
     aligned = torch.zeros_like(free)
     rows = torch.arange(scores.shape[1], device=scores.device)
     for _ in range(min(scores.shape[1:])):
-        # The first of several is taken: the least column of a row, the least row of a column.
+        # Ties go to the first: the lowest column of a row, the lowest row of a column.
         best, column = left.max(dim=2)
-        mutual = (left.argmax(dim=1).gather(1, column) == rows) & (best != -torch.inf)  # true for NaN, too
+        mutual = (left.argmax(dim=1).gather(1, column) == rows) & (best != -torch.inf)  # true for NaN as well
         problem, row = mutual.nonzero(as_tuple=True)
         if not len(problem):
             break
-        taken = column[problem, row]
-        aligned[problem, row, taken] = True
+        partner = column[problem, row]
+        aligned[problem, row, partner] = True
         left[problem, row] = -torch.inf
-        left[problem, :, taken] = -torch.inf
+        left[problem, :, partner] = -torch.inf
     return aligned
 
 
 def partners(aligned: Bool[Tensor, "B M N"]) -> Int[Tensor, "B N"]:
-    """Reference word of each hypothesis word, -1 where it has none."""
+    """Return the reference word of each hypothesis word, -1 if it is not aligned."""
     if aligned.shape[1] == 0:
         return torch.full(aligned.shape[::2], -1, dtype=torch.long, device=aligned.device)
     return torch.where(aligned.any(dim=1), aligned.int().argmax(dim=1), -1)
@@ -99,7 +97,7 @@ def aligned_distances(
     penalty: Penalty = "paper",
     threshold: float = 0.6,
 ) -> tuple[Float[Tensor, "B M N"], Bool[Tensor, "B M N"]]:
-    r"""Distances of aligned words that are similar enough, :math:`d_{ij} = 1 - \cos_{ij}\,s_{ij}`; all others are 1.
+    r"""Compute distances of aligned, similar words, :math:`d_{ij} = 1 - \cos_{ij}\,s_{ij}`; all others are 1.
 
     ``paper``: :math:`s = e^{\gamma\Delta}` with :math:`\Delta = |q(i+1) - p(j+1)|/(pq)` and
     :math:`\gamma = -|j - i|/\max(p, q)`, in (1/e, 1] (Eq. 4). ``code``:
@@ -112,13 +110,13 @@ def aligned_distances(
     check_share("threshold", threshold)
     near = similarity
     if penalty != "none":
-        i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)
+        i, j, p, q = _positions(reference_mask, hypothesis_mask, similarity.dtype)
         if penalty == "paper":
             near = similarity * _soft_factor(i, j, p, q)
         else:
             lengths = 2 * (p - q).abs() / (p + q)
             near = similarity * (-CODE_GAMMA * lengths * (i / p - j / q).abs()).exp()
-    matched = aligned & ~(similarity <= threshold)  # a NaN is a defect to be seen, not a distance of 1
+    matched = aligned & ~(similarity <= threshold)  # propagates NaN instead of returning a distance of 1
     # Rounding can make a cosine larger than 1.
     return torch.where(matched, (1 - near).clamp(min=0), 1.0), matched
 
@@ -126,15 +124,15 @@ def aligned_distances(
 def aligned_transport(
     distance: Float[Tensor, "B M N"], matched: Bool[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> PartialResult:
-    r"""Partial transport over the distances of an alignment, in closed form.
+    r"""Solve partial transport over the distances of an alignment in closed form.
 
-    Off the alignment every distance is 1 and on it none is larger; a word is aligned once at most. So it is best to
-    move all that an aligned pair can take, :math:`\min(a_i, b_j)`, and the rest, wherever it goes, at distance 1:
+    Distances are 1 outside the alignment and at most 1 on it, and a word is aligned at most once. It is therefore
+    optimal to move :math:`\min(a_i, b_j)` between aligned words and the remaining mass at distance 1:
 
     .. math:: \mathrm{EMD} = 1 - \frac{\sum_{(i,j)} \min(a_i, b_j)\,(1 - d_{ij})}{\min(\sum a, \sum b)}
 
-    This is what :func:`~textmover.functional.partial_transport` finds, without a solver, on any device. The plan shares
-    out the rest in proportion to the weights that are left.
+    This equals the result of :func:`~textmover.functional.partial_transport`, without a solver and on any device. The
+    plan distributes the remaining mass in proportion to the remaining weights.
 
     Reference: Rony et al. 2022 (RoMe), Eq. 1, 2 and 5.
     """
@@ -149,48 +147,48 @@ def aligned_transport(
     return PartialResult(share.detach() + rest, work, mass, per_mass(work, mass), converged)
 
 
-def _places(
+def _positions(
     reference_mask: Tensor, hypothesis_mask: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Positions ``i [B, M, 1]`` and ``j [B, 1, N]`` from 0, and the numbers of words ``p`` and ``q``, at least 1."""
+    """Return positions ``i [B, M, 1]`` and ``j [B, 1, N]`` from 0, and numbers of words ``p`` and ``q``, at least 1."""
     i, j = ((mask.cumsum(dim=1) - 1).clamp(min=0).to(dtype) for mask in (reference_mask, hypothesis_mask))
     p, q = (mask.sum(dim=1).clamp(min=1).to(dtype)[:, None, None] for mask in (reference_mask, hypothesis_mask))
     return i[:, :, None], j[:, None, :], p, q
 
 
-def _apart(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """Relative distance of two positions, in [0, 1)."""
+def _relative_distance(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """Return the relative distance of two positions, in [0, 1)."""
     return (q * (i + 1) - p * (j + 1)).abs() / (p * q)
 
 
 def _soft_factor(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """Factor of the soft penalty of Eq. 4, in (1/e, 1]."""
-    return (-(j - i).abs() / torch.maximum(p, q) * _apart(i, j, p, q)).exp()
+    """Return the factor of the soft penalty of Eq. 4, in (1/e, 1]."""
+    return (-(j - i).abs() / torch.maximum(p, q) * _relative_distance(i, j, p, q)).exp()
 
 
 TIE = 1e-5
-"""Share of the largest mass by which another may fall short and still be as large: what rounding takes from a plan."""
+"""Relative difference up to which two masses of a plan count as equal, to allow for rounding."""
 
 
 @torch.no_grad()
 def fragmentation(
     plan: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]
 ) -> Float[Tensor, " B"]:
-    r"""Chunks of tokens matched in order per matched token, :math:`\min(\text{chunks}/\text{matched}, 1)`.
+    r"""Return the number of chunks matched in order per matched token, :math:`\min(\text{chunks}/\text{matched}, 1)`.
 
-    Reference tokens are taken in order. Each one with weight and mass is matched with the hypothesis token that gets
-    most of it; of several, with the nearest to the previous match (the earlier one of two). A match that does not
-    follow directly on the previous one, or the first on the start of the hypothesis, begins a further chunk; the count
-    starts at 1. The authors' code matches word types with the occurrence nearest to the previous match; here every
-    token has a row and a column of its own.
+    Reference tokens are processed in order. Each one with weight and mass is matched with the hypothesis token that
+    receives most of its mass. Ties go to the one nearest to the previous match, then to the earlier one. The count of
+    chunks starts at 1. A match that does not directly follow the previous one starts a new chunk, and so does a first
+    match that is not at the start of the hypothesis. The authors' code matches word types with the occurrence nearest
+    to the previous match; here each token has its own row and column.
 
     Args:
         plan: Transport plan, at least 0. Its columns are the positions of the hypothesis in text order.
         a: Reference weights, 0 where padded.
-        b: Hypothesis weights, likewise; positions of weight 0 are not counted, so that they separate nothing.
+        b: Hypothesis weights, likewise; positions of weight 0 are not counted, so they do not split chunks.
 
     Returns:
-        Values in [0, 1], ``1/M`` for a text matched with itself; 0 where nothing is matched. No gradient.
+        Values in [0, 1], ``1/M`` for a text matched with itself; 0 without matches. No gradient.
 
     Raises:
         ValueError: If shapes do not fit.
@@ -221,7 +219,7 @@ def fragmentation(
     current = torch.full((batch, 1), -1, device=plan.device)
     chunks = torch.ones_like(current)
     for row in range(rows):
-        # Twice the distance, and 1 more for a later position: no two positions have the same.
+        # Twice the distance, plus 1 for a later position, so that all values differ.
         distance = 2 * (positions - current).abs() + (positions > current)  # [B, N]
         nearest = distance.masked_fill(~candidates[:, row], 2 * columns + 2).argmin(dim=1, keepdim=True)
         nearest = positions.gather(1, nearest)

@@ -1,4 +1,4 @@
-"""The parts of a metric as ``torch.nn`` modules, and the model that joins them."""
+"""Parts of a metric as ``torch.nn`` modules, and the model that combines them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The parts that a configuration names, before they become one model: encoder, layers, tokenizer, and their names."""
+"""Assembly of a metric's parts from its configuration: encoder, layers, tokenizer, and the encoder's identity."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole, plural
 
-ENCODER_FOLDER = "encoder"  # folder of a checkpoint that holds the encoder's configuration and its tokenizer
+ENCODER_FOLDER = "encoder"  # folder of a checkpoint with the encoder's configuration and tokenizer
 
 DIFFERENCE = "difference"
-"""Encoder entry of an adapter: the difference from its base, which brings the rest along."""
+"""Value of ``stored`` for an adapter, which holds the difference from its base; the base provides the rest."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a metric that read texts."""
+    """Encoder and tokenizer of a metric."""
 
-    encoder: Encoder | StaticEncoder | TokenTable  # gives the hidden states of the layers that are read
-    tokenizer: Tokenizer | WordTokenizer  # gives the encoder its tokens
+    encoder: Encoder | StaticEncoder | TokenTable  # returns the hidden states of the selected layers
+    tokenizer: Tokenizer | WordTokenizer  # tokenizer of the encoder
     identity: str  # name and hash of the encoder for the signature
 
 
 def check_layers(config: MetricConfig) -> None:
-    """Refuse layers that the encoder lacks, without loading it."""
+    """Raise an error if the encoder lacks the configured layers, without loading its weights."""
     if not is_static(config.encoder):
         folder = resolve_encoder(config.encoder, config.revision).folder
         _layers(config, load_config(folder).num_hidden_layers)
 
 
 def assemble(config: MetricConfig) -> Parts:
-    """The pretrained encoder that a configuration names, and its tokenizer."""
+    """Load the pretrained encoder that a configuration names, and its tokenizer."""
     if is_static(config.encoder):
-        return _static(config, StaticVectors.open(config.encoder, config.unknown_words))
+        return _static_parts(config, StaticVectors.open(config.encoder, config.unknown_words))
     source = resolve_encoder(config.encoder, config.revision)
     encoder_config = load_config(source.folder)
     layers = _layers(config, encoder_config.num_hidden_layers)
     name = config.encoder.rstrip("/").rsplit("/", 1)[-1]
-    parts = _pretrained(config, source, encoder_config, layers, getattr(torch, config.dtype))
+    parts = _pretrained_parts(config, source, encoder_config, layers, getattr(torch, config.dtype))
     remember_base(parts.encoder, BaseEncoder.found(config.encoder, config.revision, source))
-    return replace(parts, identity=_written(f"{name}@{source.sha256[:8]}"))
+    return replace(parts, identity=_escaped(f"{name}@{source.sha256[:8]}"))
 
 
 def untrained(encoder: Encoder) -> Encoder:
-    """The encoder as it was before any training: its base, cut alike, in its own type."""
+    """Load the base of an encoder, without its training, with the same layers and dtype."""
     base = base_of(encoder)
     if base is None:
         raise InputError(
@@ -73,18 +73,18 @@ def untrained(encoder: Encoder) -> Encoder:
             "metric from its configuration, or load it from a checkpoint."
         )
     source, dtype = base.find(), next(encoder.parameters()).dtype
-    found = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
-    if found.depth != encoder.depth:
+    fresh = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
+    if fresh.depth != encoder.depth:
         raise InputError(
-            f"Expected the base encoder {base.name} to have {plural(encoder.depth, 'layer')}, but got {found.depth}: "
+            f"Expected the base encoder {base.name} to have {plural(encoder.depth, 'layer')}, but got {fresh.depth}: "
             "give the encoder that the metric was trained from."
         )
-    remember_base(found, replace(BaseEncoder.found(base.name, base.revision, source), weights=base.weights))
-    return found.eval()
+    remember_base(fresh, replace(BaseEncoder.found(base.name, base.revision, source), weights=base.weights))
+    return fresh.eval()
 
 
 def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
-    """Build the module that makes one vector per token of the encoder's layers."""
+    """Build the module that combines the encoder's layers into one vector per token."""
     if config.aggregation == "power-means":
         return PowerMeans(layers, config.powers)
     if config.aggregation == "routing":
@@ -94,7 +94,7 @@ def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
 
 
 def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
-    """Write what rebuilds encoder and tokenizer, without weights; returns the entry of ``config.json``."""
+    """Write the files to rebuild encoder and tokenizer, without weights; return the entry of ``config.json``."""
     target = folder / ENCODER_FOLDER
     target.mkdir()
     parts.tokenizer.save(target)
@@ -114,24 +114,24 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
 
 
 def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
-    """Rebuild what :func:`save_parts` wrote, with random weights; an adapter's with those of its base."""
+    """Rebuild the parts that :func:`save_parts` wrote, with random weights, or those of the base for an adapter."""
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
-        return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
-    if _written(entry["identity"]) != entry["identity"]:
+        return _static_parts(config, StaticVectors.load(encoder_folder, config.unknown_words))
+    if _escaped(entry["identity"]) != entry["identity"]:
         raise InputError(
             f"Expected {folder} to name its encoder without '|' and line breaks, but got {entry['identity']!r}: export "
             "or copy the checkpoint again."
         )
     if "table" in entry:
-        return _table(config, encoder_folder, entry)
+        return _table_parts(config, encoder_folder, entry)
     _check_entry(config, folder, entry)
     base = BaseEncoder.from_entry(entry, config.encoder, config.revision)
     if entry.get("stored") == DIFFERENCE:
-        return _over_base(config, BaseEncoder(**entry["base"]), entry)
+        return _adapter_parts(config, BaseEncoder(**entry["base"]), entry)
     encoder_config = load_config(encoder_folder)
     tokenizer = _tokenizer(config, encoder_folder, encoder_config)
-    encoder = Encoder.load(folder, encoder_config, entry["layers"], depth=entry["depth"], **_reading(config, tokenizer))
+    encoder = Encoder.load(folder, encoder_config, entry["layers"], depth=entry["depth"], **_options(config, tokenizer))
     encoder.to(getattr(torch, config.dtype))
     remember_base(encoder, base)
     return Parts(encoder, tokenizer, entry["identity"])
@@ -139,24 +139,24 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
 
 def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> None:
     check_whole("depth", entry["depth"], place=f" of the encoder in {folder}")
-    config = replace(config, encoder=str(folder))  # which errors name
-    expected, found = list(_layers(config, entry["depth"])), entry["layers"]
-    if config.layer is None and config.aggregation == "single":  # read from a table, of an earlier version perhaps
-        expected = next(([one] for one in range(entry["depth"] + 1) if [one] == found), expected)
-    if found != expected:
+    config = replace(config, encoder=str(folder))  # errors name the folder
+    expected, actual = list(_layers(config, entry["depth"])), entry["layers"]
+    if config.layer is None and config.aggregation == "single":  # an earlier version may have had another default
+        expected = next(([one] for one in range(entry["depth"] + 1) if [one] == actual), expected)
+    if actual != expected:
         raise InputError(
             f"Expected {folder} to hold an encoder that gives the layers {expected}, as its metric reads them, but it "
-            f"gives {found}: export or copy the checkpoint again."
+            f"gives {actual}: export or copy the checkpoint again."
         )
 
 
-def _written(identity: str) -> str:
-    """The identity as it stands in a signature."""
+def _escaped(identity: str) -> str:
+    """Return the identity as a signature escapes it."""
     return Signature({"encoder": identity}).entries["encoder"]
 
 
-def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
-    """The parts of an adapter, with the weights of its base in the type in which the difference was taken."""
+def _adapter_parts(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
+    """Build the parts of an adapter with the weights of its base, in the dtype of the stored difference."""
     source = base.find()
     encoder_config = load_config(source.folder)
     if encoder_config.num_hidden_layers != entry["depth"]:
@@ -164,7 +164,7 @@ def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]
             f"Expected the base encoder {base.name} to have {entry['depth']} layers, but that in {source.folder} has "
             f"{encoder_config.num_hidden_layers}: give the right one as `encoder`."
         )
-    parts = _pretrained(config, source, encoder_config, tuple(entry["layers"]), getattr(torch, entry["dtype"]))
+    parts = _pretrained_parts(config, source, encoder_config, tuple(entry["layers"]), getattr(torch, entry["dtype"]))
     if source.sha256.startswith(base.sha256):
         remember_base(parts.encoder, replace(base, folder=source.folder))
         return replace(parts, identity=entry["identity"])
@@ -172,22 +172,22 @@ def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]
     return replace(parts, identity=f"{entry['identity'].rpartition('@')[0]}@{source.sha256[:8]}")
 
 
-def _pretrained(
+def _pretrained_parts(
     config: MetricConfig, source: EncoderSource, encoder_config: Any, layers: tuple[int, ...], dtype: torch.dtype
 ) -> Parts:
-    """The encoder of a folder with its tokenizer, still without a name."""
+    """Load the encoder of a folder and its tokenizer, with an empty identity."""
     tokenizer = _tokenizer(config, source.folder, encoder_config)
-    encoder = Encoder.load(source.folder, encoder_config, layers, dtype=dtype, **_reading(config, tokenizer))
+    encoder = Encoder.load(source.folder, encoder_config, layers, dtype=dtype, **_options(config, tokenizer))
     return Parts(encoder, tokenizer, "")
 
 
-def _reading(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Options of the encoder beside its layers."""
+def _options(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the encoder's options besides its layers."""
     window = tokenizer.max_length if config.long_texts == "window" else None
     return {"freeze_layers": config.freeze_layers, "window": window}
 
 
-def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
+def _static_parts(config: MetricConfig, vectors: StaticVectors) -> Parts:
     if config.layer not in (None, 0, -1) or config.aggregation != "single":
         raise InputError(
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
@@ -198,10 +198,10 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
 
 
 def as_table(parts: Parts, dimension: int | None = None) -> Parts:
-    """The parts of a metric on the embeddings of its encoder, with a table in the place of the encoder.
+    """Replace the encoder of a metric on layer 0 by a table of its token embeddings.
 
     Raises:
-        InputError: If the metric reads another layer, or there are not that many dimensions.
+        InputError: If the metric reads another layer, or ``dimension`` exceeds the width of the embeddings.
     """
     vectors = token_vectors(parts.encoder, parts.tokenizer.vocabulary_size)
     table = TokenTable.of(vectors if dimension is None else main_directions(vectors, dimension))
@@ -209,7 +209,7 @@ def as_table(parts: Parts, dimension: int | None = None) -> Parts:
     return Parts(table, parts.tokenizer, f"{name.partition('+')[0]}-table@{table.fingerprint()[:8]}")
 
 
-def _table(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
+def _table_parts(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
     if config.long_texts == "window":
         raise InputError(
             "Expected `long_texts` to be 'truncate' or 'error' for a table of token vectors, but got 'window': it "
@@ -218,12 +218,12 @@ def _table(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Part
     size, dimension = entry["table"]["size"], entry["table"]["dimension"]
     check_whole("vocab_size", size, place=f" of the table in {folder}")
     check_whole("hidden_size", dimension, place=f" of the table in {folder}")
-    tokenizer = _built(config, folder, None, POSITIONLESS_LIMIT, size)
+    tokenizer = _load(config, folder, None, POSITIONLESS_LIMIT, size)
     return Parts(TokenTable(size, dimension), tokenizer, entry["identity"])
 
 
 def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
-    """The layers that a configuration reads, counted from 0, the embeddings."""
+    """Return the layers that a configuration reads; 0 is the embeddings."""
     if config.layer is None:
         top = default_layer(config.encoder, config.matching, depth) if config.aggregation == "single" else depth
     else:
@@ -261,10 +261,10 @@ def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Token
         )
     if config.max_length is not None and config.max_length > limit:
         raise InputError(f"Expected `max_length` to be at most {limit} for this encoder, but got {config.max_length}.")
-    return _built(config, folder, encoder_config.model_type, limit, getattr(encoder_config, "vocab_size", None))
+    return _load(config, folder, encoder_config.model_type, limit, getattr(encoder_config, "vocab_size", None))
 
 
-def _built(config: MetricConfig, folder: Path, model_type: str | None, limit: int, rows: int | None) -> Tokenizer:
+def _load(config: MetricConfig, folder: Path, model_type: str | None, limit: int, rows: int | None) -> Tokenizer:
     traits = {**_traits(config), "any_script": len(languages_of(config.encoder)) > 1}
     tokenizer = Tokenizer(folder, model_type, config.max_length or limit, config.long_texts, **traits)
     tokenizer.check(rows)

@@ -1,4 +1,4 @@
-"""Base of the project's metrics: calibration head, references and sources combined, and the signature of scores."""
+"""Base of the project's metrics: calibration head, combination of references and sources, and score signature."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Calibration(nn.Module):
-    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; higher is better behind it."""
+    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; in its output higher is better."""
 
     def __init__(self, *, falling: bool = False) -> None:
         super().__init__()
@@ -31,18 +31,18 @@ class Calibration(nn.Module):
         self.offset = nn.Parameter(torch.zeros(()))
 
     def signature_entries(self) -> dict[str, str]:
-        """Entry of the signature."""
+        """Return the entry for the signature."""
         return {"calibration": f"{self.scale.item():.6g}*s{self.offset.item():+.6g}"}
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Scores ``[B]`` on the human scale."""
+        """Map scores ``[B]`` to the human scale."""
         return self.scale * scores + self.offset
 
     @torch.no_grad()
     def fit(self, scores: Tensor, ratings: Tensor) -> None:
-        """Least squares over given scores and ratings ``[n]``; a slope of 1 (or -1) where the scores are constant.
+        """Fit scores to ratings ``[n]`` by least squares; constant scores get a slope of 1 (or -1).
 
-        A slope of the wrong sign is not fitted: a head must never turn the order of two texts around.
+        A slope of the wrong sign is also replaced by 1 (or -1), since calibration must not reverse the ranking.
         """
         x, y = scores.double(), ratings.double()
         spread = (x - x.mean()).square().sum()
@@ -53,9 +53,10 @@ class Calibration(nn.Module):
 
 
 class SourceCombination(nn.Module):
-    r"""Score from those against references and source: :math:`(1 - w)\,C(s_r) + w\,C(\alpha s_s + \beta)`, all learned.
+    r"""Learned combination of scores against references and source: :math:`(1 - w)\,C(s_r) + w\,C(\alpha s_s + \beta)`.
 
-    :math:`C`, which maps similarities to scores, is affine: rescaled, calibrated or neither, the combination holds.
+    :math:`C` maps similarities to scores. It is affine, so the combination holds with and without rescaling and
+    calibration.
     """
 
     def __init__(self) -> None:
@@ -64,14 +65,14 @@ class SourceCombination(nn.Module):
         self.source = Calibration()
 
     def signature_entries(self, mode: str) -> dict[str, str]:
-        """Entry of the signature."""
+        """Return the entry for the signature."""
         scaled = self.source.signature_entries()["calibration"]
         return {"source": f"{self.logit.sigmoid().item():.4g}*({scaled})" if mode == "both" else scaled}
 
     def forward(self, references: Tensor, sources: Tensor, ends: Tensor | None = None) -> Tensor:
-        """Combine values ``[B]``; NaN is missing, and the other value stands for both then.
+        """Combine values ``[B]``; if one is NaN (missing), return the other.
 
-        ``ends`` are the scores of the similarities 0 and 1, ``[2]``; without them sources are not scaled.
+        ``ends`` are the scores of the similarities 0 and 1, ``[2]``; without them the source scores are not scaled.
         """
         absent, alone = references.isnan(), sources.isnan()
         first, second = references.nan_to_num(), sources.nan_to_num()
@@ -80,18 +81,18 @@ class SourceCombination(nn.Module):
         return torch.where(absent, second, torch.where(alone, first, (1 - weight) * first + weight * second))
 
     def scaled(self, scores: Tensor, ends: Tensor) -> Tensor:
-        """Scores against sources ``[B]`` on the scale of those against references."""
+        """Map scores against sources ``[B]`` to the scale of scores against references."""
         zero, one = ends
         return self.source.scale * (scores - zero) + (one - zero) * self.source.offset + zero
 
     @torch.no_grad()
     def fit(self, references: Tensor, sources: Tensor, ratings: Tensor, ends: Tensor) -> None:
-        """Least squares over scores ``[n]``, NaN where missing: first the scale of sources, then the weight."""
+        """Fit scores ``[n]`` (NaN if missing) by least squares: first the scale of source scores, then the weight."""
         references, sources, ratings, ends = (one.to(self.logit) for one in (references, sources, ratings, ends))
-        there = ~sources.isnan()
-        similarities, wanted = ((one[there] - ends[0]) / (ends[1] - ends[0]) for one in (sources, ratings))
-        self.source.fit(similarities, wanted)
-        both = there & ~references.isnan()
+        present = ~sources.isnan()
+        similarities, targets = ((one[present] - ends[0]) / (ends[1] - ends[0]) for one in (sources, ratings))
+        self.source.fit(similarities, targets)
+        both = present & ~references.isnan()
         gap = self.scaled(sources, ends) - references
         if bool(both.any()) and bool((gap[both] != 0).any()):
             weight = ((ratings - references) * gap)[both].sum() / gap[both].square().sum()
@@ -99,7 +100,7 @@ class SourceCombination(nn.Module):
 
 
 class ConfiguredMetric(nn.Module):
-    """Base of metrics: their configuration and calibration head say how scores are read."""
+    """Base of metrics with a configuration, a calibration head and a combination with sources."""
 
     config: Any
     calibration: Calibration | None
@@ -110,7 +111,7 @@ class ConfiguredMetric(nn.Module):
         self.combination = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredMetric:
-        """Take what is float64 to a device that lacks it as float32."""
+        """Convert float64 tensors to float32 on devices without float64."""
 
         def moved(tensor: Tensor) -> Tensor:
             wide = tensor.dtype == torch.float64
@@ -121,31 +122,31 @@ class ConfiguredMetric(nn.Module):
 
     @property
     def higher_is_better(self) -> bool:
-        """False for distances; behind a calibration head higher is always better."""
+        """False for distances; after calibration higher is always better."""
         return self.config.higher_is_better
 
     @property
     def multi_reference(self) -> str:
-        """Rule that joins the values against several references."""
+        """Rule that combines the values against several references."""
         return self.config.multi_reference
 
     @property
     def mode(self) -> str:
-        """Side that hypotheses are compared with: ``reference``, ``source`` or ``both``."""
+        """Text that hypotheses are compared with: ``reference``, ``source`` or ``both``."""
         return getattr(self.config, "mode", "reference")
 
     @property
     def fallback(self) -> bool:
-        """Return whether the other stands in for missing references or a missing source."""
+        """Return whether the source replaces missing references, and references a missing source."""
         return getattr(self.config, "fallback", False)
 
     @property
     def reads_sources(self) -> bool:
-        """Return whether it can compare texts with their sources."""
+        """Return whether the metric can compare texts with their sources."""
         return False
 
     def on_scale(self, similarities: Tensor) -> Tensor:
-        """Similarities or distances ``[B]`` as scores."""
+        """Convert similarities or distances ``[B]`` to scores."""
         return similarities if self.calibration is None else self.calibration(similarities)
 
     @property
@@ -154,25 +155,25 @@ class ConfiguredMetric(nn.Module):
         return self.on_scale(torch.tensor([0.0, 1.0], device=getattr(self, "device", None)))
 
     def combine(self, references: Tensor, sources: Tensor, name: str = "score") -> Tensor:
-        """Combine values of segments ``[B]`` against references and sources; NaN where one is missing."""
+        """Combine values of segments ``[B]`` against references and sources; NaN marks a missing one."""
         if self.combination is None:
             return references
         return self.combination(references, sources, self.ends if name == "score" else None)
 
     def combined(self, references: PairScores | None, sources: PairScores) -> PairScores:
-        """Combine the scores of hypotheses against references, where there are any, with those against sources."""
+        """Combine the scores of hypotheses against references, if any, with those against sources."""
         self.check_sources()
         missing = torch.full_like(sources.score, torch.nan)
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in ("score", "precision", "recall", "f"):
-            value, other = getattr(sources, name), missing if references is None else getattr(references, name)
-            found[name] = None if value is None else self.combine(other, value, name)
+            value, reference = getattr(sources, name), missing if references is None else getattr(references, name)
+            values[name] = None if value is None else self.combine(reference, value, name)
         flags = {} if references is None else references.flags
         marked = {name: one | flags[name] if name in flags else one for name, one in sources.flags.items()}
-        return PairScores(**found, flags=marked)
+        return PairScores(**values, flags=marked)
 
     def check_sources(self) -> None:
-        """Refuse sources unless the metric compares with them."""
+        """Raise an :class:`InputError` unless the metric compares with sources."""
         if not self.reads_sources:
             raise InputError(
                 "Expected a metric that reads sources, but got one with the encoder "
@@ -187,7 +188,7 @@ class ConfiguredMetric(nn.Module):
 
     @torch.no_grad()
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
+        """Fit scale and offset to ratings ``[n]`` of ``n`` pairs, given as token batches, by least squares.
 
         Raises:
             InputError: If the metric has no calibration head.
@@ -206,13 +207,13 @@ class ConfiguredMetric(nn.Module):
 
 
 class EncoderMetric(ConfiguredMetric):
-    """Base of a metric with an encoder of its own, whose weights it names."""
+    """Base of metrics with an encoder, whose weights the signature identifies."""
 
     encoder: Encoder | StaticEncoder | TokenTable
 
     @property
     def encoder_identity(self) -> str:
-        """Name and hash of the encoder for the signature, and a hash of its weights once they are trained."""
+        """Name and hash of the encoder for the signature, with a hash of its weights if they were trained."""
         if weights_version(self.encoder) != self._identified:
             weights = weights_print(self.encoder.state_dict())
             self.encoder_identity = identity_of(self._identity, base_of(self.encoder), weights)
@@ -227,7 +228,7 @@ class EncoderMetric(ConfiguredMetric):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.encoder_identity = state["_identity"]  # copied weights count their changes from 0
+        self.encoder_identity = state["_identity"]  # versions of copied weights restart at 0
 
 
 def metric_signature(metric: MetricModel) -> Signature:
@@ -255,7 +256,7 @@ def metric_signature(metric: MetricModel) -> Signature:
 
 
 def _token_entries(metric: MetricModel) -> dict[str, str]:
-    """Entries about the tokens that take part, unless they are the default."""
+    """Return the entries about token selection that differ from the default."""
     config = metric.config
     entries: dict[str, str] = {"special": config.reference_special_tokens}
     if config.hypothesis_special_tokens != config.reference_special_tokens:

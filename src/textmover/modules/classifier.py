@@ -1,4 +1,4 @@
-"""A classifier of texts or pairs of texts: a metric's encoder, pooling, and a small head."""
+"""Classifier of texts or text pairs: a metric's encoder, pooling, and a small head."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from textmover.types import InputError, TokenBatch, check_choice, check_whole
 Encoding = Literal["single", "joint", "separate"]
 Pooling = Literal["mean", "cls"]
 
-BATCH = 64  # texts that are classified at a time
+BATCH = 64  # texts classified at a time
 
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """Configuration of a classifier, beside its encoder."""
+    """Configuration of a classifier, without its encoder."""
 
     classes: tuple[str, ...]  # names of the classes, in the order of the outputs
     encoding: Encoding = "joint"  # ``single`` texts; pairs in one sequence (``joint``) or read ``separate``
@@ -43,43 +43,43 @@ class ClassifierConfig:
             raise InputError(f"Expected `dropout` to be from 0 to below 1, but got {self.dropout}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values."""
+        """Return the fields as plain values."""
         return {**asdict(self), "classes": list(self.classes)}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ClassifierConfig:
-        """Rebuild the configuration from :meth:`to_dict`."""
+        """Build the configuration from the result of :meth:`to_dict`."""
         return cls(**{**fields, "classes": tuple(fields["classes"])})
 
 
 class JoinedTexts(NamedTuple):
-    """Pairs of texts as one sequence each."""
+    """Pairs of texts, each joined into one sequence."""
 
     input_ids: Tensor  # token ids, int64 ``[B, L]``; 0 where padded
     mask: Tensor  # true where there is a token, bool ``[B, L]``
-    types: Tensor  # 0 or 1 for tokens of the first and second text, as the tokenizer has it, int64 ``[B, L]``
+    types: Tensor  # token types of the tokenizer, usually 0 for the first and 1 for the second text, int64 ``[B, L]``
 
 
 class PairTemplate(NamedTuple):
-    """Template by which a tokenizer joins two texts: special tokens, and the token type of each stretch."""
+    """Special tokens with which a tokenizer joins two texts, and the token type of each section."""
 
     opening: tuple[int, ...]  # ids before the first text
     middle: tuple[int, ...]  # ids between the texts
-    closing: tuple[int, ...]  # ids behind the second text
+    closing: tuple[int, ...]  # ids after the second text
     types: tuple[int, ...]  # token types: opening, first text, middle, second text, closing
 
     @property
     def size(self) -> int:
-        """Special tokens of a pair."""
+        """Number of special tokens of a pair."""
         return len(self.opening) + len(self.middle) + len(self.closing)
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> PairTemplate:
-        """The template of a tokenizer, read off what it makes of a pair."""
-        found = tokenizer._tokenizer(
+        """Derive the template of a tokenizer from its output for a pair."""
+        encoded = tokenizer._tokenizer(
             "a", "b", return_special_tokens_mask=True, return_token_type_ids=True, verbose=False
         )
-        columns = zip(found["special_tokens_mask"], found["input_ids"], found["token_type_ids"], strict=True)
+        columns = zip(encoded["special_tokens_mask"], encoded["input_ids"], encoded["token_type_ids"], strict=True)
         stretches = [list(group) for _, group in groupby(columns, key=itemgetter(0))]
         places = [place for place, stretch in enumerate(stretches) if not stretch[0][0]]
         if len(places) != 2:
@@ -97,7 +97,7 @@ class PairTemplate(NamedTuple):
 
 
 def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:
-    """Numbers of tokens ``[B]`` that are kept of two texts with room for so many together; the longer is cut first."""
+    """Return how many tokens ``[B]`` of two texts fit into ``room`` tokens; the longer text is truncated first."""
     half = room // 2
     fits = first + second <= room
     cut = torch.where(first > second, room - second.clamp(max=half), first.clamp(max=half))
@@ -105,14 +105,14 @@ def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tenso
 
 
 def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, limit: int) -> JoinedTexts:
-    """Each pair of texts as one sequence, as the tokenizer would join them, cut to a limit, the longer text first.
+    """Join each pair of texts into one sequence like the tokenizer, truncating the longer text first to a limit.
 
-    Where both texts were cut to the limit before, they count as equally long: one token may then go to the other text.
+    Texts that were both truncated to the limit before count as equally long, which may shift one token between them.
     """
     device = first.mask.device
-    own = [one.ordinary for one in (first, second)]
-    kept = kept_tokens(own[0].sum(dim=1), own[1].sum(dim=1), limit - template.size)
-    texts = [inside & (inside.cumsum(dim=1) <= count[:, None]) for inside, count in zip(own, kept, strict=True)]
+    ordinary = [one.ordinary for one in (first, second)]
+    counts = kept_tokens(ordinary[0].sum(dim=1), ordinary[1].sum(dim=1), limit - template.size)
+    texts = [inside & (inside.cumsum(dim=1) <= count[:, None]) for inside, count in zip(ordinary, counts, strict=True)]
     rows = len(first)
 
     def special(ids: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,7 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
 
 
 def joint_vectors(metric: MetricModel, joined: JoinedTexts) -> Tensor:
-    """Token vectors ``[B, L, D]`` of sequences that hold two texts, with gradients, float32."""
+    """Return float32 token vectors ``[B, L, D]`` of joined texts, with gradients."""
     encoder: Any = metric.encoder
     model = encoder.model
     typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
@@ -149,9 +149,9 @@ def joint_vectors(metric: MetricModel, joined: JoinedTexts) -> Tensor:
 
 
 class ClassifierHead(nn.Module):
-    r"""From pooled vectors to one logit per class.
+    r"""Classification head from pooled vectors to one logit per class.
 
-    A text, or a pair in one sequence, has the features :math:`u`; a pair read separately
+    The features of a text or a joined pair are :math:`u`; those of a pair encoded separately are
     :math:`(u, v, |u - v|, u \odot v)`.
 
     Reference: Conneau et al. 2017 (InferSent), section 3.1, and Reimers and Gurevych 2019 (Sentence-BERT), section 3.
@@ -166,7 +166,7 @@ class ClassifierHead(nn.Module):
         self.outputs = nn.Linear(config.hidden or width, len(config.classes))
 
     def forward(self, first: Tensor, second: Tensor | None = None) -> Tensor:
-        """Pooled vectors ``[B, D]``, of a pair read separately two of them, to logits ``[B, C]`` in float32."""
+        """Map pooled vectors ``[B, D]``, two for a pair encoded separately, to logits ``[B, C]`` in float32."""
         with torch.autocast(first.device.type, enabled=False):
             u = first.float()
             if second is not None:
@@ -179,7 +179,7 @@ class ClassifierHead(nn.Module):
 
 
 class TextClassifier(nn.Module):
-    """A metric's encoder, layers and tokenizer, which are not copied but trained along, with a head for classes."""
+    """Classification head on a metric's encoder, layers and tokenizer, which are shared, so training changes them."""
 
     def __init__(self, metric: MetricModel, head: ClassifierHead) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class TextClassifier(nn.Module):
 
     @classmethod
     def untrained(cls, metric: MetricModel, config: ClassifierConfig) -> TextClassifier:
-        """A classifier whose head starts afresh."""
+        """Build a classifier with an untrained head."""
         return cls(metric, ClassifierHead(config, metric.encoder.dimension * metric.layers.width_factor))
 
     @property
@@ -209,18 +209,18 @@ class TextClassifier(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights, on which batches must be."""
+        """Device of the weights and of the batches."""
         return self.metric.device
 
     def tokenize(self, texts: Sequence[str], others: Sequence[str] | None = None) -> tuple[TokenBatch, ...]:
-        """Texts, or both texts of pairs, as token ids, on the CPU."""
+        """Tokenise texts, or both texts of pairs, on the CPU."""
         if (others is None) != (self.config.encoding == "single"):
             wanted = "single texts" if self.config.encoding == "single" else "pairs of texts"
             raise InputError(f"Expected {wanted}, but got {'pairs' if others is not None else 'single texts'}.")
         return tuple(self.metric.tokenize(one) for one in (texts, others) if one is not None)
 
     def forward(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
-        """Logits ``[B, C]`` of texts or pairs, with gradients."""
+        """Return the logits ``[B, C]`` of texts or pairs, with gradients."""
         if second is None:
             return self.head(self._pool(self.metric.token_vectors(first), first.mask))
         if self.template is not None:
@@ -233,14 +233,14 @@ class TextClassifier(nn.Module):
         return self.head(pooled[: len(first)], pooled[len(first) :])
 
     def cut(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
-        """Return whether each text, or pair, was cut at the length limit, bool ``[B]``."""
+        """Return whether each text or pair was truncated at the length limit, bool ``[B]``."""
         sides = [one for one in (first, second) if one is not None]
-        found = torch.tensor([any(flags) for flags in zip(*(one.truncated for one in sides), strict=True)])
-        found = found.to(first.mask.device)
+        truncated = torch.tensor([any(flags) for flags in zip(*(one.truncated for one in sides), strict=True)])
+        truncated = truncated.to(first.mask.device)
         if self.template is None:
-            return found
+            return truncated
         ordinary = sum(one.ordinary.sum(dim=1) for one in sides)
-        return found | (ordinary > self.limit - self.template.size)
+        return truncated | (ordinary > self.limit - self.template.size)
 
     def _refuse_cut(self, first: TokenBatch, second: TokenBatch, room: int) -> None:
         cut = self.cut(first, second)
@@ -254,21 +254,21 @@ class TextClassifier(nn.Module):
     @own_arithmetic()
     @torch.no_grad()
     def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-        """Probability of each class, float32 ``[n, C]``, on the CPU."""
+        """Return the probability of each class, float32 ``[n, C]``, on the CPU."""
         if others is not None and len(others) != len(texts):
             raise InputError(f"Expected as many second texts as first ones, but got {len(others)} and {len(texts)}.")
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]) + len(others[place] if others else ""))
-        found = torch.zeros(len(texts), len(self.config.classes))
+        probabilities = torch.zeros(len(texts), len(self.config.classes))
         with evaluating(self):
             for start in range(0, len(texts), BATCH):
                 places = order[start : start + BATCH]
                 chosen = None if others is None else [others[place] for place in places]
                 tokens = self.tokenize([texts[place] for place in places], chosen)
-                found[places] = self(*(one.to(self.device) for one in tokens)).softmax(dim=1).cpu()
-        return found
+                probabilities[places] = self(*(one.to(self.device) for one in tokens)).softmax(dim=1).cpu()
+        return probabilities
 
     def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
         if self.config.pooling == "cls":
             return vectors[:, 0]
-        kept = mask[:, :, None]
-        return torch.where(kept, vectors, 0.0).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+        present = mask[:, :, None]
+        return torch.where(present, vectors, 0.0).sum(dim=1) / present.sum(dim=1).clamp(min=1)

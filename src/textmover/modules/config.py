@@ -1,4 +1,4 @@
-"""The configuration of a transport metric: everything that rebuilds it, in one flat frozen dataclass."""
+"""Configuration of a transport metric: all its settings in one flat frozen dataclass."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ logger = logging.getLogger(__name__)
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 SpecialTokens = Literal["keep", "drop", "first", "targets"]
-"""Treatment of special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
-or weight 0, though other tokens may still be matched with them (BERTScore)."""
+"""Treatment of special tokens: keep all; drop all; keep only those at the start of the text ([CLS], not [SEP]);
+or give them weight 0 but let other tokens match them (BERTScore)."""
 
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
 
 
 class Configuration:
-    """Base of frozen dataclasses that rebuild a metric."""
+    """Base of frozen dataclasses that configure a metric."""
 
     def _check_choices(self, *but: str) -> None:
-        """Refuse other values than those of flags and of fields with named values, some fields excepted."""
+        """Check the values of all boolean and ``Literal`` fields except those in ``but``."""
         for name, hint in get_type_hints(type(self)).items():
             if name not in but and (hint is bool or get_origin(hint) is Literal):
                 check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
 
     def override(self, **changes: Any) -> Self:
-        """The same configuration with some fields changed.
+        """Return a copy with some fields changed.
 
         Raises:
-            InputError: If a field does not exist (names the nearest), a value does not fit, or nothing reads the field.
+            InputError: If a field does not exist or is not read by the matching, or a value is invalid.
         """
         check_fields(changes, type(self))
         return replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values, for JSON and YAML."""
+        """Return all fields as plain values, for JSON and YAML."""
         return {name: _plain(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The configuration that :meth:`to_dict` wrote.
+        """Build the configuration from the result of :meth:`to_dict`.
 
         Raises:
-            InputError: If a field does not exist or a value does not fit.
+            InputError: If a field does not exist or a value is invalid.
         """
         check_fields(values, cls)
         return cls(**values)
@@ -77,14 +77,14 @@ NUMBERS = {
     "order_penalty": NOT_NEGATIVE,
     "alpha": (_within(0, 1), "a number between 0 and 1"),
 }
-"""Range of each number of a metric's configuration, and its name in messages."""
+"""Check of each number in a metric's configuration, and its description in messages."""
 
 
 @dataclass(frozen=True)
 class MetricConfig(Configuration):
-    """A transport metric from encoder to calibration; the class for ``kind: transport``.
+    """Configuration of a transport metric, from encoder to calibration; ``kind: transport`` in files.
 
-    Infinite numbers may be written as ``"inf"`` and ``"-inf"``, and are in files.
+    Infinite numbers may be given as ``"inf"`` and ``"-inf"``, as they are in files.
 
     Example:
         >>> MetricConfig(matching="trwmd").override(temperature=0.1).temperature
@@ -143,7 +143,7 @@ class MetricConfig(Configuration):
     mark_errors: bool = False  # learn to mark wrong and missing words
 
     def __post_init__(self) -> None:
-        check_matching(self.matching)  # which may be another package's
+        check_matching(self.matching)  # other packages may register matchings, so its Literal is incomplete
         self._check_choices("matching")
         self._read_infinities()
         for name, (fits, what) in NUMBERS.items():
@@ -165,7 +165,7 @@ class MetricConfig(Configuration):
         self._check_together()
 
     def _read_infinities(self) -> None:
-        """Turn ``"inf"`` and ``"-inf"`` into numbers, whole numbers into floats, a list of powers into a tuple."""
+        """Convert ``"inf"`` and ``"-inf"`` to numbers, integers to floats, and a list of powers to a tuple."""
         infinite = {"inf": math.inf, "-inf": -math.inf}
         for name in ("hypothesis_penalty", "reference_penalty"):
             value = getattr(self, name)
@@ -180,12 +180,12 @@ class MetricConfig(Configuration):
         object.__setattr__(self, "powers", tuple(float(one) for one in numbers))
 
     def _check_layers(self) -> None:
-        """Turn a list of layers into a tuple, in order; refuse what names none, and one beside `layer`."""
+        """Convert a list of layers to a sorted tuple; raise an error if it is invalid or combined with `layer`."""
         if self.layers is None:
             return
         most = BOUNDS["layer"][1]
-        given = self.layers if isinstance(self.layers, (list, tuple)) else ()
-        if not all(type(one) is int and 0 <= one <= most for one in given) or not 0 < len(set(given)) == len(given):
+        layers = self.layers if isinstance(self.layers, (list, tuple)) else ()
+        if not all(type(one) is int and 0 <= one <= most for one in layers) or not 0 < len(set(layers)) == len(layers):
             raise InputError(
                 f"Expected `layers` to be different layers, as in [6, 12], or null, but got {self.layers!r}."
             )
@@ -239,7 +239,7 @@ class MetricConfig(Configuration):
         return changed
 
     def _check_read(self, name: str) -> None:
-        """Refuse a field that the matching does not read; warn of one that another field leaves without effect."""
+        """Raise an error if the matching does not read a field; warn if another field makes it ineffective."""
         readers = who_reads(name)
         if readers is not None and self.matching not in readers:
             raise InputError(
@@ -264,12 +264,12 @@ class MetricConfig(Configuration):
 
     @property
     def reads_sources(self) -> bool:
-        """Return whether hypotheses are compared with their sources, all or some."""
+        """Return whether any hypothesis may be compared with its source."""
         return self.mode != "reference" or self.fallback
 
     @property
     def higher_is_better(self) -> bool:
-        """False for distances; behind a calibration head higher is always better."""
+        """False for distances; after calibration higher is always better."""
         return self.calibrate or self.matching not in COSTS or self.output != "distance"
 
 
@@ -287,7 +287,7 @@ def _is_number(value: object) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """Convert a value for JSON."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -1,6 +1,6 @@
-"""Device, evaluation mode and arithmetic of scoring, whatever the program around it has chosen for torch.
+"""Device, evaluation mode and arithmetic of scoring, independent of the caller's torch settings.
 
-Forked processes have none of their parent's threads: locks and thread pools are renewed in the child.
+A forked child has none of its parent's threads, so locks and thread pools are renewed in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def new_lock() -> threading.RLock:
-    """Return a lock that is free in forked children, whichever thread of the parent held it."""
+    """Return a lock that is released in forked children, even if a thread of the parent held it."""
     lock = threading.RLock()
     _LOCKS.add(lock)
     return lock
@@ -40,30 +40,30 @@ def renew_in_child(owner: Any) -> None:
 
 
 def keep_for_ever(*held: object) -> None:
-    """Never free objects: in a forked child, their ends would wait for threads of the parent."""
+    """Prevent objects from ever being freed: in a forked child, their destructors would wait for parent threads."""
     for one in held:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
 
 def _renew() -> None:
-    gc.freeze()  # garbage of the parent is left alone: ends of its OpenVINO objects wait for the parent's threads
+    gc.freeze()  # keep the parent's garbage: destructors of its OpenVINO objects wait for the parent's threads
     for lock in _LOCKS:
         lock._at_fork_reinit()
     for owner in list(_OWNERS):
         owner.forked()
 
 
-if hasattr(os, "register_at_fork"):  # everywhere but on Windows
+if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_renew)
 
 
 @contextlib.contextmanager
 def own_arithmetic() -> Iterator[None]:
-    """Compute in the dtype of the weights, on their device, with products in float32.
+    """Context in which torch computes in the dtype and on the device of the weights, with float32 matrix products.
 
-    Autocast, the default dtype and device, and fewer digits of products (``torch.set_float32_matmul_precision``) are
-    set aside inside, since no signature names them. The default dtype and the products are settings of the process: the
-    first thread that comes changes them, and the last that goes puts them back.
+    It disables autocast, the default dtype and device, and a lower ``torch.set_float32_matmul_precision``, since no
+    signature names them. The default dtype and the precision are settings of the process: the first thread to enter
+    changes them, and the last one to leave restores them.
     """
     with contextlib.ExitStack() as stack:
         for kind in ("cpu", "cuda", "mps"):
@@ -77,13 +77,13 @@ def own_arithmetic() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lasting() -> Iterator[None]:
-    """Own arithmetic for what outlasts a call: weights, statistics, graphs, which are not to be inference tensors."""
+    """:func:`own_arithmetic` for results that outlast a call, such as weights: no inference tensors, no gradients."""
     with own_arithmetic(), torch.inference_mode(False), torch.no_grad():
         yield
 
 
 class _Settings:
-    """The default dtype and the products of this process, while any of its threads scores."""
+    """Default dtype and matrix product precision of the process while any of its threads scores."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -94,58 +94,58 @@ class _Settings:
 
     @contextlib.contextmanager
     def own(self) -> Iterator[None]:
-        """Own settings inside, and those of the program around behind the last thread that leaves."""
+        """Apply the settings inside; the last thread to leave restores the caller's."""
         with self._lock:
             self._was_used = True
             if self._is_child:
-                # Of the threads that torch computed with, a forked child has none, and would wait for them.
+                # A forked child has none of torch's worker threads and would wait for them.
                 torch.set_num_threads(1)
                 self._is_child = False
             if not self._inside:
-                self._before = (torch.get_default_dtype(), *_products())
-                _, word, kinds = self._before
-                _choose(torch.float32, word and "highest", [] if word else ["ieee"] * len(kinds))
+                self._before = (torch.get_default_dtype(), *_matmul_precision())
+                _, precision, kinds = self._before
+                _apply_settings(torch.float32, precision and "highest", [] if precision else ["ieee"] * len(kinds))
             self._inside += 1
         try:
             yield
         finally:
             with self._lock:
-                self._inside = max(0, self._inside - 1)  # forked inside, it is 0 already
+                self._inside = max(0, self._inside - 1)  # already 0 if the process was forked inside
                 if not self._inside:
-                    _choose(*self._before)
+                    _apply_settings(*self._before)
 
     def forked(self) -> None:
-        """Put back what threads of the parent have changed, and compute in one thread from now on."""
+        """Restore settings that threads of the parent changed, and compute in one thread from now on."""
         if self._inside:
-            _choose(*self._before)
+            _apply_settings(*self._before)
         self._inside, self._is_child = 0, self._was_used
 
 
-def _products() -> tuple[str | None, list[str]]:
-    """Precision of matrix products: one for all devices (``None`` with the newer interface), one for each kind."""
-    kinds = [part.matmul.fp32_precision for part in _parts() if hasattr(part.matmul, "fp32_precision")]
+def _matmul_precision() -> tuple[str | None, list[str]]:
+    """Return the matrix product precision: for all devices (``None`` with the newer interface) and per backend."""
+    by_backend = [backend.matmul.fp32_precision for backend in _backends() if hasattr(backend.matmul, "fp32_precision")]
     try:
-        return torch.get_float32_matmul_precision(), kinds
+        return torch.get_float32_matmul_precision(), by_backend
     except RuntimeError:
-        return None, kinds
+        return None, by_backend
 
 
 def has_whole_products() -> bool:
-    """Return whether matrix products keep all digits of float32, as :func:`own_arithmetic` lets them."""
-    word, kinds = _products()
-    return word in (None, "highest") and {"ieee", "none"}.issuperset(kinds)
+    """Return whether matrix products use full float32 precision, as in :func:`own_arithmetic`."""
+    precision, by_backend = _matmul_precision()
+    return precision in (None, "highest") and {"ieee", "none"}.issuperset(by_backend)
 
 
-def _choose(dtype: torch.dtype, word: str | None, kinds: list[str]) -> None:
+def _apply_settings(dtype: torch.dtype, precision: str | None, by_backend: list[str]) -> None:
     torch.set_default_dtype(dtype)
-    if word is not None:
-        torch.set_float32_matmul_precision(word)  # of all kinds
-    for part, value in zip(_parts(), kinds, strict=False):
-        if part.matmul.fp32_precision != value:
-            part.matmul.fp32_precision = value
+    if precision is not None:
+        torch.set_float32_matmul_precision(precision)  # for all backends
+    for backend, value in zip(_backends(), by_backend, strict=False):
+        if backend.matmul.fp32_precision != value:
+            backend.matmul.fp32_precision = value
 
 
-def _parts() -> list[Any]:
+def _backends() -> list[Any]:
     return [torch.backends.cuda, torch.backends.mkldnn]
 
 
@@ -153,15 +153,15 @@ _SETTINGS = _Settings()
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device of a name; ``None`` is the GPU of this process, or the CPU where there is none."""
+    """Return the device of a name; ``None`` is the GPU of this process, or the CPU without one."""
     if device is None:
         if not torch.cuda.is_available():
             return torch.device("cpu")
-        # Launchers say which GPU is this process's; a metric may be made before anything has chosen it.
+        # Launchers set LOCAL_RANK; a metric may be built before anything has selected the GPU.
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
     try:
         resolved = torch.device(device)
-        torch.zeros(1, device=resolved).item()  # refuses the meta device, which has no data
+        torch.zeros(1, device=resolved).item()  # fails on the meta device, which has no data
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__).split(". ")[0]
         gpus = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -177,21 +177,21 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 def log_device(name: str, device: str | torch.device) -> None:
-    """Log where a metric computes; commands show it unless it is the processor."""
+    """Log the device of a metric; commands show it unless it is the CPU."""
     logger.info("%s computes on %s.", name, device)
 
 
 def weights_version(module: object) -> int:
-    """Return a number that changes when weights of a module are changed in place, as by an optimiser."""
+    """Return a number that changes when weights of a module are modified in place, as by an optimiser."""
     weights = module.parameters() if isinstance(module, nn.Module) else ()
-    return sum(one._version for one in weights if not one.is_inference())  # which know no version
+    return sum(one._version for one in weights if not one.is_inference())  # inference tensors have no version
 
 
 def machine_of(device: torch.device) -> str:
-    """Hardware that the last digits of results depend on.
+    """Return the hardware that the last digits of results depend on.
 
-    The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
-    among it: each batch belongs to one, unless there is no other (docs/scoring-at-scale.md).
+    The type of processor determines the order of summation in matrix products. The number of threads does not matter:
+    each batch runs in one thread, except when there is only one batch (docs/scoring-at-scale.md).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
@@ -200,7 +200,7 @@ def machine_of(device: torch.device) -> str:
 
 @contextlib.contextmanager
 def scoring_mode(metric: object) -> Iterator[None]:
-    """Evaluation mode and own arithmetic without gradients, whatever surrounds the call."""
+    """Context of evaluation mode and :func:`own_arithmetic` without gradients, independent of the caller."""
     mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
     with mode, own_arithmetic(), torch.inference_mode():
         yield
@@ -208,7 +208,7 @@ def scoring_mode(metric: object) -> Iterator[None]:
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, the earlier mode of every module afterwards."""
+    """Set evaluation mode inside, and restore the mode of every submodule afterwards."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

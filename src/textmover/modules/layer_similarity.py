@@ -1,4 +1,4 @@
-"""Similarity of token vectors layer by layer: random words, the same word elsewhere, words of one text.
+"""Similarity of token vectors by layer: of random words, of a word in two texts, and of words of one text.
 
 Reference: Chen et al. 2020 (TWMD), section 5 and figures 1 and 2; Ethayarajh 2019.
 """
@@ -23,25 +23,25 @@ from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, TokenTrait, check_choice, check_whole
 
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
-"""The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""
+"""Means that can be subtracted, except that of a batch, which only approximates the corpus mean in training."""
 
-WINDOW = 2048  # texts that are tokenised at a time
+WINDOW = 2048  # texts tokenised at a time
 
 Indices = NDArray[np.int64]
 
 
 class Estimate(NamedTuple):
-    """Mean cosine of pairs that were drawn."""
+    """Mean cosine of sampled pairs."""
 
-    mean: float  # in [-1, 1]; NaN where no pair can be drawn
-    error: float  # its standard error, in which repeated pairs count once; NaN for fewer than two different pairs
-    pairs: int  # pairs whose cosine is defined: neither vector is 0 once it is centred
+    mean: float  # in [-1, 1]; NaN if no pair can be drawn
+    error: float  # standard error, in which repeated pairs count once; NaN for fewer than two distinct pairs
+    pairs: int  # pairs with a defined cosine: both centred vectors are non-zero
 
 
 class LayerSimilarity(NamedTuple):
-    """The three similarities of a layer under a centring."""
+    """Three similarities of a layer with one kind of centring."""
 
-    centering: str  # what was subtracted: one of :data:`CENTERINGS`
+    centering: str  # subtracted mean: one of :data:`CENTERINGS`
     layer: int  # counted from 0, the embeddings
     baseline: Estimate  # two random words of different texts
     self_similarity: Estimate  # the same word in two different texts
@@ -49,19 +49,19 @@ class LayerSimilarity(NamedTuple):
 
 
 class LayerAnalysis(NamedTuple):
-    """Results of a layer analysis, with their sample sizes."""
+    """Results of a layer analysis, with sample sizes."""
 
-    rows: tuple[LayerSimilarity, ...]  # by centring, then by layer
+    rows: tuple[LayerSimilarity, ...]  # sorted by centring, then by layer
     texts: int  # texts with at least one ordinary token
     tokens: int  # ordinary tokens in them
-    words: int  # different words that occur in two texts at least
+    words: int  # distinct words that occur in at least two texts
 
 
 class TextTokens(NamedTuple):
-    """The ordinary tokens of all texts in turn."""
+    """Ordinary tokens of all texts, concatenated."""
 
-    text: Indices  # index of the text that each is of, ascending, ``[n]``
-    place: Indices  # position in its text, special tokens counted, ``[n]``
+    text: Indices  # index of each token's text, ascending, ``[n]``
+    place: Indices  # position in its text, counting special tokens, ``[n]``
     ids: Indices  # token id, ``[n]``
     whole: NDArray[np.bool_]  # true for a token that is a whole word, bool ``[n]``
     lengths: Indices  # tokens of each text, special ones included, ``[T]``
@@ -71,17 +71,17 @@ class TokenPairs(NamedTuple):
     """Pairs of tokens, as indices into :class:`TextTokens`."""
 
     baseline: Indices  # of different texts, ``[pairs, 2]``
-    same_word: Indices  # with the same id, in different texts, ``[pairs, 2]``, or none at all
-    same_text: Indices  # at different places of the same text, ``[pairs, 2]``, or none at all
-    words: int  # different words that ``same_word`` was drawn from
+    same_word: Indices  # with the same id, in different texts, ``[pairs, 2]``, or empty
+    same_text: Indices  # at different positions of the same text, ``[pairs, 2]``, or empty
+    words: int  # distinct words from which ``same_word`` was drawn
 
 
 def with_all_layers(parts: Parts) -> Parts:
-    """The same parts with an encoder that gives every layer it has, from the embeddings on; weights are shared."""
+    """Return the parts with an encoder of the same weights that returns all its layers, from the embeddings on."""
     encoder = parts.encoder
     if not isinstance(encoder, Encoder):
         return parts
-    top = min(encoder.depth, encoder.model.config.num_hidden_layers)  # layers above may have been cut off
+    top = min(encoder.depth, encoder.model.config.num_hidden_layers)  # layers above may have been removed
     return replace(parts, encoder=Encoder(encoder.model, encoder.depth, range(top + 1), window=encoder.window))
 
 
@@ -97,11 +97,11 @@ def analyse_layers(
     batch_tokens: int = 4096,
     on_progress: Callable[[int], None] | None = None,
 ) -> LayerAnalysis:
-    """Mean cosine of random words, of a word and itself in another text, and of two words of a text, in each layer.
+    """Compute for each layer the mean cosine of random words, of a word in two texts, and of two words of a text.
 
-    Each distinct text is encoded once, and at most ``6 * pairs`` of the vectors are kept per layer. Words are tokens,
-    special ones left out, also from the means that are subtracted; for the same word elsewhere, they are tokens that
-    are not a piece of a longer word.
+    Each distinct text is encoded once, and at most ``6 * pairs`` vectors per layer are kept. Words are tokens except
+    special ones, which the subtracted means also exclude. For a word in two texts, only tokens that are whole words
+    are used.
 
     Reference: Chen et al. 2020 (TWMD), section 5.
     """
@@ -112,9 +112,9 @@ def analyse_layers(
     distinct = list(dict.fromkeys(text.strip() for text in texts))
     tokens = read_tokens(parts, distinct)
     drawn = draw_pairs(tokens, pairs, seed)
-    kept, places = np.unique(np.concatenate([*drawn[:3]]), return_inverse=True)
+    selected, places = np.unique(np.concatenate([*drawn[:3]]), return_inverse=True)
     chosen = np.split(places.reshape(-1, 2), np.cumsum([len(one) for one in drawn[:2]]))
-    layers = _read_layers(parts, distinct, tokens, kept, batch_tokens, on_progress or (lambda _: None))
+    layers = _read_layers(parts, distinct, tokens, selected, batch_tokens, on_progress or (lambda _: None))
     rows = [
         LayerSimilarity(name, number, *(_estimate(vectors - means[name], one) for one in chosen))
         for number, (vectors, means) in zip(parts.encoder.layers, layers, strict=True)
@@ -125,7 +125,7 @@ def analyse_layers(
 
 
 def read_tokens(parts: Parts, texts: Sequence[str]) -> TextTokens:
-    """The ordinary tokens of texts, without their vectors."""
+    """Tokenise texts and return their ordinary tokens."""
     columns: list[tuple[NDArray[np.generic], ...]] = []
     lengths = [np.zeros(0, dtype=np.int64)]
     for start in range(0, len(texts), WINDOW):
@@ -147,16 +147,16 @@ def read_tokens(parts: Parts, texts: Sequence[str]) -> TextTokens:
 def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
     """Draw pairs of tokens of each kind, with replacement.
 
-    Random words are drawn uniformly from all pairs of tokens of different texts. For the same word elsewhere, a word is
-    drawn first, then two of its places; for words of the same text, a text first.
+    Random words are drawn uniformly from all pairs of tokens of different texts. For a word in two texts, a word is
+    drawn first, then two of its positions; for words of one text, a text first.
     """
     if len(np.unique(tokens.text)) < 2:
         raise InputError("Expected at least two different texts with words, but got fewer: give a file with more.")
     rng = np.random.default_rng(seed)
     everywhere = np.arange(len(tokens.text))
-    baseline = [_two_texts(everywhere, tokens.text, rng) for _ in range(pairs)]
+    baseline = [_draw_two_texts(everywhere, tokens.text, rng) for _ in range(pairs)]
     words = [places for places in _grouped(tokens.ids, tokens.whole) if len(np.unique(tokens.text[places])) > 1]
-    same_word = [_two_texts(words[word], tokens.text, rng) for word in _draw(len(words), pairs, rng)]
+    same_word = [_draw_two_texts(words[word], tokens.text, rng) for word in _draw(len(words), pairs, rng)]
     long = [places for places in _grouped(tokens.text, np.ones_like(tokens.whole)) if len(places) > 1]
     same_text = [rng.choice(long[text], size=2, replace=False) for text in _draw(len(long), pairs, rng)]
     first, second, third = (np.asarray(one, dtype=np.int64).reshape(-1, 2) for one in (baseline, same_word, same_text))
@@ -164,12 +164,12 @@ def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
 
 
 def _draw(choices: int, times: int, rng: np.random.Generator) -> list[int]:
-    """Numbers below ``choices``; none where there is nothing to choose from."""
+    """Draw integers below ``choices``; return none if ``choices`` is 0."""
     return rng.integers(choices, size=times).tolist() if choices else []
 
 
-def _two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Indices:
-    """Two of the tokens, of different texts: drawn again until they are."""
+def _draw_two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Indices:
+    """Draw two tokens of different texts by rejection sampling."""
     while True:
         pair = members[rng.integers(len(members), size=2)]
         if text[pair[0]] != text[pair[1]]:
@@ -177,7 +177,7 @@ def _two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Ind
 
 
 def _grouped(keys: Indices, where: NDArray[np.bool_]) -> list[Indices]:
-    """Ascending places of each key, in the order of the keys."""
+    """Group the indices selected by ``where`` by key; groups are sorted by key, indices ascending."""
     places = np.flatnonzero(where)
     places = places[np.argsort(keys[places], kind="stable")]
     return np.split(places, np.flatnonzero(np.diff(keys[places])) + 1) if len(places) else []
@@ -187,18 +187,18 @@ def _read_layers(
     parts: Parts,
     texts: Sequence[str],
     tokens: TextTokens,
-    kept: Indices,
+    selected: Indices,
     batch_tokens: int,
     report: Callable[[int], None],
 ) -> list[tuple[Tensor, dict[str, Tensor]]]:
-    """The vectors of the tokens ``kept`` in each layer ``[S, D]``, and what each centring subtracts from them."""
+    """Return the vectors ``[S, D]`` of the ``selected`` tokens in each layer, and the mean of each kind of centring."""
     encoder = parts.encoder
-    owners, slots = np.unique(tokens.text[kept], return_inverse=True)  # texts whose means are needed
-    shape = (len(encoder.layers), len(kept), encoder.dimension)
+    owners, slots = np.unique(tokens.text[selected], return_inverse=True)  # texts whose means are needed
+    shape = (len(encoder.layers), len(selected), encoder.dimension)
     vectors, means = torch.zeros(shape), torch.zeros(shape[0], len(owners), shape[2])
     corpora = [CorpusMean(encoder.dimension).to(encoder.device) for _ in encoder.layers]
     with evaluating(encoder):
-        filled = np.flatnonzero(tokens.lengths).tolist()  # texts without tokens are left out
+        filled = np.flatnonzero(tokens.lengths).tolist()  # exclude texts without tokens
         for chosen, _ in longest_first(tokens.lengths[filled].tolist(), batch_tokens):
             rows = [filled[row] for row in chosen]
             batch = parts.tokenizer([texts[row] for row in rows]).to(encoder.device)
@@ -206,25 +206,25 @@ def _read_layers(
             weights = ordinary[:, :, None].float()
             row_of = np.full(len(texts), -1)
             row_of[rows] = np.arange(len(rows))
-            inside, held = np.flatnonzero(row_of[tokens.text[kept]] >= 0), np.flatnonzero(row_of[owners] >= 0)
-            at = row_of[tokens.text[kept[inside]]], tokens.place[kept[inside]]
+            inside, averaged = np.flatnonzero(row_of[tokens.text[selected]] >= 0), np.flatnonzero(row_of[owners] >= 0)
+            at = row_of[tokens.text[selected[inside]]], tokens.place[selected[inside]]
             for layer, state in enumerate(one.float() for one in encoder(batch)):
                 vectors[layer, inside] = state[at].cpu()
                 mean = (state * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-                means[layer, held] = mean[row_of[owners[held]]].cpu()
+                means[layer, averaged] = mean[row_of[owners[averaged]]].cpu()
                 corpora[layer].add(state, ordinary)
             report(len(rows))
-    found = []
+    layers = []
     for one, mean, corpus in zip(vectors, means, corpora, strict=True):
         centres = (torch.zeros(()), one.mean(dim=-1, keepdim=True), mean[slots], corpus.mean.cpu())
-        found.append((one, dict(zip(CENTERINGS, centres, strict=True))))
-    return found
+        layers.append((one, dict(zip(CENTERINGS, centres, strict=True))))
+    return layers
 
 
 def _estimate(vectors: Tensor, pairs: Indices) -> Estimate:
-    one, other = (unit_vectors(vectors[torch.from_numpy(pairs[:, side].copy())].double()) for side in (0, 1))
-    defined = one.any(dim=1) & other.any(dim=1)
-    cosines = (one * other).sum(dim=1)[defined].numpy()
+    first, second = (unit_vectors(vectors[torch.from_numpy(pairs[:, side].copy())].double()) for side in (0, 1))
+    defined = first.any(dim=1) & second.any(dim=1)
+    cosines = (first * second).sum(dim=1)[defined].numpy()
     if not len(cosines):
         return Estimate(float("nan"), float("nan"), 0)
     different = len(np.unique(np.sort(pairs[defined.numpy()], axis=1), axis=0))

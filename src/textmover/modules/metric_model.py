@@ -1,4 +1,4 @@
-"""The transport family as one differentiable model: encoder, layers, centring, weights, matching, calibration."""
+"""Transport metrics as one differentiable model: encoder, layers, centring, weights, matching, calibration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from textmover.modules.encoder.known_encoders import languages_of, reads_many_la
 from textmover.modules.error_spans.head import ErrorHead
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
-from textmover.modules.tokens.soft_tokens import embedded_alike, soft_batch
+from textmover.modules.tokens.soft_tokens import soft_batch, with_embeddings
 from textmover.modules.tokens.statistics import Baseline, Centering, CorpusMean, IdfTable
 from textmover.modules.tokens.statistics_fitting import fit_statistics, statistic_basis
 from textmover.modules.tokens.unknown_tokens import apart
@@ -29,19 +29,19 @@ from textmover.types.arguments import check_pairs
 
 
 class MetricModel(EncoderMetric):
-    r"""A transport metric: :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.
+    r"""Transport metric :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.
 
-    ``forward(hypotheses, references)`` on token batches is the differentiable door; :meth:`text_features` and
-    :meth:`pair_scores` are the same computation in two steps, of which the first can be kept per text.
+    ``forward(hypotheses, references)`` on token batches is differentiable. :meth:`text_features` and
+    :meth:`pair_scores` split the same computation in two steps, so that the features of each text can be cached.
 
-    A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. Tokens that
-    the vocabulary lacks match those that are written alike, fully, and nothing else (``unknown_tokens="apart"``). A
-    text of nothing else is a text without tokens. Where a self-similarity is not positive (possible after centring) the
-    value is 0 and the flag ``"undefined"`` is set.
+    A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. With
+    ``unknown_tokens="apart"``, a token outside the vocabulary has similarity 1 with a token of the same spelling and 0
+    with all others; a text of only such tokens counts as empty. If a self-similarity is not positive (possible after
+    centring), the value is 0 and the flag ``"undefined"`` is set.
 
     Args:
-        config: What the metric is made of.
-        parts: Encoder and tokenizer, as the configuration names them.
+        config: Configuration of the metric.
+        parts: Encoder and tokenizer that the configuration names.
 
     Reference:
         Chen et al. 2020 (TWMD), Eq. 1.
@@ -58,7 +58,7 @@ class MetricModel(EncoderMetric):
         "matching.temperature.",
         "error_head.",
     )
-    """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
+    """Prefixes of state entries that an override may add to a checkpoint (freshly initialised) or remove."""
 
     def __init__(self, config: MetricConfig, parts: Parts) -> None:
         super().__init__()
@@ -80,24 +80,24 @@ class MetricModel(EncoderMetric):
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> MetricModel:
-        """The metric on a pretrained encoder, found where :func:`resolve_encoder` looks.
+        """Build the metric on a pretrained encoder, found by :func:`resolve_encoder`.
 
         Raises:
-            InputError: If the encoder cannot be found or has no such layer.
+            InputError: If the encoder cannot be found or lacks the layer.
         """
         return cls(config, assemble(config))
 
     @property
     def parts(self) -> Parts:
-        """Encoder and tokenizer, to be shared with another metric that reads the same layers."""
+        """Encoder and tokenizer, to share with another metric that reads the same layers."""
         return Parts(self.encoder, self.tokenizer, self.encoder_identity)
 
     @property
     def range(self) -> tuple[float, float]:
-        """Nominal range of the score; unbounded behind a calibration head, and above after rescaling.
+        """Nominal lowest and highest score; infinite after calibration. Rescaling applies to both ends.
 
-        Identical texts of known tokens score its better end, to the rounding of float32, wherever both are treated
-        alike: idf tables of each side can weigh them differently.
+        Identical texts of known tokens score the better end up to float32 rounding, unless references and hypotheses
+        are treated differently, for example by an idf table for each side.
         """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
@@ -105,7 +105,7 @@ class MetricModel(EncoderMetric):
         return (low, high)
 
     def on_scale(self, similarities: Tensor) -> Tensor:
-        """Similarities or distances ``[B]`` as scores, rescaled and calibrated where the metric does so."""
+        """Convert similarities or distances ``[B]`` to scores: rescale and calibrate them if configured."""
         if self.baseline is not None:
             column = 2 if not self.matching.has_sides else ("recall", "precision", "f").index(self.config.score)
             similarities = self.baseline(similarities[:, None].expand(-1, 3))[:, column]
@@ -113,17 +113,17 @@ class MetricModel(EncoderMetric):
 
     @property
     def reads_sources(self) -> bool:
-        """Return whether the encoder reads many languages, so that texts can be compared with their sources."""
+        """Return whether the encoder is multilingual, so that texts can be compared with their sources."""
         return reads_many_languages(self.encoder)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Codes of the languages that the metric was made for, those of its encoder; none where that is not known."""
+        """Codes of the languages of the metric's encoder; empty if unknown."""
         return languages_of(self.encoder_identity)
 
     @property
     def is_relative(self) -> bool:
-        """Return whether values are relative to those of each text with itself, which are features of the text then."""
+        """Return whether values are relative to each text's value with itself, which is then one of its features."""
         return self.config.normalize or self.matching.debiased
 
     @property
@@ -133,17 +133,17 @@ class MetricModel(EncoderMetric):
 
     @property
     def device(self) -> torch.device:
-        """Device of the encoder, on which batches must be."""
+        """Device of the encoder and of its batches."""
         return self.encoder.device
 
     @property
     def token_bytes(self) -> int:
-        """Memory that the features of one token take, in bytes: its vector in float32, its id and its kinds."""
+        """Memory of one token's features in bytes: float32 vector, id, and kind flags."""
         return 4 * self.encoder.dimension * self.layers.width_factor + 10
 
     @property
     def precision(self) -> str:
-        """Arithmetic of the encoder: ``exact`` for float32, ``bf16`` or ``fp16``, or as its back-end says."""
+        """Arithmetic of the encoder: ``exact`` for float32, ``bf16``, ``fp16``, or the value of its back-end."""
         runner = None if self.runnable_encoder is None else self.runnable_encoder.runner
         if runner is not None:
             return runner.precision
@@ -152,25 +152,25 @@ class MetricModel(EncoderMetric):
 
     @property
     def runnable_encoder(self) -> Encoder | None:
-        """The encoder, where another back-end can run it; ``None`` for static vectors."""
+        """Encoder if another back-end can run it; ``None`` for static vectors."""
         return self.encoder if isinstance(self.encoder, Encoder) else None
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
-        """Set the arithmetic of the encoder, in place."""
+        """Cast the encoder in place."""
         self.encoder.to(dtype)
 
     def encoder_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of the encoder."""
+        """Return the named parameters of the encoder."""
         return self.encoder.named_parameters()
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of layer mix, temperature, calibration, combination, and the head that marks errors."""
+        """Yield named parameters of layer mix, temperature, calibration, source combination and error head."""
         for module in (self.layers, self.matching, self.calibration, self.combination, self.error_head):
             if module is not None:
                 yield from module.named_parameters()
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
-        """Texts as token ids, on the CPU."""
+        """Tokenise texts into a batch on the CPU."""
         if isinstance(texts, str):
             raise InputError(f"Expected `texts` to be a list of texts, but got {texts[:40]!r}: put it in a list.")
         return self.tokenizer(texts)
@@ -178,9 +178,9 @@ class MetricModel(EncoderMetric):
     def soft_tokens(
         self, distributions: Tensor | None = None, mask: Tensor | None = None, *, inputs_embeds: Tensor | None = None
     ) -> TokenBatch:
-        """Soft tokens of a generator as texts, through which gradients flow; special tokens are added.
+        """Build a differentiable batch from the soft tokens of a generator; special tokens are added.
 
-        Weights, traits and unknown tokens are those of the most likely token, or of the nearest embedding.
+        Weights, traits and unknown tokens are those of the most likely token or of the nearest embedding.
 
         Args:
             distributions: Distributions over the vocabulary of :attr:`tokenizer`, ``[B, L, V]``.
@@ -190,22 +190,22 @@ class MetricModel(EncoderMetric):
         return soft_batch(self, distributions, mask, inputs_embeds)
 
     def token_vectors(self, batch: TokenBatch) -> Tensor:
-        """Raw token vectors ``[B, L, D]`` in at least float32, before centring and scaling."""
+        """Return the raw token vectors ``[B, L, D]`` in at least float32, before centring and scaling."""
         vectors = self.layers(self.encoder(batch))
         return vectors if vectors.dtype == torch.float64 else vectors.float()
 
     def text_features(self, batch: TokenBatch) -> TokenEmbeddings | None:
-        """Token vectors ready for matching; ``None`` where the centring looks at the whole batch."""
+        """Return token vectors ready for matching; ``None`` if centring uses the whole batch."""
         if self.config.centering == "batch":
             return None
         return self._features(self.token_vectors(batch), batch)
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
-        """Scores of the pairs (hypothesis ``i``, reference ``i``), with gradients.
+        """Score the pairs (hypothesis ``i``, reference ``i``), with gradients.
 
         Args:
             hypotheses: ``B`` texts, as features or as tokens.
-            references: As many, in the same form.
+            references: ``B`` texts in the same form.
 
         Returns:
             Score, precision, recall and F ``[B]``; the last three before calibration.
@@ -234,7 +234,7 @@ class MetricModel(EncoderMetric):
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
-        """Scores of hypotheses against references, sources, or both combined, with gradients."""
+        """Score hypotheses against references, sources, or both combined, with gradients."""
         if references is not None and sources is None:
             return self.pair_scores(hypotheses, references)
         if sources is None:
@@ -245,7 +245,7 @@ class MetricModel(EncoderMetric):
     def match(
         self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False
     ) -> MatchResult:
-        """The bare matching of the pairs, before normalisation and calibration."""
+        """Match the pairs, without normalisation and calibration."""
         return self._match(*self.weighting.sides(references, hypotheses), with_plan=with_plan)
 
     def fit(
@@ -257,15 +257,15 @@ class MetricModel(EncoderMetric):
         from_call: bool = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Fit the statistics that the metric needs: corpus mean, idf tables, baseline.
+        """Fit the statistics of the metric: corpus mean, idf tables, baseline.
 
         Args:
-            texts: The corpus, or the references of a call; those of a call are read once and need not be in memory.
-            hypotheses: The hypotheses of a call, for tables of each side, likewise; the corpus serves both sides if
-                ``None``.
-            names: The statistics to fit, by the names in :attr:`statistics`; all if ``None``.
-            from_call: Whether idf tables alone are fitted, and only until the next call.
-            on_progress: Called with the number of texts that have been read since the last call.
+            texts: The corpus, or the references of a call, which are read once and may be an iterator.
+            hypotheses: The hypotheses of a call, also read once, for an idf table of each side; if ``None``, ``texts``
+                serve both sides.
+            names: Statistics to fit, by the names in :attr:`statistics`; all if ``None``.
+            from_call: Whether to fit only idf tables, which the next call replaces.
+            on_progress: Callback with the number of texts read since its last call.
 
         Raises:
             InputError: If the metric has nothing to fit.
@@ -273,52 +273,52 @@ class MetricModel(EncoderMetric):
         fit_statistics(self, texts, hypotheses, names=names, from_call=from_call, on_progress=on_progress)
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
-        """Several references as one text whose tokens are all of theirs, for ``multi_reference="all"``."""
+        """Join several references into one text of all their tokens, for ``multi_reference="all"``."""
         texts = [one for one in references if isinstance(one, TokenEmbeddings)]
         joined = TokenEmbeddings.concatenate(texts)
         return self._with_self_similarity(joined) if self.is_relative else joined
 
     @property
     def statistics(self) -> dict[str, CorpusMean | IdfTable | Baseline]:
-        """The fitted statistics that the metric has room for, by the names that files give them."""
-        found: dict[str, CorpusMean | IdfTable | Baseline] = {}
+        """Statistics of the metric's configuration, fitted or not, by their names in files."""
+        statistics: dict[str, CorpusMean | IdfTable | Baseline] = {}
         if self.centering.statistic is not None:
-            found["mean"] = self.centering.statistic
+            statistics["mean"] = self.centering.statistic
         for role in self.weighting.tables:
-            found["idf" if role == "reference" else f"idf_{role}"] = self.weighting.table(role)
+            statistics["idf" if role == "reference" else f"idf_{role}"] = self.weighting.table(role)
         if self.baseline is not None:
-            found["baseline"] = self.baseline
-        return found
+            statistics["baseline"] = self.baseline
+        return statistics
 
     def statistic_basis(self, name: str) -> dict[str, str]:
-        """Entries of the signature that a statistic depends on beside its texts."""
+        """Return the signature entries that a statistic depends on, apart from its texts."""
         return statistic_basis(self, name)
 
     @property
     def needs_fit(self) -> bool:
-        """Return whether a statistic is missing that scoring needs."""
+        """Return whether a statistic is not fitted yet."""
         return not all(statistic.fitted for statistic in self.statistics.values())
 
     @property
     def fits_on_call(self) -> bool:
-        """Return whether the idf tables are fitted on the texts of each call, since none of a corpus is there."""
+        """Return whether each call fits the idf tables on its own texts, since none is fitted on a corpus."""
         return self.weighting.waits_for_call
 
     def save_files(self, folder: Path) -> dict[str, Any]:
-        """Write what rebuilds the encoder and its tokenizer into ``folder``; returns what ``config.json`` keeps."""
+        """Write the files to rebuild encoder and tokenizer; return the entries of ``config.json``."""
         metric = {**self.config.to_dict(), **self.matching.learned_fields()}
         return {"metric": metric, "encoder": save_parts(self.parts, folder)}
 
     @classmethod
     def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> MetricModel:
-        """The metric that :meth:`save_files` described, with random weights that the caller fills.
+        """Rebuild the metric that :meth:`save_files` wrote, with random weights for the caller to fill.
 
         Raises:
-            InputError: If an override would need other weights than the checkpoint has.
+            InputError: If an override requires weights that the checkpoint lacks.
         """
         saved = MetricConfig.from_dict(entries["metric"])
         learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
-        if saved.layer is None and entries["encoder"].get("layers") == [overrides.get("layer")]:  # the default's own
+        if saved.layer is None and entries["encoder"].get("layers") == [overrides.get("layer")]:  # the default layer
             overrides = {**overrides, "layer": None}
         representation = ("encoder", "revision", "layer", "aggregation", "layers", "last_layers")
         names = [name for name in ("kind", *representation, *learned) if name in overrides]
@@ -331,8 +331,8 @@ class MetricModel(EncoderMetric):
         return cls(config, reassemble(config, folder, entries["encoder"]))
 
     def pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
-        """Features of both sides from one pass through the encoder."""
-        hypotheses, references = embedded_alike(self.encoder, hypotheses, references)
+        """Compute the features of both sides in one pass through the encoder."""
+        hypotheses, references = with_embeddings(self.encoder, hypotheses, references)
         joint = TokenBatch.concatenate([hypotheses, references])
         vectors = self.token_vectors(joint)
         if self.training:
@@ -347,17 +347,17 @@ class MetricModel(EncoderMetric):
             if self.centering.mode != "none":
                 centred = self.centering(vectors, self.weighting.takes_part(batch))
             scaled = self.matching.unit_vectors and not self.weighting.pools
-            kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
+            masked = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
             unknown = batch.unknown if self.config.unknown_tokens == "apart" else None
-            found = TokenEmbeddings(
-                kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown
+            features = TokenEmbeddings(
+                masked, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown
             )
-            return self._with_self_similarity(found) if self.is_relative else found
+            return self._with_self_similarity(features) if self.is_relative else features
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
-        unlike = tokens if tokens.unknown is None else apart(tokens, tokens)[0]
-        sides = [self.weighting(unlike, role) for role in roles]
+        separated = tokens if tokens.unknown is None else apart(tokens, tokens)[0]
+        sides = [self.weighting(separated, role) for role in roles]
         values = [torch.stack(self._match(side, side)[:3], dim=1) for side in sides]
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
@@ -366,7 +366,7 @@ class MetricModel(EncoderMetric):
         return self.matching(similarity, reference, hypothesis, with_plan=with_plan)
 
     def pair_values(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> tuple[Tensor, dict[str, Tensor]]:
-        """Recall, precision and F ``[B, 3]`` before rescaling and calibration, and the flags of the pairs."""
+        """Return recall, precision and F ``[B, 3]`` before rescaling and calibration, and the flags of the pairs."""
         reference, hypothesis = self.weighting.sides(references, hypotheses)
         result = self._match(reference, hypothesis)
         values = torch.stack(result[:3], dim=1)

@@ -1,4 +1,4 @@
-"""A few pairs of sentences that show how far another arithmetic or another back-end moves a metric's scores."""
+"""Sentence pairs for measuring how much another precision or back-end changes a metric's scores."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PROBES = (
     ("No one was injured in the fire.", "Nobody got hurt in the blaze, officials said."),
     ("It works.", "It does not work at all, whatever we try to do about it."),
 )
-"""Pairs of sentences that deviations are measured on."""
+"""Sentence pairs on which deviations are measured."""
 
 
 def probe_scores(metric: SegmentMetric, *, pairs: Sequence[tuple[str, str]] = PROBES) -> Tensor:
-    """Values of the pairs, float32 on the CPU: before calibration where the metric has them."""
+    """Score the pairs; return F before calibration if the metric has it, else the score, float32 on the CPU."""
     sides = [metric.tokenize([pair[side] for pair in pairs]).to(metric.device) for side in (0, 1)]
-    with scoring_mode(metric):  # in training mode an encoder draws dropout, and runs no back-end
+    with scoring_mode(metric):  # in training mode an encoder applies dropout and no back-end
         return probe_values(metric, *sides)
 
 
 def probe_values(
     metric: SegmentMetric, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch
 ) -> Tensor:
-    """Values of texts that are tokenised or encoded already, float32 on the CPU."""
+    """Score tokenised or encoded pairs as :func:`probe_scores` does."""
     scores = metric.pair_scores(hypotheses, references)
     return (scores.score if scores.f is None else scores.f).float().cpu()

@@ -1,7 +1,7 @@
-"""Words near a word in a space of vectors, for perturbations that change a word and not the sentence.
+"""Nearest neighbours of words, for perturbations that replace a word but preserve the meaning of the sentence.
 
-The space is that of an encoder's input embeddings, a word of several pieces being their mean, or of a file of static
-word vectors; an encoder also reads the sentence with each candidate and keeps those that leave it what it was.
+The vectors are an encoder's input embeddings (the mean for a word of several pieces) or static word vectors. An encoder
+also embeds the sentence with each candidate and keeps candidates whose sentence vector stays close to the original.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticVectors, is_static
 from textmover.types import InputError
 
-SHORTEST = 3  # letters of a word, at least
+SHORTEST = 3  # minimum number of letters of a word
 
 STATIC_WORDS = 50_000
-"""Words of a file of static vectors that are candidates; such files begin with the most frequent ones."""
+"""Number of candidates at the start of a file of static vectors, which begins with the most frequent words."""
 
-Sentences = Callable[[list[str]], Tensor]  # sentences to unit vectors ``[n, D]``
+Sentences = Callable[[list[str]], Tensor]  # function from sentences to unit vectors ``[n, D]``
 
 
 class WordNeighbours:
-    """Words by the cosine of their vectors, after the mean of all was taken off.
+    """Nearest neighbours of words by the cosine of their centred vectors.
 
-    The mean carries what all words share, by which everything would be everything's neighbour.
+    The mean is subtracted because it represents what all words share and would make all words similar.
 
     Reference: Jin et al. (2020), "Is BERT Really Robust?", section 2.2 (there .5 over counter-fitted vectors and .84).
     """
@@ -66,21 +66,21 @@ class WordNeighbours:
         self._near: dict[str, list[str]] = {}
 
     def nearest(self, word: str) -> list[str]:
-        """The nearest words by their own vectors, nearest first; none for a word without a vector."""
+        """Return the nearest words, nearest first; an empty list for a word without a vector."""
         if word not in self._near:
             vector = self._unit(word)
             cosines = torch.zeros(0) if vector is None else self._vectors @ vector
             near = torch.topk(cosines, min(self.most + 1, len(cosines)))
             ranked = zip(near.values.tolist(), near.indices.tolist(), strict=True)
-            found = [self.words[row] for value, row in ranked if value >= self.least]
-            self._near[word] = [one for one in found if one != word][: self.most]
+            words = [self.words[row] for value, row in ranked if value >= self.least]
+            self._near[word] = [one for one in words if one != word][: self.most]
         return self._near[word]
 
     def __call__(self, word: str, sentence: str) -> list[str]:
         """Return replacements of ``word`` in ``sentence``, best first."""
-        found = self.nearest(word.lower())
-        if self._sentences is None or not found:
-            return found
+        candidates = self.nearest(word.lower())
+        if self._sentences is None or not candidates:
+            return candidates
         place = re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE)
         if place is None:
             raise InputError(
@@ -88,10 +88,10 @@ class WordNeighbours:
             )
         before, behind = sentence[: place.start()], sentence[place.end() :]
         capital = place.group()[:1].isupper()
-        changed = [before + (one.capitalize() if capital else one) + behind for one in found]
+        changed = [before + (one.capitalize() if capital else one) + behind for one in candidates]
         vectors = self._sentences([sentence, *changed])
-        alike = [round(value, 4) for value in (vectors[1:] @ vectors[0]).tolist()]  # batches differ in the last digits
-        ranked = sorted(zip(alike, found, strict=True), key=lambda one: -one[0])
+        cosines = [round(value, 4) for value in (vectors[1:] @ vectors[0]).tolist()]  # last digits depend on the batch
+        ranked = sorted(zip(cosines, candidates, strict=True), key=lambda one: -one[0])
         return [one for value, one in ranked if value >= self.least_sentence]
 
     def _unit(self, word: str) -> Tensor | None:
@@ -102,7 +102,7 @@ class WordNeighbours:
 
 
 def load_neighbours(name: str, *, least: float = 0.4, most: int = 12, context: bool = True) -> WordNeighbours:
-    """Neighbours in the space of an encoder, which also reads the sentences (``context``), or of static vectors."""
+    """Load neighbours from static vectors or an encoder, which also compares sentences if ``context`` is true."""
     if is_static(name):
         return _static(name, least, most)
     source = resolve_encoder(name)
@@ -125,7 +125,7 @@ def load_neighbours(name: str, *, least: float = 0.4, most: int = 12, context: b
 
 
 def _pooled(tokenizer: Any, model: Any, texts: list[str]) -> Tensor:
-    """Sentences as the unit mean of their last hidden states."""
+    """Return the unit-length means of the sentences' last hidden states."""
     longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512) - 2)
     batch = tokenizer(texts, padding=True, truncation=True, max_length=longest, return_tensors="pt")
     with own_arithmetic(), torch.inference_mode():
@@ -135,7 +135,7 @@ def _pooled(tokenizer: Any, model: Any, texts: list[str]) -> Tensor:
 
 
 def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
-    """The lower-case English words that are one piece of a vocabulary, with their ids, in the vocabulary's order."""
+    """Return lower-case English words that are one piece of a vocabulary, and their ids, in the order of the ids."""
     surfaces: dict[str, int] = {}
     for piece, row in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
         surface = tokenizer.convert_tokens_to_string([piece]).strip()
@@ -148,16 +148,16 @@ def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
 
 
 def _static(name: str, least: float, most: int) -> WordNeighbours:
-    """Neighbours among the first words of a file of vectors."""
+    """Build neighbours from the first words of a vector file."""
     vectors = StaticVectors.open(name)
     first = itertools.islice(vectors.vocabulary.items(), STATIC_WORDS)
-    found = {word: row for word, row in first if word.isalpha() and word.islower() and len(word) >= SHORTEST}
-    if not found:
+    words = {word: row for word, row in first if word.isalpha() and word.islower() and len(word) >= SHORTEST}
+    if not words:
         raise InputError(f"Expected {name} to hold vectors of words in lower case, but got none: give another file.")
-    rows: NDArray[np.int64] = np.fromiter(found.values(), dtype=np.int64)
+    rows: NDArray[np.int64] = np.fromiter(words.values(), dtype=np.int64)
 
     def find(word: str) -> Tensor | None:
         row = vectors.find(word)
         return None if row is None else torch.from_numpy(vectors.rows(np.array([row], dtype=np.int64))[0])
 
-    return WordNeighbours(list(found), torch.from_numpy(vectors.rows(rows)), find, least=least, most=most)
+    return WordNeighbours(list(words), torch.from_numpy(vectors.rows(rows)), find, least=least, most=most)

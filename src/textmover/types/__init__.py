@@ -1,8 +1,8 @@
-"""The words that every part of the project shares: texts, tokens, features, scores, signature and the metric protocol.
+"""Shared types of the project: texts, tokens, features, scores, signatures and the metric protocol.
 
-Nothing here computes a score. A *segment* is one hypothesis with its references (and, where people rated it, their
-score); a *metric* turns segments into numbers through the :class:`SegmentMetric` protocol, which is all that the
-doors (training, torchmetrics, engine, command line) know of it.
+Nothing here computes a score. A *segment* is a hypothesis with its references and, if rated, its human score. A
+*metric* scores segments through the :class:`SegmentMetric` protocol, the only interface that training, torchmetrics,
+the engine and the command line use.
 """
 
 from typing import TYPE_CHECKING
@@ -103,5 +103,5 @@ __all__ = [
     "plural",
 ]
 
-# Those that are not here yet are tensors, and torch loads with them.
+# The remaining types hold tensors and are imported on first use, since they import torch.
 __getattr__ = names_of(__name__, {"textmover.types.tokens": [name for name in __all__ if name not in globals()]})

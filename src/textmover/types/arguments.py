@@ -1,4 +1,4 @@
-"""Bounds of numbers, choices that rooms share, and arguments of constructors, checked against their annotations."""
+"""Validation of arguments: bounds of numbers, choices, and constructor arguments by their annotations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENCODER_BOUNDS: Mapping[str, tuple[int, int]] = {
 """Bounds of an encoder's ``config.json``."""
 
 BOUNDS: Mapping[str, tuple[int, int]] = {
-    # Fields and arguments; of a list, how many values it has.
+    # Fields and arguments; for a list, its length.
     "iterations": (1, 100_000),
     "max_iterations": (1, 1_000_000),
     "routing_iterations": (1, 100_000),
@@ -61,7 +61,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "sentences": (1, 1_000_000_000),
     "most": (1, 1_000_000_000),
     **ENCODER_BOUNDS,
-    # Options of commands that are no fields: what is beyond them fills memory or time and changes nothing.
+    # Options of commands that are not fields: larger values cost memory or time without benefit.
     "--adapter": (1, 65_536),
     "--devices": (1, 1_000),
     "--limit": (1, 1_000_000),
@@ -73,7 +73,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "--shard-size": (1, 10_000_000),
     "--trials": (1, 1_000_000),
     **dict.fromkeys(("--seed", "--seeds", "--sampler-seed"), (0, (1 << 32) - 1)),
-    # Files: bytes, levels of lists and keys, values with aliases written out, characters of a number, seconds.
+    # Files: bytes, nesting levels, values with expanded aliases, characters of a number, seconds.
     "yaml_bytes": (0, 1 << 18),
     "json_bytes": (0, 1 << 28),
     "file_levels": (0, 100),
@@ -81,31 +81,31 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "yaml_number": (0, 1_000),
     "pipe_seconds": (0, 8),
 }
-"""Least and most of each number by its name."""
+"""Minimum and maximum of each number by its name."""
 
-OTHER_OPTIONS = 1_000_000_000  # most of an option that the table does not have
+OTHER_OPTIONS = 1_000_000_000  # maximum of options that are not in the table
 
 
 def most_of(name: str) -> int:
-    """Greatest number that the table allows for a name."""
+    """Return the maximum of a number by its name."""
     return BOUNDS[name][1]
 
 
 def check_whole(
     name: str, value: object, *, least: int | None = None, place: str = "", alternative: str = "", way_out: str = ""
 ) -> None:
-    """Refuse a value that is not a whole number within its bounds.
+    """Raise an error unless a value is an integer within its bounds.
 
     Args:
-        name: Name of the field, as :data:`BOUNDS` has it.
+        name: Name of the field in :data:`BOUNDS`.
         value: The value.
-        least: Lower bound in place of the table's.
-        place: Where the field stands, for the message.
-        alternative: What else the field may be, for the message.
-        way_out: What to do, for the message.
+        least: Lower bound instead of the table's.
+        place: Location of the field, for the message.
+        alternative: Other allowed values, for the message.
+        way_out: Advice, for the message.
 
     Raises:
-        InputError: If it is none.
+        InputError: If the value is not an integer within the bounds.
 
     Example:
         >>> check_whole("rank", 16)
@@ -120,7 +120,7 @@ def check_whole(
 
 
 def check_share(name: str, value: float) -> float:
-    """Return a share of a whole; raise an :class:`InputError` unless it is between 0 and 1."""
+    """Return a proportion; raise an :class:`InputError` unless it is between 0 and 1."""
     if not 0 <= value <= 1:
         raise InputError(f"Expected `{name}` to be between 0 and 1, but got {value}.")
     return value
@@ -133,7 +133,7 @@ def check_choice(name: str, value: object, choices: Collection[object]) -> None:
 
 
 def check_pairs(hypotheses: Sized, references: Sized) -> None:
-    """Refuse sides of unlike numbers of texts."""
+    """Raise a :class:`ValueError` unless there are as many hypotheses as references."""
     if len(hypotheses) != len(references):
         raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
 
@@ -143,9 +143,9 @@ SHOWN = 80  # characters of a value that an error quotes
 
 
 class CheckedArguments:
-    """Base of classes whose constructors check their arguments; a mapping becomes the dataclass that is expected.
+    """Base of classes whose constructors check their arguments and convert mappings to the annotated dataclass.
 
-    A wrong argument is an :class:`~textmover.types.InputError` that names it.
+    An invalid argument raises an :class:`~textmover.types.InputError` that names it.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -154,11 +154,11 @@ class CheckedArguments:
             cls.__init__ = _checked(cls.__init__)  # type: ignore[method-assign]
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Called with the arguments, defaults among them, once the object is built."""
+        """Hook, called with all arguments, including defaults, after construction."""
 
 
 def plain(value: Any) -> Any:
-    """A value with its dataclasses as mappings, so that a checkpoint holds nothing but plain values."""
+    """Convert a value to plain types for a checkpoint: dataclasses to dicts, unknown types to strings."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Mapping):
@@ -181,14 +181,14 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         hints = _hints(constructor)
         for name, value in bound.arguments.items():
             if name in hints:
-                bound.arguments[name] = _fitted(value, hints[name], name)
+                bound.arguments[name] = _converted(value, hints[name], name)
         constructor(*bound.args, **bound.kwargs)
         if type(self).__init__ is build:
             bound.apply_defaults()
-            kept = {name: value for name, value in bound.arguments.items() if name != "self"}
-            for name in kept.keys() & further:
-                kept |= kept.pop(name)
-            self.keep_arguments(kept)
+            arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
+            for name in arguments.keys() & further:
+                arguments |= arguments.pop(name)
+            self.keep_arguments(arguments)
 
     return build
 
@@ -202,7 +202,7 @@ def _unbound(kind: str, known: list[str], named: Mapping[str, Any], error: TypeE
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str, form: str = "{!r}") -> str:
-    """Return the way out of an unknown name: the nearest that is known, or what there is to do without one."""
+    """Return the advice for an unknown name: the closest known name, or else ``otherwise``."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {form.format(close[0])}?" if close else otherwise
 
@@ -212,13 +212,13 @@ def _hints(constructor: Callable[..., None]) -> dict[str, Any]:
     return typing.get_type_hints(constructor)
 
 
-def _fitted(value: Any, hint: Any, name: str) -> Any:
-    """A value as its annotation wants it."""
+def _converted(value: Any, hint: Any, name: str) -> Any:
+    """Check a value against its annotation and convert it if necessary."""
     origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any:
         return value
     if origin in (Union, types.UnionType):
-        return _fitted_any(value, inner, name, hint)
+        return _converted_union(value, inner, name, hint)
     if origin is str and isinstance(value, os.PathLike):
         return os.fspath(value)
     if origin is Literal:
@@ -230,10 +230,10 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
     elif origin in (list, tuple, Sequence) and isinstance(value, (list, tuple)):
         one = inner[0] if inner else Any
         kind = tuple if origin is tuple else type(value)
-        return kind(_fitted(item, one, f"{name}[{place}]") for place, item in enumerate(value))
+        return kind(_converted(item, one, f"{name}[{place}]") for place, item in enumerate(value))
     elif origin in (dict, Mapping) and isinstance(value, Mapping):
         one = inner[1] if inner else Any
-        return {key: _fitted(item, one, f"{name}[{key!r}]") for key, item in value.items()}
+        return {key: _converted(item, one, f"{name}[{key!r}]") for key, item in value.items()}
     elif isinstance(origin, type) and isinstance(value, (Mapping, origin)) and is_dataclass(origin):
         return _dataclass(value, origin, name)
     else:
@@ -243,13 +243,13 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
     return value
 
 
-def _fitted_any(value: Any, choices: Sequence[Any], name: str, hint: Any) -> Any:
+def _converted_union(value: Any, choices: Sequence[Any], name: str, hint: Any) -> Any:
     others = [one for one in choices if one is not type(None)]
     if value is not None and len(others) == 1:
-        return _fitted(value, others[0], name)
+        return _converted(value, others[0], name)
     for one in choices:
         with contextlib.suppress(InputError):
-            return _fitted(value, one, name)
+            return _converted(value, one, name)
     raise _misfit(value, hint, name)
 
 
@@ -264,7 +264,7 @@ def _dataclass(value: Any, kind: Any, name: str) -> Any:
             "one of these."
         )
     hints = typing.get_type_hints(kind)
-    return kind(**{key: _fitted(one, hints[key], f"{name}.{key}") for key, one in value.items()})
+    return kind(**{key: _converted(one, hints[key], f"{name}.{key}") for key, one in value.items()})
 
 
 def _misfit(value: Any, hint: Any, name: str) -> InputError:
@@ -274,7 +274,7 @@ def _misfit(value: Any, hint: Any, name: str) -> InputError:
 
 
 def _words(hint: Any) -> str:
-    """An annotation as it is written."""
+    """Return an annotation as text."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(_words(one) for one in inner)

@@ -1,4 +1,4 @@
-"""Results that show themselves: a few lines of text, and a table in notebooks."""
+"""Display of results as a few lines of text and as a table in notebooks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-MOST_ROWS = 12  # that are shown; attributes hold all of them
-LONGEST_CELL = 60  # characters of a cell that are shown
+MOST_ROWS = 12  # maximum number of displayed rows
+LONGEST_CELL = 60  # maximum number of displayed characters per cell
 
 T = TypeVar("T")
 
 
 def plural(count: int, one: str, several: str = "") -> str:
-    """A count with its noun.
+    """Format a count with its noun.
 
     Example:
         >>> plural(1, "row"), plural(3920, "row"), plural(0, "entry", "entries")
@@ -37,11 +37,11 @@ FLAGS = {
     "unreferenced": "marked from the source alone",
     "long": "compared in stretches",
 }
-"""Words for flags whose names alone say little."""
+"""Descriptions of flags."""
 
 
 def flagged(counts: Mapping[str, int], among: str) -> list[str]:
-    """The line that closes a run with flagged texts, if there are any.
+    """Return the final line of a run with flagged texts, or an empty list without any.
 
     Example:
         >>> flagged({"language": 2, "empty": 1}, "3 segments")
@@ -52,33 +52,33 @@ def flagged(counts: Mapping[str, int], among: str) -> list[str]:
 
 
 class View(NamedTuple):
-    """A headline and a table."""
+    """Headline and table of a displayed result."""
 
     headline: str
     headers: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = ()
-    total: int | None = None  # number of rows, where only the first are given
+    total: int | None = None  # number of rows if ``rows`` holds only the first
     notes: Sequence[str] = ()  # sentences below the headline
 
     @property
     def lines(self) -> list[list[str]]:
-        """Cells as text: the headers and the first rows."""
+        """Cells of the headers and the first rows as text."""
         return [[_cell(one) for one in row] for row in (self.headers, *self.rows[:MOST_ROWS])] if self.rows else []
 
     @property
     def more(self) -> str:
-        """Number of rows that are not shown."""
+        """Text with the number of hidden rows, or an empty string."""
         left = (len(self.rows) if self.total is None else self.total) - MOST_ROWS
         return f"… {left:,} more" if left > 0 else ""
 
 
 class Shown:
-    """Base of results; a subclass says what is shown."""
+    """Base of results with text and notebook representations; subclasses define :meth:`view`."""
 
     __slots__ = ()
 
     def view(self) -> View:
-        """Headline and table of the result."""
+        """Return headline and table of the result."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -99,14 +99,14 @@ class Shown:
 
 
 def shown_tuple(result: type[T]) -> type[T]:
-    """Let a named tuple, which has no other base, show itself as results do."""
+    """Add the representations of :class:`Shown` to a named tuple, which cannot have another base."""
     for name in ("__repr__", "_repr_html_"):
         setattr(result, name, getattr(Shown, name))
     return result
 
 
 def _cell(value: object) -> str:
-    """A value on one line: four digits of a fraction, and no control characters."""
+    """Format a value on one line: four decimals for floats, and no control characters."""
     if isinstance(value, float) and not math.isfinite(value):
         return "-"
     text = f"{value:.4f}" if isinstance(value, float) else " ".join(str(value).split())

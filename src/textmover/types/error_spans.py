@@ -1,4 +1,4 @@
-"""Errors of a text as spans of its characters, and the results that mark them."""
+"""Error spans of texts, and results and segments with error spans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Severity = Literal["minor", "major", "critical"]
 """Severity of an error."""
 
 SEVERITIES: tuple[Severity, ...] = ("minor", "major", "critical")
-"""Severities, from the least."""
+"""Severities in increasing order."""
 
 MQM_COSTS: Mapping[str, float] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
 """Cost of an error by severity in MQM (Freitag et al. 2021; critical: MQM core)."""
@@ -27,19 +27,19 @@ _STYLES = {
     "major": "background:#e8590c33;border-bottom:2px solid #e8590c",
     "critical": "background:#d6336c47;border-bottom:4px double #d6336c",
 }
-"""Styles of errors in notebooks by severity, legible on light and on dark paper."""
+"""CSS styles of errors by severity, legible on light and dark backgrounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorSpan:
-    """A wrong stretch of a text, or a place where words are missing.
+    """Error in a text: a wrong span of characters, or a position at which words are missing.
 
     Attributes:
-        start: First character, counted from 0 in the text as it was given.
-        end: Character behind the last one; equal to ``start`` where words are missing.
+        start: Index of the first character in the input text, from 0.
+        end: Index after the last character; equal to ``start`` if words are missing.
         severity: One of :data:`SEVERITIES`.
-        confidence: Probability that there is an error, 0 to 1.
-        gaps: Other characters at which words are missing as part of it; those between its words are left out.
+        confidence: Probability of the error, 0 to 1.
+        gaps: Further positions at which words are missing as part of this error, except between its own words.
 
     Raises:
         InputError: If the span is reversed or begins before the text, the severity is unknown, or the confidence is not
@@ -71,7 +71,7 @@ class ErrorSpan:
 
     @property
     def label(self) -> str:
-        """Severity and probability for people.
+        """Severity and probability as text.
 
         Example:
             >>> ErrorSpan(4, 7, "major", 0.9134).label, ErrorSpan(4, 4, "minor", 0.5).label
@@ -82,15 +82,15 @@ class ErrorSpan:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextErrors(Shown, Sequence[ErrorSpan]):
-    """The errors of one text: a sequence of spans, with the probabilities that they rest on.
+    """Errors of one text: a sequence of spans, with the underlying probabilities.
 
     Attributes:
-        text: The text as it was given.
-        spans: Its errors by place.
-        words: First character of each of the ``W`` words, and that behind its last.
-        word_probabilities: Probability of each word to be wrong, float64 ``[W]``.
-        gap_probabilities: Probability that words are missing before each word and behind the last, float64 ``[W + 1]``.
-        flags: What was out of the ordinary, such as ``"truncated"``: errors behind the cut are not seen.
+        text: The input text.
+        spans: Its errors by position.
+        words: Start and end of each of the ``W`` words.
+        word_probabilities: Probability that each word is wrong, float64 ``[W]``.
+        gap_probabilities: Probability that words are missing before each word and after the last, float64 ``[W + 1]``.
+        flags: Names of flags, such as ``"truncated"``: errors after the truncation are not detected.
     """
 
     text: str
@@ -112,7 +112,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
     @property
     def cost(self) -> float:
-        """Sum of the errors' costs in MQM (:data:`MQM_COSTS`); its negative is an MQM score, not the metric's score.
+        """Sum of the errors' MQM costs (:data:`MQM_COSTS`); its negative is an MQM score, not the metric's score.
 
         Example:
             >>> TextErrors("A cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9, "minor"))).cost
@@ -121,7 +121,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         return sum((MQM_COSTS[one.severity] for one in self.spans), 0.0)
 
     def view(self) -> View:
-        """The text with its errors in square brackets, and a row for each."""
+        """Show the text with its errors in square brackets, and one row per error."""
         rows = [
             (self.text[one.start : one.end] or "(missing)", one.start, one.end, one.severity, one.confidence)
             for one in self.spans[:MOST_ROWS]
@@ -129,7 +129,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         return View(self.marked(), ("words", "start", "end", "severity", "confidence"), rows, len(self.spans))
 
     def marked(self) -> str:
-        """The text with its errors in square brackets, ``[]`` where words are missing.
+        """Return the text with its errors in square brackets, ``[]`` for missing words.
 
         Example:
             >>> TextErrors("A cat sat", (ErrorSpan(2, 5), ErrorSpan(9, 9))).marked()
@@ -138,7 +138,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         return "".join(part if one is None else f"[{part}]" for part, one in self.pieces())
 
     def pieces(self) -> Iterator[tuple[str, ErrorSpan | None]]:
-        """Stretches of the text in order, each with its error or ``None``; one of missing words is empty."""
+        """Yield the segments of the text in order, each with its error or ``None``; missing words give an empty one."""
         place = 0
         for one in self.spans:
             yield self.text[place : one.start], None
@@ -150,7 +150,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         return f"<p>{self.html()}</p>{super()._repr_html_().partition('</p>')[2]}"
 
     def html(self) -> str:
-        """The text as HTML in which errors are underlined, with severity and probability under the pointer."""
+        """Return the text as HTML with underlined errors; a tooltip shows severity and probability."""
         return "".join(
             _escaped(part)
             if one is None
@@ -160,19 +160,19 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
 
 
 def _escaped(text: str) -> str:
-    """The text for HTML, without control characters; joiners of emoji stay."""
-    kept = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
-    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, kept, strict=True)))
+    """Escape the text for HTML and replace control characters, except emoji joiners."""
+    allowed = (one.isprintable() or one.isspace() or one in "\u200c\u200d" for one in text)
+    return html.escape("".join(one if keep else "\ufffd" for one, keep in zip(text, allowed, strict=True)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarkedTexts(Shown, Sequence[TextErrors]):
-    """The errors of many texts, in input order.
+    """Errors of several texts, in input order.
 
     Attributes:
-        texts: The errors of each.
-        signature: What they depend on.
-        counts: Number of texts that were out of the ordinary, by kind.
+        texts: Errors of each text.
+        signature: Signature of the results.
+        counts: Number of flagged texts by flag.
     """
 
     texts: tuple[TextErrors, ...]
@@ -190,10 +190,10 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
         return self.texts[place]
 
     def view(self) -> View:
-        """Number of errors, and the marked texts."""
-        found = Counter(one.severity for text in self.texts for one in text.spans)
-        told = ", ".join(f"{found[name]} {name}" for name in SEVERITIES if found[name])
-        headline = f"{plural(found.total(), 'error')} in {plural(len(self.texts), 'text')}{told and f' ({told})'}"
+        """Show the number of errors and the marked texts."""
+        counts = Counter(one.severity for text in self.texts for one in text.spans)
+        kinds = ", ".join(f"{counts[name]} {name}" for name in SEVERITIES if counts[name])
+        headline = f"{plural(counts.total(), 'error')} in {plural(len(self.texts), 'text')}{kinds and f' ({kinds})'}"
         rows = [(len(one), one.marked()) for one in self.texts[:MOST_ROWS]]
         return View(f"{headline}\n{self.signature}", ("errors", "text"), rows, len(self.texts))
 
@@ -206,16 +206,15 @@ class MarkedTexts(Shown, Sequence[TextErrors]):
 
 @dataclass(frozen=True, slots=True)
 class MarkedSegment(ComparedText):
-    """One hypothesis whose errors people marked, and what it is compared with.
+    """Hypothesis with human error annotations, its references and its source.
 
     Attributes:
-        hypothesis: The text that was judged.
-        errors: What is wrong with it, by place.
-        references: Texts that say what was wanted, possibly none where there is a source.
+        hypothesis: The judged text.
+        errors: Its errors by position.
+        references: Reference texts, possibly none if there is a source.
         source: The text that was translated, if known.
-        words: First character of each word that was judged, and that behind its last, where words and the gaps between
-            them were tagged one by one; ``None`` where spans were marked in the text.
-        graded: Whether the severities of the errors were given; tags of words have none.
+        words: Start and end of each word if words and gaps were tagged; ``None`` if spans were marked in the text.
+        graded: Whether the errors have annotated severities; word tags have none.
         groups: Named keys for grouping, such as ``{"lp": "de-en"}``.
     """
 

@@ -1,4 +1,4 @@
-"""Results of a matching, a metric and a parser, and the protocol behind every door."""
+"""Results and protocols of matchings, metrics and parsers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """The words of a text in the order of the text, with lemmas and dependencies.
+    """Words of a text in order, with lemmas and dependencies.
 
-    A text of several sentences has several roots; whoever needs one tree joins them under a root of its own.
+    A text of several sentences has several roots; to get a single tree, add a common root.
 
     Attributes:
-        words: The ``n`` words as they are written, punctuation marks among them; white space is none.
-        lemmas: Their dictionary forms; a parser without lemmas gives the words in lower case.
+        words: The ``n`` words as written, including punctuation marks but not white space.
+        lemmas: Their dictionary forms; a parser without lemmas returns the words in lower case.
         tags: Universal part-of-speech tags (``NOUN``, ``VERB``, …).
         features: Morphological features as Universal Dependencies write them (``Number=Plur|Person=3``), or ``""``.
-        heads: Position of the word that each one depends on; -1 for the root of a sentence.
+        heads: Index of the word that each word depends on; -1 for the root of a sentence.
         relations: Dependency relations of Universal Dependencies (``nsubj``, ``obj``, …); ``root`` for a root.
-        spans: First character of each word in the text, and the one after its last.
+        spans: Start and end of each word in the text.
 
     Raises:
-        ValueError: If their numbers differ, or the heads are no trees.
+        ValueError: If the lengths of the fields differ, or the heads are not trees.
     """
 
     words: tuple[str, ...]
@@ -70,30 +70,30 @@ class ParsedText:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """Positions of the roots, one to a sentence."""
+        """Indices of the roots, one per sentence."""
         return tuple(place for place, head in enumerate(self.heads) if head == -1)
 
 
 @runtime_checkable
 class Parser(Protocol):
-    """A parser of texts. A text's parse depends on that text alone."""
+    """Protocol of parsers. The parse of a text depends on that text alone."""
 
     @property
     def identity(self) -> str:
         """Name, version and hash of the model, for signatures and caches."""
 
     def __call__(self, texts: Sequence[str]) -> list[ParsedText]:
-        """The parse of each text, in their order; a text without words has none."""
+        """Return the parse of each text, in order; the parse of a text without words is empty."""
 
 
 class MatchResult(NamedTuple):
-    """Similarity of ``B`` pairs of texts, and how it came about.
+    """Similarity of ``B`` pairs of texts, optionally with the transport plan.
 
     Attributes:
         recall: How much of the reference is found in the hypothesis, ``[B]``.
         precision: How much of the hypothesis is found in the reference, ``[B]``.
         f: Their combination, ``[B]``.
-        plan: Transport plan ``[B, M, N]`` (rows: reference tokens, columns: hypothesis tokens) where asked for.
+        plan: Transport plan ``[B, M, N]`` (rows: reference tokens, columns: hypothesis tokens) if requested.
         converged: Whether the solver reached its tolerance, bool ``[B]``; ``None`` for closed forms and for a fixed
             number of iterations.
     """
@@ -110,12 +110,12 @@ class PairScores:
     """Scores of ``B`` pairs, on the device and with gradients.
 
     Attributes:
-        score: The metric's one number, ``[B]``, after calibration.
-        precision: ``[B]`` or ``None`` where the metric has none.
+        score: The metric's main value, ``[B]``, after calibration.
+        precision: ``[B]``, or ``None`` if the metric has no precision.
         recall: ``[B]`` or ``None``.
         f: ``[B]`` or ``None``.
-        components: Further named values, ``[B]`` each (RoMe's features, say).
-        flags: Named bool ``[B]``: what was out of the ordinary, such as ``"empty"``. Counted by the doors.
+        components: Further named values, ``[B]`` each, such as RoMe's features.
+        flags: Named flags of unusual pairs, bool ``[B]`` each, such as ``"empty"``.
     """
 
     score: Tensor
@@ -127,28 +127,28 @@ class PairScores:
 
 
 class Statistic(Protocol):
-    """Corpus statistic of a metric: a ``torch.nn.Module`` whose state holds its values."""
+    """Corpus statistic of a metric: a ``torch.nn.Module`` with its values in the state dict."""
 
     @property
     def fitted(self) -> bool:
-        """Return whether it has values."""
+        """Return whether the statistic has been fitted."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its values by name."""
+        """Return the values by name."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Take values over."""
+        """Load values by name."""
 
 
 class EncoderRunner(Protocol):
-    """A back-end that computes what an encoder's model computes.
+    """Back-end that replaces an encoder's model.
 
-    Copies and pickles of a runner compute the same, so that an encoder can be copied and sent to other processes.
+    A runner can be copied and pickled, so that an encoder can be copied and sent to other processes.
     """
 
     @property
     def name(self) -> str:
-        """Back-end and its version for the signature, such as ``openvino-2026.4.1``."""
+        """Name and version of the back-end for the signature, such as ``openvino-2026.4.1``."""
 
     @property
     def precision(self) -> str:
@@ -156,96 +156,95 @@ class EncoderRunner(Protocol):
 
     @property
     def concurrent(self) -> bool:
-        """Return whether calls from several threads run beside one another; else they wait for one another."""
+        """Return whether calls from several threads run in parallel; otherwise they are serialised."""
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """The same back-end, where it can read several short texts side by side."""
+        """The same back-end if it can encode several short texts in one row, else ``None``."""
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the wanted layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``.
+        """Return the computed layers' hidden states, ``[B, L, D]`` each, of ids (int64) and mask (bool) ``[B, L]``.
 
-        May be called from several threads at a time.
+        Must be safe to call from several threads.
         """
 
 
 class RowRunner(Protocol):
-    """A back-end that reads short texts in rows, several side by side, so that none of its work is spent on padding."""
+    """Back-end that encodes rows of several short texts each, to avoid computing on padding."""
 
     @property
     def row_shape(self) -> tuple[int, int]:
-        """Rows that are read at a time, and tokens of each: ``R`` and ``C``."""
+        """Number of rows per call and of tokens per row: ``R`` and ``C``."""
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
-        """Width ``D`` of the hidden states of each wanted layer."""
+        """Width ``D`` of the hidden states of each computed layer."""
 
     def rows(self, input_ids: np.ndarray, positions: np.ndarray, texts: np.ndarray, into: Sequence[np.ndarray]) -> None:
-        """Make the hidden states of rows; may be called from several threads at a time.
+        """Compute the hidden states of rows; must be safe to call from several threads.
 
         Args:
             input_ids: Token ids, int64 ``[R, C]``.
-            positions: Place of each token within its text, from 0, int64 ``[R, C]``.
-            texts: Number of the text that each token is of, from 1; 0 where there is none. A token sees those of its
-                own text alone.
-            into: Where the states of each wanted layer are written, float32 ``[R, C, D]``.
+            positions: Position of each token within its text, from 0, int64 ``[R, C]``.
+            texts: Number of each token's text, from 1; 0 for padding. A token attends only to tokens of its own text.
+            into: Output arrays for the states of each computed layer, float32 ``[R, C, D]``.
         """
 
 
 class RunnableEncoder(Protocol):
-    """An encoder whose computation another back-end may take over while no gradients are asked for."""
+    """Encoder that another back-end may run while no gradients are recorded."""
 
     @property
     def computed(self) -> tuple[int, ...]:
-        """The layers that are computed, in the order in which a runner hands them out; 0 are the embeddings."""
+        """Computed layers, in the order in which a runner returns them; layer 0 is the embeddings."""
 
     @property
     def runner(self) -> EncoderRunner | None:
-        """The back-end that computes at present; ``None`` where the model itself does."""
+        """Back-end in use; ``None`` if the model itself computes."""
 
     @property
     def concurrent(self) -> bool:
-        """Return whether several threads may run it at a time."""
+        """Return whether several threads may run the encoder at the same time."""
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """Back-end that reads several texts side by side; ``None`` if each is read by itself."""
+        """Back-end that encodes several texts in one row; ``None`` if each text needs a row of its own."""
 
     def run_with(self, runner: EncoderRunner | None) -> None:
-        """Let a back-end compute, or the model again."""
+        """Compute with a back-end, or with the model again if ``None``."""
 
     def let_go(self) -> bool:
-        """Let go of hidden states that are kept in the memory of the device; whether there were any."""
+        """Free cached hidden states on the device; return whether there were any."""
 
     def graph(self) -> torch.nn.Module:
-        """Token ids and mask (int64, ``[B, L]``) to a tuple of hidden states, as a module for back-ends to export."""
+        """Return a module from token ids and mask (int64, ``[B, L]``) to a tuple of hidden states, for export."""
 
 
 @runtime_checkable
 class SegmentMetric(Protocol):
     """Protocol of every metric.
 
-    A door tokenises texts, asks for features that it may keep per text, and asks for the scores of pairs. Where
-    :meth:`text_features` answers ``None`` the texts must be read together, and :meth:`pair_scores` takes the token
-    batches themselves. Implementations are ``torch.nn.Module``; row ``i`` of the hypotheses is scored against row
-    ``i`` of the references.
+    The caller tokenises texts, computes features, which it may cache per text, and scores pairs of them. If
+    :meth:`text_features` returns ``None``, the metric reads pairs together and :meth:`pair_scores` takes the token
+    batches. Implementations are ``torch.nn.Module``; row ``i`` of the hypotheses is scored against row ``i`` of the
+    references.
     """
 
     config_class: ClassVar[type[Any]]
-    """Frozen dataclass with ``kind``, ``override``, ``to_dict`` and ``from_dict``; its fields are the overrides."""
+    """Frozen dataclass with ``kind``, ``override``, ``to_dict`` and ``from_dict``; its fields can be overridden."""
 
     optional_parts: ClassVar[tuple[str, ...]]
-    """Beginnings of the names of weights that an override may add to a checkpoint, to start afresh, or leave out."""
+    """Name prefixes of weights that an override may add to a checkpoint (freshly initialised) or remove."""
 
     config: Any
 
     @classmethod
     def from_config(cls, config: Any) -> Self:
-        """The metric that a configuration describes, on its pretrained encoder."""
+        """Build the metric of a configuration on its pretrained encoder."""
 
     @classmethod
     def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> Self:
-        """The metric that :meth:`save_files` described, with weights that the caller fills."""
+        """Rebuild the metric that :meth:`save_files` wrote; the caller loads the weights."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -253,21 +252,21 @@ class SegmentMetric(Protocol):
 
     @property
     def multi_reference(self) -> str:
-        """Rule that joins the values against several references.
+        """Rule that combines the values against several references.
 
-        ``"best"``: the best of each value; ``"mean"``: their mean; ``"all"``: one text, made by :meth:`join`.
+        ``"best"``: the best of each value; ``"mean"``: their mean; ``"all"``: one text, joined by :meth:`join`.
         """
 
     @property
     def statistics(self) -> Mapping[str, Statistic]:
-        """The statistics that the metric has room for, by name, such as ``mean``, ``idf`` and ``baseline``."""
+        """Statistics that the metric uses, by name, such as ``mean``, ``idf`` and ``baseline``."""
 
     def statistic_basis(self, name: str) -> dict[str, str]:
-        """Entries of the signature that a statistic depends on beside its texts."""
+        """Return the signature entries that a statistic depends on, apart from its texts."""
 
     @property
     def needs_fit(self) -> bool:
-        """Return whether a statistic is missing that scoring needs."""
+        """Return whether a statistic must be fitted before scoring."""
 
     @property
     def fits_on_call(self) -> bool:
@@ -275,7 +274,7 @@ class SegmentMetric(Protocol):
 
     @property
     def range(self) -> tuple[float, float]:
-        """Lowest and highest score that can occur, infinite where a calibration head sets the scale."""
+        """Lowest and highest possible score, infinite after calibration."""
 
     @property
     def signature(self) -> Signature:
@@ -283,30 +282,30 @@ class SegmentMetric(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Device on which batches must be."""
+        """Device of the batches."""
 
     @property
     def token_bytes(self) -> int:
-        """Memory that the features of one token take, in bytes: how many texts are worked on at a time hangs on it."""
+        """Memory of one token's features in bytes, which determines batch sizes."""
 
     @property
     def runnable_encoder(self) -> RunnableEncoder | None:
-        """The encoder, where another back-end can run it; ``None`` where there is none or it only looks vectors up."""
+        """Encoder if another back-end can run it; ``None`` without an encoder or with static vectors."""
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
-        """Set the arithmetic of the encoder, in place; everything behind it stays in float32."""
+        """Cast the encoder in place; the rest of the metric stays in float32."""
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
-        """Texts as token ids, on the CPU."""
+        """Tokenise texts into a batch on the CPU."""
 
     def text_features(self, batch: TokenBatch) -> TextFeatures | None:
-        """Features of each text, independent of its batch mates; ``None`` if pairs are read together."""
+        """Return the features of each text, independent of the other texts; ``None`` if pairs are read together."""
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
-        """Scores of the pairs (hypothesis ``i``, reference ``i``), differentiable where the metric is."""
+        """Score the pairs (hypothesis ``i``, reference ``i``); differentiable if the metric is."""
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
-        """Features of several references, of one text each, as those of one text."""
+        """Join the features of several references, one text each, into those of one text."""
 
     def fit(
         self,
@@ -317,37 +316,37 @@ class SegmentMetric(Protocol):
         from_call: bool = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Fit statistics, all or those that are named, on a corpus or on the references and hypotheses of a call."""
+        """Fit all or the named statistics on a corpus, or on the references and hypotheses of a call."""
 
     def save_files(self, folder: Path) -> dict[str, Any]:
-        """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""
+        """Write the files to rebuild the metric into ``folder``; return the entries of its ``config.json``."""
 
 
 @runtime_checkable
 class CompositeMetric(Protocol):
-    """A metric that reads texts with classifiers or other metrics, which its maker loads for it."""
+    """Metric that uses classifiers or other metrics, which the caller loads and sets."""
 
     @property
     def wanted_classifiers(self) -> Mapping[str, str]:
-        """Names of classifiers that are still to be taken, by the part they play."""
+        """Names of classifiers that are not set yet, by part."""
 
     @property
     def wanted_metrics(self) -> Mapping[str, str]:
-        """Names of metrics that are still to be taken, by the part they play."""
+        """Names of metrics that are not set yet, by part."""
 
     def take_part(self, name: str, part: Any) -> None:
-        """Take a classifier or a metric, ready to score, for the part ``name``."""
+        """Set a classifier or metric, ready to score, as the part ``name``."""
 
 
 @runtime_checkable
 class TrainableMetric(SegmentMetric, Protocol):
-    """Protocol of metrics that can be trained."""
+    """Protocol of trainable metrics."""
 
     def encoder_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """Named parameters that were trained before and take a small learning rate."""
+        """Return named pretrained parameters, which get a small learning rate."""
 
     def head_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
-        """Named parameters that start afresh, such as temperature and calibration."""
+        """Return named parameters without pretraining, such as temperature and calibration."""
 
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Map scores to the scale of ratings ``[n]``, given the ``n`` pairs of hypotheses and references."""
+        """Fit the calibration to ratings ``[n]`` of ``n`` pairs of hypotheses and references."""

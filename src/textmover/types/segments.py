@@ -1,4 +1,4 @@
-"""Segments, their scores, what a score depends on, and human judgements of texts."""
+"""Segments, their scores, score signatures, and human judgements."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from textmover.types.display import MOST_ROWS, Shown, View, plural
 
 
 class InputError(ValueError):
-    """Something that the user gave cannot be used; the message names it and the way out.
+    """Error in the user's input; the message names the input and how to correct it.
 
-    The command line prints the message alone and exits with 2; every other exception is a defect and keeps its
-    traceback.
+    The command line prints only the message and exits with 2. Any other exception is a bug and shows its traceback.
     """
 
 
 class NoReferenceError(InputError):
-    """A segment lacks its reference or its source."""
+    """Error for a segment without a required reference or source."""
 
 
 @contextlib.contextmanager
 def needs_extra(extra: str, needed: str, instead: str = "") -> Iterator[None]:
-    """Import within this what an extra brings: without it, the error says how to get it."""
+    """Context for imports of an extra's packages; an import error explains how to install the extra."""
     try:
         yield
     except ImportError as error:
@@ -39,18 +38,18 @@ def needs_extra(extra: str, needed: str, instead: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def reworded_errors(reword: Callable[[str], str]) -> Iterator[None]:
-    """Raise an :class:`InputError` with another message; one whose message stays is raised as it is."""
+    """Context that rewords the message of an :class:`InputError`; an unchanged error is raised as it is."""
     try:
         yield
     except InputError as error:
-        said = reword(str(error))
-        if said == str(error):
+        message = reword(str(error))
+        if message == str(error):
             raise
-        raise InputError(said) from error
+        raise InputError(message) from error
 
 
 class SourcedReferences(tuple[str, ...]):
-    """References of a hypothesis, possibly none, with its source beside them.
+    """References of a hypothesis, possibly none, together with its source.
 
     Example:
         >>> one = SourcedReferences(["a cat"], "eine Katze")
@@ -64,27 +63,27 @@ class SourcedReferences(tuple[str, ...]):
     def __new__(
         cls, references: Sequence[str] = (), source: str | None = None, places: tuple[str, str] = ("", "")
     ) -> SourcedReferences:
-        """Make it of references, a source (a blank one is none), and where both stand in files, for errors."""
-        found = super().__new__(cls, references)
-        found.places = places
-        found.source = source if source is not None and source.strip() else None
-        return found
+        """Create it from references, a source (a blank one is ignored), and their locations in files, for errors."""
+        result = super().__new__(cls, references)
+        result.places = places
+        result.source = source if source is not None and source.strip() else None
+        return result
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """References and source, as far as they are there."""
+        """References, followed by the source if there is one."""
         return (*self, *(() if self.source is None else (self.source,)))
 
     def judging(self, copied: bool) -> SourcedReferences:
-        """Return those that judge a hypothesis: a source that it copies says nothing beside a reference."""
+        """Return the texts to judge a hypothesis by: no source if it is copied and there are references."""
         return SourcedReferences(self) if copied and self else self
 
 
 def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[SourcedReferences]:
-    """References and source of each segment that a metric reads; missing ones are refused, unless it falls back."""
+    """Return each segment's references and source that a metric reads; if missing, raise an error or use the other."""
     mode, fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
     wanted = ("reference", "source") if mode == "both" else (mode,)
-    found = []
+    compared = []
     for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
         several = (text for text in given if text.strip() or (mode == "reference" and not fallback))
@@ -94,15 +93,15 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
             what = "reference or a source" if fallback else missing[0]
             other = f", or set `fallback` to true to use the {next(iter(there))} instead" if there else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
-        taken = there if missing else wanted
-        found.append(
-            SourcedReferences(there["reference"] if "reference" in taken else (), source if "source" in taken else None)
+        sides = there if missing else wanted
+        compared.append(
+            SourcedReferences(there["reference"] if "reference" in sides else (), source if "source" in sides else None)
         )
-    return found
+    return compared
 
 
 def compared_sides(metric: Any, references: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Sides that segments are compared with, where ``fallback`` leaves it to the texts; else none.
+    """Return which sides the segments are compared with if the metric has a fallback; else an empty tuple.
 
     Example:
         >>> from types import SimpleNamespace
@@ -112,13 +111,13 @@ def compared_sides(metric: Any, references: Sequence[Sequence[str]]) -> tuple[st
     """
     if not getattr(metric, "fallback", False):
         return ()
-    given = {(bool(one), one.source is not None) for one in compared_texts(metric, references)}
+    present = {(bool(one), one.source is not None) for one in compared_texts(metric, references)}
     names = ("reference", "reference+source", "source")
-    return tuple(name for name in names if ("reference" in name, "source" in name) in given)
+    return tuple(name for name in names if ("reference" in name, "source" in name) in present)
 
 
 def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
-    """Rest of the sentence about a segment that lacks its reference or source: where that is, and the way out."""
+    """Return the end of the error about a missing reference or source: its location and how to correct it."""
     places, why = getattr(given, "places", ("", "")), f"since `mode` is {mode!r}, but"
     if place := places[side == "source"]:
         return f"in {place}, {why} got none: give one"
@@ -128,7 +127,7 @@ def _lacking(given: Sequence[str], number: int, side: str, mode: str) -> str:
 
 
 class ComparedText:
-    """Base of segments: a hypothesis beside what it is compared with."""
+    """Base of segments: a hypothesis with its references and source."""
 
     __slots__ = ()
 
@@ -145,12 +144,12 @@ class ComparedText:
 
 @dataclass(frozen=True, slots=True)
 class Segment(ComparedText):
-    """One hypothesis, what it is compared with, and what people thought of it.
+    """Hypothesis with its references, its source and its human score.
 
     Attributes:
         hypothesis: The text to judge.
-        references: One or more texts that say what was wanted.
-        score: Human score in float64, higher is better; ``None`` where nobody rated it.
+        references: One or more reference texts.
+        score: Human score in float64, higher is better; ``None`` if not rated.
         source: The text that was translated or described, if known.
         groups: Named keys for grouping, such as ``{"lp": "de-en", "system": "online-A"}``.
     """
@@ -164,9 +163,9 @@ class Segment(ComparedText):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature(Shown):
-    """Everything that a number depends on, as ordered key-value pairs in the manner of sacrebleu.
+    """Signature of a score: everything it depends on, as ordered key-value pairs as in sacrebleu.
 
-    Names of files and words may hold any character: those that divide entries are written as in addresses (``%7C``).
+    Characters in values that separate entries are percent-encoded (``%7C``), since file names and words may have them.
 
     Example:
         >>> str(Signature({"metric": "twmd", "layer": "6"}))
@@ -186,25 +185,25 @@ class Signature(Shown):
         return f"Signature({self})"
 
     def view(self) -> View:
-        """Show an entry a row."""
+        """Show one entry per row."""
         return View("signature", ("entry", "value"), list(self.entries.items()))
 
     def compared(self, metric: Any, references: Sequence[Sequence[str]]) -> Signature:
-        """Return it for scores of a metric against these references and sources."""
+        """Return the signature for a metric's scores against these references and sources."""
         return self.beside(compared_sides(metric, references))
 
     def beside(self, sides: Iterable[str]) -> Signature:
-        """The same signature with the sides that the segments were compared with, as :func:`compared_sides` names."""
-        told = "/".join(sorted(set(sides)))
-        return self.extended(compared=told) if told else self
+        """Return the signature with the sides that the segments were compared with (:func:`compared_sides`)."""
+        joined = "/".join(sorted(set(sides)))
+        return self.extended(compared=joined) if joined else self
 
     def extended(self, **entries: str) -> Signature:
-        """The same signature with further entries at its end (or with new values in their old places)."""
+        """Return the signature with further entries at its end; existing entries get the new values."""
         return Signature({**self.entries, **entries})
 
 
 def _plain(text: str, dividing: str) -> str:
-    """Text without the characters that divide entries or lines."""
+    """Percent-encode characters that separate entries or lines."""
     if text.isprintable() and not any(one in text for one in dividing):
         return text
     return "".join(
@@ -218,13 +217,13 @@ class SegmentScores(Shown):
 
     Attributes:
         scores: The metric's score of each segment, float64 ``[n]``.
-        precision: float64 ``[n]``, or ``None`` where the metric has none.
+        precision: float64 ``[n]``, or ``None`` if the metric has no precision.
         recall: float64 ``[n]`` or ``None``.
         f: float64 ``[n]`` or ``None``.
         components: Further named values, float64 ``[n]`` each.
-        signature: What the numbers depend on.
-        counts: Number of segments out of the ordinary, by kind: ``"empty"``, ``"truncated"``, ``"unknown"``, …
-        flags: Those segments, bool ``[n]`` by kind.
+        signature: Signature of the scores.
+        counts: Number of flagged segments by flag: ``"empty"``, ``"truncated"``, ``"unknown"``, …
+        flags: Flagged segments, bool ``[n]`` by flag.
     """
 
     scores: np.ndarray
@@ -243,7 +242,7 @@ class SegmentScores(Shown):
         return iter(self.scores.tolist())
 
     def view(self) -> View:
-        """Show number, mean and what was out of the ordinary, and the values of the first segments."""
+        """Show number and mean of the scores, counts of flags, and the values of the first segments."""
         counts = "".join(f", {count:,} {name}" for name, count in self.counts.items() if count)
         values = self.values
         rows = list(zip(itertools.count(1), *(one[:MOST_ROWS].tolist() for one in values.values()), strict=False))
@@ -255,7 +254,7 @@ class SegmentScores(Shown):
     def from_values(
         cls, values: Mapping[str, np.ndarray], signature: Signature, flags: Mapping[str, np.ndarray]
     ) -> SegmentScores:
-        """Scores from all values by name, as :attr:`values` gives them, and flags."""
+        """Build scores from flags and from all values by name, as in :attr:`values`."""
         rest = dict(values)
         scores = rest.pop("score")
         precision, recall, f = (rest.pop(name, None) for name in ("precision", "recall", "f"))
@@ -264,36 +263,36 @@ class SegmentScores(Shown):
 
     @property
     def values(self) -> dict[str, np.ndarray]:
-        """All values by name: ``score``, as far as there are any ``precision``, ``recall``, ``f``, and components."""
+        """All values by name: ``score``, ``precision``, ``recall`` and ``f`` if available, and components."""
         sides = ("precision", "recall", "f")
-        there = {name: array for name in sides if (array := getattr(self, name)) is not None}
-        return {"score": self.scores, **there, **self.components}
+        available = {name: array for name in sides if (array := getattr(self, name)) is not None}
+        return {"score": self.scores, **available, **self.components}
 
     @property
     def mean(self) -> float:
-        """Mean score over all segments; NaN where there are none."""
+        """Mean score over all segments; NaN without segments."""
         return float(np.mean(self.scores)) if len(self.scores) else float("nan")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Judgements(Shown):
-    """Texts that people have judged; row ``i`` of every field is about text ``i``.
+    """Human judgements of texts; row ``i`` of every field belongs to text ``i``.
 
     Attributes:
-        name: What tables call them.
-        hypotheses: ``n`` texts that were judged.
-        references: For each, one or more texts that say what was wanted.
-        ratings: Ratings by dimension (``"score"`` where there is one alone), float64 ``[n]`` each, higher is better;
-            NaN where a text was not rated.
-        groups: Group of each, such as its language pair: agreement is computed within groups and averaged over them.
-        items: What each text is an output for, such as a document or a source sentence: outputs of several systems
-            for the same item can be compared. ``None`` where the file does not say.
-        systems: What produced each; ``None`` where the file does not say.
-        preferences: Pairs of rows of which people found the first one better, int64 ``[m, 2]``; ``None`` where they
-            gave ratings alone.
-        scores: Scores that the file brings along, by the name of the metric, float64 ``[n]`` each; NaN where missing.
-        sources: What was translated, summarised or described; ``None`` where the file does not say.
-        left_out: How many rows of the file are not among these, by the reason.
+        name: Name in tables.
+        hypotheses: ``n`` judged texts.
+        references: One or more reference texts for each.
+        ratings: Ratings by dimension (``"score"`` if there is only one), float64 ``[n]`` each, higher is better; NaN if
+            not rated.
+        groups: Group of each text, such as its language pair: agreement is computed within groups and averaged.
+        items: Input for which each text was produced, such as a document or source sentence, so that outputs of
+            several systems for it can be compared; ``None`` if missing in the file.
+        systems: System that produced each text; ``None`` if missing in the file.
+        preferences: Pairs of rows of which people preferred the first, int64 ``[m, 2]``; ``None`` if there are only
+            ratings.
+        scores: Scores in the file by metric name, float64 ``[n]`` each; NaN if missing.
+        sources: Text that was translated, summarised or described; ``None`` if missing in the file.
+        left_out: Number of excluded rows of the file, by reason.
     """
 
     name: str
@@ -312,7 +311,7 @@ class Judgements(Shown):
         return len(self.hypotheses)
 
     def view(self) -> View:
-        """Show how many texts were judged, and the ratings."""
+        """Show the number of judged texts, and the ratings."""
         pairs = "" if self.preferences is None else f", {plural(len(self.preferences), 'preference')}"
         rated = {name: one[~np.isnan(one)] for name, one in self.ratings.items()}
         rows = [
@@ -324,18 +323,18 @@ class Judgements(Shown):
         )
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Judgements:
-        """The given rows; preferences that lose a side are left out."""
+        """Return the given rows; drop preferences of which a row is missing."""
         chosen = np.asarray(rows, dtype=np.int64)
-        found: dict[str, Any] = {
+        selected: dict[str, Any] = {
             name: tuple(values[row] for row in chosen)
             for name in ("hypotheses", "references", "groups", "items", "systems", "sources")
             if (values := getattr(self, name)) is not None
         }
         for name in ("ratings", "scores"):
-            found[name] = {key: values[chosen] for key, values in getattr(self, name).items()}
+            selected[name] = {key: values[chosen] for key, values in getattr(self, name).items()}
         if self.preferences is not None:
             places = np.full(len(self), -1)
             places[chosen] = np.arange(len(chosen))
             preferences = places[self.preferences]
-            found["preferences"] = preferences[(preferences >= 0).all(axis=1)]
-        return replace(self, **found)
+            selected["preferences"] = preferences[(preferences >= 0).all(axis=1)]
+        return replace(self, **selected)

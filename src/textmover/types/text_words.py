@@ -1,4 +1,4 @@
-"""Words of a text that nobody has split, and scripts that put no spaces between them."""
+"""Word segmentation of plain text, and Unicode ranges of scripts."""
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ SCRIPTS = {
 }
 """Letters of each script, as ranges of a regular expression."""
 
-INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of characters that nobody sees
-SURROGATE = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which Python keeps and UTF-8 cannot write
+INVISIBLE = ("Cc", "Cf", "Zl", "Zp", "Zs")  # categories of invisible characters
+SURROGATE = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which UTF-8 cannot encode
 
 UNSPACED = re.compile(f"[{''.join(SCRIPTS[one] for one in ('Han', 'Kana', 'Khmer', 'Lao', 'Myanmar', 'Thai'))}]")
-"""A letter of a script that puts no spaces between words."""
+"""Letter of a script without spaces between words."""
 
 APOSTROPHES = ("'", "’")
 
 ENDINGS = "\u0e33\u0eb3\uff9e\uff9f"
-"""Letters that Unicode joins to the one before them as it does marks: am in Thai and Lao, marks of half width."""
+"""Letters that extend the previous grapheme like marks: am in Thai and Lao, half-width voicing marks."""
 
 JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
-"""Vowels and final consonants of Hangul, which Unicode joins to the letter before them."""
+"""Hangul vowels and final consonants, which extend the previous grapheme."""
 
-SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # colours of the skin of the emoji before them
-JOINER = "\u200d"  # ties emoji to one
-STACKERS = "\u1039\u17d2"  # marks that write the next letter below the last: of Myanmar and Khmer
+SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # skin tone modifiers of the previous emoji
+JOINER = "\u200d"  # zero-width joiner of emoji
+STACKERS = "\u1039\u17d2"  # marks of Myanmar and Khmer that stack the next letter below the previous one
 
 CLASSES = re.compile(r"[wd](?:[wdmsz]|j(?=[wd])|(?<=d)t(?=d))*|(?:ff?|[cxjtmsz])(?:m|sc?|zx?)*")
-"""A word, or another character with its marks and what a zero-width joiner ties to it, by the classes of characters."""
+"""Pattern over character classes: a word, or another character with its marks and characters joined to it."""
 
 
 def legible(text: str) -> str:
-    """Return a text without the white space around it, and nothing of one in which no character can be seen."""
+    """Strip a text of white space; return an empty string if it has no visible character."""
     return text.strip() if any(unicodedata.category(one) not in INVISIBLE for one in text) else ""
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
-    return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
+    """Return whether a text can be encoded as UTF-8, i.e. contains no half of a surrogate pair."""
+    return text.isascii() or SURROGATE.search(text) is None  # isascii is a constant-time check
 
 
 def text_words(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first character of each word and that behind its last.
+    """Return start and end of each word.
 
-    A word is a run of letters, digits and their marks, with the hyphens, apostrophes, points and commas inside it, and
-    with colons and slashes between digits. Any other character but white space is a word of its own, as is each letter
-    of a script without spaces, with its marks; two letters that make a flag are one.
+    A word is a run of letters, digits and their marks, including hyphens, apostrophes, points and commas inside it, and
+    colons and slashes between digits. Every other character except white space is a separate word, as is each letter of
+    a script without spaces with its marks; a flag of two regional indicators is one word.
 
     Example:
         >>> text = "It's 1,000 € at 12:30. 我爱น้ำ"
@@ -84,7 +84,7 @@ def text_words(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def goes_on(text: str, place: int) -> bool:
-    """Return whether a character belongs to the one before it: as a mark, a letter below it, or a part of an emoji."""
+    """Return whether a character extends the previous one: a mark, a stacked letter, or part of an emoji."""
     one, last = _class(text[place]), _class(text[place - 1])
     tied = JOINER in text[place - 1 : place + 1] and (text[place] == JOINER or one == "x")
     return one in ("m", "s") or (one == "c" and last == "s") or one == last == "f" or tied

@@ -1,4 +1,4 @@
-"""Texts as tokens and as token vectors, padded in a batch or packed without padding."""
+"""Batches of tokens and token vectors, padded or packed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SpecialToken:
-    """Kind of a position: an ordinary token, or a special one at the start or further on."""
+    """Kind of a token: ordinary, special at the start of the text, or another special token."""
 
     NONE = 0
     FIRST = 1
@@ -26,18 +26,18 @@ class SpecialToken:
 
 
 class TokenTrait:
-    """Traits of a token within its text, as bits that can be added up."""
+    """Bit flags of a token within its text."""
 
     CONTINUATION = 1
-    """A further piece of the word that the token before it belongs to."""
+    """Piece that continues the word of the previous token."""
     PUNCTUATION = 2
-    """A single ASCII punctuation mark."""
+    """Single punctuation mark."""
     STOP_WORD = 4
-    """A whole word of the list of stop words."""
+    """Whole word in the list of stop words."""
 
 
 class _Tokens:
-    """Base of what holds tokens of texts."""
+    """Base of batches of tokens."""
 
     __slots__ = ()
     mask: Tensor
@@ -58,16 +58,14 @@ class TokenBatch(_Tokens):
         mask: True where there is a token, bool ``[B, L]``.
         special: Kind of token as :class:`SpecialToken`, int8 ``[B, L]``; 0 where padded.
         texts: The ``B`` texts as they were tokenised.
-        truncated: True for each text that was cut at the length limit, ``B`` flags.
-        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``, 0 where padded; ``None`` where nobody asks for them.
-        padded: Whether any text is padded, where that is known without asking a device.
-        states: Hidden states of the layers that the encoder computes, ``[B, L, D]`` each, where they were made
-            beforehand; what stands in padded places means nothing.
-        unknown: A number for each unknown token by how it is written, 0 for others, int64 ``[B, L]``; ``None`` where no
-            token of the batch is unknown.
-        unknown_words: What the vocabulary lacks of each text, as it is written there, ``B`` tuples; ``None`` where it
-            lacks nothing.
-        embeddings: Input embeddings that the encoder reads in place of the ids, ``[B, L, E]``: those of soft tokens.
+        truncated: True for each text that was truncated at the length limit, ``B`` flags.
+        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``, 0 where padded; ``None`` if not requested.
+        padded: Whether any text is padded; ``None`` if unknown, since reading the mask would wait for the device.
+        states: Precomputed hidden states of the encoder's layers, ``[B, L, D]`` each, undefined where padded.
+        unknown: A number for the spelling of each unknown token, 0 for others, int64 ``[B, L]``; ``None`` if no token
+            of the batch is unknown.
+        unknown_words: Unknown words of each text as written, ``B`` tuples; ``None`` if there are none.
+        embeddings: Input embeddings of soft tokens, which replace the ids, ``[B, L, E]``.
     """
 
     input_ids: Tensor
@@ -87,25 +85,25 @@ class TokenBatch(_Tokens):
 
     @property
     def inputs(self) -> Tensor:
-        """Input of the encoder: token ids, or embeddings."""
+        """Input of the encoder: embeddings if there are any, else token ids."""
         return self.input_ids if self.embeddings is None else self.embeddings
 
     @property
     def lengths(self) -> Tensor:
-        """Number of tokens of each text, special ones included, int64 ``[B]``."""
+        """Number of tokens of each text, including special ones, int64 ``[B]``."""
         return self.mask.sum(dim=1)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
-        """The same batch with its tensors on ``device``."""
-        there = _tensors(self, OF_BATCH)
-        if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
-            there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
+        """Return the batch with its tensors on ``device``."""
+        tensors = _tensors(self, OF_BATCH)
+        if non_blocking and torch.device(device).type == "cuda":  # only copies from pinned memory are asynchronous
+            tensors = {name: one if one.is_cuda else one.pin_memory() for name, one in tensors.items()}
         padded = not bool(self.mask.all()) if self.mask.device.type == "cpu" else self.padded
-        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in there.items()}
+        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in tensors.items()}
         return replace(self, **moved, padded=padded)
 
     def select(self, rows: Sequence[int]) -> Self:
-        """The given rows in the given order, cut to the longest of them."""
+        """Return the given rows in the given order, trimmed to the longest of them."""
         index = torch.as_tensor(list(rows), dtype=torch.long, device=self.mask.device)
         longest = int(self.lengths[index].max()) if len(index) else 0
         return replace(
@@ -120,7 +118,7 @@ class TokenBatch(_Tokens):
 
     @classmethod
     def concatenate(cls, batches: Sequence[Self]) -> Self:
-        """Several batches as one, padded to the longest, without hidden states."""
+        """Concatenate batches, padded to the longest, without hidden states."""
         longest = max(batch.mask.shape[1] for batch in batches)
         words = [of_text for batch in batches for of_text in batch.unknown_words or ((),) * len(batch)]
         if len({batch.embeddings is None for batch in batches}) > 1:
@@ -139,9 +137,9 @@ class TokenBatch(_Tokens):
 
 
 OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
-"""Tensors of a batch with a value for each token."""
+"""Tensors of a batch with one value per token."""
 
-OF_BATCH = (*OF_TOKENS, "embeddings")  # those of a batch that has not been encoded
+OF_BATCH = (*OF_TOKENS, "embeddings")  # tensors of a batch before encoding
 
 
 def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -149,38 +147,38 @@ def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _shared(holders: Sequence[Any], names: Sequence[str]) -> dict[str, list[Tensor]]:
-    """Those that all have; where some have no unknown tokens, theirs are 0."""
-    found = [_tensors(one, names) for one in holders]
-    if any("unknown" in one for one in found):
-        found = [{"unknown": torch.zeros_like(one["input_ids"]), **one} for one in found]
-    return {name: [one[name] for one in found] for name in names if all(name in one for one in found)}
+    """Collect the tensors that all holders have; a missing ``unknown`` is 0 if another holder has it."""
+    tensors = [_tensors(one, names) for one in holders]
+    if any("unknown" in one for one in tensors):
+        tensors = [{"unknown": torch.zeros_like(one["input_ids"]), **one} for one in tensors]
+    return {name: [one[name] for one in tensors] for name in names if all(name in one for one in tensors)}
 
 
 @runtime_checkable
 class TextFeatures(Protocol):
-    """Features of a batch of texts: opaque to the doors, which only keep them."""
+    """Features of a batch of texts, opaque to callers, which may cache them."""
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
 
     def pack(self, lengths: np.ndarray) -> PackedFeatures:
-        """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
+        """Remove the padding, for a cache; ``lengths`` are the numbers of tokens of the texts, int64 ``[B]``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEmbeddings(_Tokens):
-    """Token vectors of a batch of texts, ready to be matched with those of another.
+    """Token vectors of a batch of texts, ready for matching.
 
     Attributes:
-        vectors: Vectors of the kind that the metric's representation makes, ``[B, L, D]``; 0 where padded.
+        vectors: Token vectors of the metric's representation, ``[B, L, D]``; 0 where padded.
         mask: True where there is a token, bool ``[B, L]``.
         special: Kind of token as :class:`SpecialToken`, int8 ``[B, L]``.
-        input_ids: Token ids, int64 ``[B, L]``: what token weights such as idf are looked up by.
-        self_similarity: Similarity of each text with itself, ``[B, 2, 3]``: in the role of a reference and of a
-            hypothesis; recall, precision, F. ``None`` where the metric does not normalise.
-        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``; ``None`` where the metric asks for none.
-        unknown: A number for each unknown token that matches its like alone, 0 for others, int64 ``[B, L]``; ``None``
-            where there is none.
+        input_ids: Token ids, int64 ``[B, L]``, to look up token weights such as idf.
+        self_similarity: Similarity of each text with itself, ``[B, 2, 3]``: as reference and as hypothesis; recall,
+            precision, F. ``None`` if the metric does not use it.
+        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``; ``None`` if the metric does not use them.
+        unknown: A number for the spelling of each unknown token, which matches only tokens of the same number; 0 for
+            others, int64 ``[B, L]``; ``None`` if there are none.
     """
 
     vectors: Tensor
@@ -195,13 +193,13 @@ class TokenEmbeddings(_Tokens):
         return self.mask.shape[0]
 
     def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
-        """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
+        """Remove the padding, for a cache; ``lengths`` are the numbers of tokens of the texts, int64 ``[B]``."""
         per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown"))
         return PackedEmbeddings.from_padded(lengths, per_token, _tensors(self, ("self_similarity",)))
 
     @classmethod
     def concatenate(cls, features: Sequence[Self]) -> Self:
-        """One text each, as a single text of all their tokens in turn, without self-similarity."""
+        """Join features of one text each into one text of all their tokens, without self-similarity."""
         sizes = [int(one.mask[0].sum()) for one in features]
         joined = {
             name: torch.cat([one[:1, :size] for one, size in zip(tensors, sizes, strict=True)], dim=1)
@@ -210,43 +208,43 @@ class TokenEmbeddings(_Tokens):
         return cls(**joined)
 
     def select(self, rows: Tensor) -> Self:
-        """The rows at the given indices; gradients flow."""
+        """Return the rows at the given indices; differentiable."""
         tensors = _tensors(self, ("vectors", *OF_TOKENS, "self_similarity"))
         return replace(self, **{name: one[rows] for name, one in tensors.items()})
 
 
 @runtime_checkable
 class PackedFeatures(Protocol):
-    """Features of texts without padding: opaque to the doors, which only select, join and pad them."""
+    """Features of texts without padding, opaque to callers, which only select, join and pad them."""
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """Memory in bytes."""
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
-        """The texts of the given rows."""
+        """Return the texts of the given rows."""
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The texts of several objects as one."""
+        """Join the texts of several objects into one."""
 
     @classmethod
     def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TextFeatures:
-        """Texts out of several objects as a batch to score, by the number of the object and the row in it."""
+        """Build a batch of texts from several objects, given the index of the object and the row for each text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Tensors of ``N`` texts with ``T`` tokens in all, one text after another.
+    """Concatenated tensors of ``N`` texts with ``T`` tokens in total.
 
     Attributes:
-        lengths: Tokens of each text, int64 ``[N]``; known to the processor, so that no device has to be waited for.
-        tokens: Named tensors of a row for each token, ``[T, …]``, on one device. Where several objects are joined or
-            padded together and some lack a tensor, theirs is 0.
-        texts: Named tensors of a row for each text, ``[N, …]``, on the same one.
+        lengths: Number of tokens of each text, int64 ``[N]``, on the CPU to avoid waiting for a device.
+        tokens: Named tensors with one row per token, ``[T, …]``, on one device. If objects are joined or padded
+            together and some lack a tensor, theirs is 0.
+        texts: Named tensors with one row per text, ``[N, …]``, on the same device.
     """
 
     lengths: np.ndarray
@@ -258,16 +256,16 @@ class Ragged:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by the tensors, in bytes."""
+        """Memory of the tensors in bytes."""
         return sum(tensor.nbytes for tensor in (*self.tokens.values(), *self.texts.values()))
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Start of each text among the tokens, int64 ``[N]``."""
+        """Index of each text's first token, int64 ``[N]``."""
         return np.cumsum(self.lengths) - self.lengths
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
-        """The texts of the given rows; a copy, so that the others can be freed."""
+        """Return a copy of the texts in the given rows, so that the others can be freed."""
         bounds = [(start, start + length) for start, length in zip(self.starts[rows], self.lengths[rows], strict=True)]
         index = torch.as_tensor(np.asarray(rows, dtype=np.int64), device=self.device)
         return type(self)(
@@ -278,7 +276,7 @@ class Ragged:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The texts of several objects as one."""
+        """Join the texts of several objects into one."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -289,46 +287,46 @@ class Ragged:
 
     @classmethod
     def from_padded(cls, lengths: np.ndarray, tokens: Mapping[str, Tensor], texts: Mapping[str, Tensor]) -> Self:
-        """Pack a batch ``[B, L, …]``, without its padding."""
+        """Pack a batch ``[B, L, …]`` by removing its padding."""
         mask = np.zeros(next(iter(tokens.values())).shape[:2], dtype=bool)
         mask[:, : int(lengths.max(initial=0))] = padding_mask(lengths)
         flat = {name: tensor.flatten(0, 1) for name, tensor in tokens.items()}
         if not mask.all():
-            kept = _moved(np.flatnonzero(mask), next(iter(tokens.values())).device)
-            flat = {name: tensor.index_select(0, kept) for name, tensor in flat.items()}
+            index = _moved(np.flatnonzero(mask), next(iter(tokens.values())).device)
+            flat = {name: tensor.index_select(0, index) for name, tensor in flat.items()}
         return cls(lengths, flat, texts)
 
     @classmethod
     def padded(
         cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Texts out of several objects as a batch, by the number of the object and the row in it.
+        """Build a padded batch of texts from several objects, given the index of the object and the row for each text.
 
         Returns:
             Mask ``[B, L]``, tensors of tokens ``[B, L, …]``, 0 where padded, and tensors of texts ``[B, …]``.
         """
         owners, rows = np.array(places, dtype=np.int64).reshape(-1, 2).T
-        held = {part: np.flatnonzero(owners == part) for part in dict.fromkeys(owners.tolist())}
+        targets = {part: np.flatnonzero(owners == part) for part in dict.fromkeys(owners.tolist())}
         lengths, starts = np.empty((2, len(owners)), dtype=np.int64)
-        for part, mine in held.items():
-            lengths[mine], starts[mine] = parts[part].lengths[rows[mine]], parts[part].starts[rows[mine]]
+        for part, target in targets.items():
+            lengths[target], starts[target] = parts[part].lengths[rows[target]], parts[part].starts[rows[target]]
         mask, device = padding_mask(lengths), parts[0].device
-        column, columns = np.arange(mask.shape[1]), _columns([parts[part] for part in held])
+        column, columns = np.arange(mask.shape[1]), _columns([parts[part] for part in targets])
         tokens = {name: like.new_zeros(mask.size, *like.shape[1:]) for name, like in columns.items()}
         texts = {name: like.new_empty(len(owners), *like.shape[1:]) for name, like in parts[0].texts.items()}
-        for part, mine in held.items():
-            inside = ((first[:, None] + column)[mask[mine]] for first in (starts[mine], mine * len(column)))
-            here, there = (_moved(index, device) for index in inside)
+        for part, target in targets.items():
+            inside = ((first[:, None] + column)[mask[target]] for first in (starts[target], target * len(column)))
+            source, destination = (_moved(index, device) for index in inside)
             for name, tensor in parts[part].tokens.items():
-                tokens[name].index_copy_(0, there, tensor.index_select(0, here))
-            here, there = _moved(rows[mine], device), _moved(mine, device)
+                tokens[name].index_copy_(0, destination, tensor.index_select(0, source))
+            source, destination = _moved(rows[target], device), _moved(target, device)
             for name, tensor in parts[part].texts.items():
-                texts[name].index_copy_(0, there, tensor.index_select(0, here))
+                texts[name].index_copy_(0, destination, tensor.index_select(0, source))
         tokens = {name: one.view(*mask.shape, *one.shape[1:]) for name, one in tokens.items()}
         return _moved(mask, device), tokens, texts
 
     def _tokens(self, name: str, like: Tensor) -> Tensor:
-        """A tensor of tokens; 0, in the form of another object's, where there is none."""
+        """Return a tensor of tokens, or zeros in the shape of another object's if this one lacks it."""
         return self.tokens[name] if name in self.tokens else like.new_zeros(int(self.lengths.sum()), *like.shape[1:])
 
     @property
@@ -338,11 +336,11 @@ class Ragged:
 
 
 class PackedEmbeddings(Ragged):
-    """Token vectors without padding; the names are those of :class:`~textmover.types.TokenEmbeddings`."""
+    """Token vectors without padding, with the tensor names of :class:`~textmover.types.TokenEmbeddings`."""
 
     @classmethod
     def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TokenEmbeddings:
-        """Texts out of several objects as a batch, by the number of the object and the row in it."""
+        """Build a batch of texts from several objects, given the index of the object and the row for each text."""
         mask, tokens, texts = cls.padded(parts, places)
         return TokenEmbeddings(mask=mask, **tokens, **texts)
 
@@ -352,18 +350,18 @@ def _columns(parts: Sequence[Ragged]) -> dict[str, Tensor]:
 
 
 def _moved(array: np.ndarray, device: torch.device) -> Tensor:
-    """An array as a tensor on a device; a GPU copies from pinned memory alone while it computes on."""
-    found = torch.from_numpy(array)
-    return found.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else found.to(device)
+    """Copy an array to a device; for a GPU asynchronously, which requires pinned memory."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def padding_mask(lengths: np.ndarray) -> np.ndarray:
-    """True where a text padded to the longest has a token, bool ``[B, L]``."""
+    """Return the mask of texts padded to the longest, True for tokens, bool ``[B, L]``."""
     return np.arange(int(lengths.max(initial=0))) < lengths[:, None]
 
 
 def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Return the character spans of a tokenizer's tokens, int64 ``[B, L, 2]``; refuse one that does not know them."""
+    """Return the character spans of tokens, int64 ``[B, L, 2]``; raise an error if the tokenizer has none."""
     offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
     if offsets is None:
         raise InputError(

@@ -10,9 +10,9 @@ import pytest
 
 from textmover.modules.encoder.known_encoders import languages_of
 from textmover.modules.tokens.reliability_flags import (
-    FEWEST,
-    MANY,
-    WRITERS,
+    LANGUAGES,
+    MIN_SAME,
+    MIN_UNITS,
     is_english,
     other_script,
     repeats_phrase,
@@ -122,7 +122,7 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
     texts = sentences_by_language()
     assert set(texts) <= set(read)
     assert not any(other_script(one, read) for found in texts.values() for one in found)
-    for codes in map(str.split, WRITERS.values()):
+    for codes in map(str.split, LANGUAGES.values()):
         others = tuple(one for one in read if one not in codes)
         assert all(other_script(one, others) for code in codes for one in texts.get(code, ()))
     assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"
@@ -234,7 +234,7 @@ def test_short_english_sentences_are_not_flagged(shared_folder):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("the " * FEWEST, True),
+        ("the " * MIN_UNITS, True),
         ("the " * 3, False),
         ("He said that " + "the the " * 6, True),
         ("one two three four five six seven eight nine ten eleven twelve", False),
@@ -264,13 +264,13 @@ def test_a_reference_may_repeat_what_it_likes_and_a_hypothesis_stand_for_the_sam
 
 
 def test_flags_are_counted_and_told_of_once_with_examples_and_the_way_out(metric, caplog):
-    hypotheses = ["Привет, мир", "😀", *["yes"] * MANY, "yes yes " * 6, "A cat sat."]
+    hypotheses = ["Привет, мир", "😀", *["yes"] * MIN_SAME, "yes yes " * 6, "A cat sat."]
     references = ["Доброе утро", "🎉", *"abcde", "no", "A cat sat."]
     scorer = Scorer(metric)
     with caplog.at_level(logging.WARNING):
         found = scorer.score(hypotheses, references)
         scorer.score(hypotheses, references)
-    assert found.counts == {"empty": 1, UNKNOWN: 1, SCRIPT: 1, REPETITION: 1, "same output": MANY}
+    assert found.counts == {"empty": 1, UNKNOWN: 1, SCRIPT: 1, REPETITION: 1, "same output": MIN_SAME}
     assert {name: int(marked.sum()) for name, marked in found.flags.items()} == found.counts
     assert np.flatnonzero(found.flags["same output"]).tolist() == [2, 3, 4, 5, 6]
     assert set(found.counts) <= set(WARNINGS)

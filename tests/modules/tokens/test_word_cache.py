@@ -23,7 +23,7 @@ def test_tokens_of_words_are_those_of_texts(embedded, long_texts, monkeypatch):
     found = Tokenizer(embedded, "bert", 24, long_texts)
     draw = random.Random(0)
     texts = ["".join(draw.choice(ODD + [" "] * 9) for _ in range(draw.randint(0, 40))).strip() for _ in range(3000)]
-    monkeypatch.setattr(word_cache, "KEPT_CHARACTERS", 400)  # so that words are forgotten on the way
+    monkeypatch.setattr(word_cache, "CACHE_CHARACTERS", 400)  # so that words are forgotten on the way
     most = 24 if long_texts == "truncate" else 1_000_000
     parts = [found._words.encode(texts[start : start + 100], most) for start in range(0, len(texts), 100)]
     whole = found._rust.encode_batch(texts)

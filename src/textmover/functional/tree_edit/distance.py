@@ -1,4 +1,4 @@
-"""Tree edit distance of Zhang and Shasha between ordered trees, with costs of one's own for every edit."""
+"""Tree edit distance of Zhang and Shasha between ordered trees, with custom costs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from jaxtyping import Float64, Int64
 from textmover.types import InputError, needs_extra
 
 Heads: TypeAlias = Sequence[int] | np.ndarray
-"""Number of each node's head."""
+"""Index of each node's head, -1 for the root."""
 
 Costs: TypeAlias = int | float | Sequence[Any] | np.ndarray
-"""One number, or an array, or nested sequences of numbers."""
+"""A number, an array, or nested sequences of numbers."""
 
 SHARES = 8
-"""Parts of a batch for each thread: enough that none waits long for another that got the larger trees."""
+"""Chunks of a batch per thread, to balance the load of trees of different sizes."""
 
 WORTH_A_THREAD = 16
-"""Pairs that are worth a thread of their own."""
+"""Minimum number of pairs per thread."""
 
 
 class OrderedTree(NamedTuple):
-    """A tree of ``n`` nodes as the algorithm walks it.
+    """Tree of ``n`` nodes in postorder.
 
     Attributes:
-        order: The nodes in postorder, children in the order of their numbers.
-        leftmost: Place in ``order`` of the leftmost leaf below the node at each place.
-        keyroots: Places of the root and of all nodes with a sibling to the left, ascending.
+        order: The nodes in postorder, children in the order of their indices.
+        leftmost: Position in ``order`` of the leftmost leaf below the node at each position.
+        keyroots: Positions of the root and of all nodes with a left sibling, ascending.
     """
 
     order: Int64[np.ndarray, " n"]
@@ -42,12 +42,12 @@ class OrderedTree(NamedTuple):
 
 
 class TreeMapping(NamedTuple):
-    """A cheapest way to turn one tree into another.
+    """Minimum-cost mapping from one tree to another.
 
     Attributes:
-        distance: What it costs.
-        pairs: Node of the first tree and node of the second, one pair to a row, ascending in the first: the first
-            becomes the second. All others are deleted or inserted.
+        distance: Cost of the mapping.
+        pairs: Pairs of a node of the first tree and the node of the second that it is changed into, one per row,
+            ascending in the first. All other nodes are deleted or inserted.
     """
 
     distance: float
@@ -55,40 +55,40 @@ class TreeMapping(NamedTuple):
 
 
 def ordered_tree(heads: Heads) -> OrderedTree:
-    """Postorder, leftmost leaves and key roots of a tree.
+    """Return postorder, leftmost leaves and key roots of a tree.
 
     Reference: Zhang and Shasha 1989, section 3.
     """
     nodes = _heads(heads, "heads")
     *tree, work = _kernels().postorder(nodes, False)
     if work < 0:
-        raise _no_tree("heads", nodes)
+        raise _not_a_tree("heads", nodes)
     return OrderedTree(*tree)
 
 
 def tree_edit_distance(
     first: Heads, second: Heads, change: Costs, *, delete: Costs = 1.0, insert: Costs = 1.0
 ) -> float:
-    r"""Cost of the cheapest edits that turn one ordered tree into another.
+    r"""Compute the minimum cost of edits that turn one ordered tree into another.
 
     .. math:: \min_{M} \sum_{(i, j) \in M} c_{ij} + \sum_{i \notin M} d_i + \sum_{j \notin M} e_j
 
-    over all mappings ``M`` of nodes that are one to one and keep ancestors and the order from left to right. A node is
-    changed into another (:math:`c_{ij}`), deleted, so that its children hang on its parent (:math:`d_i`), or inserted
-    (:math:`e_j`). It is a metric where the costs are. Children are ordered by their numbers; where among them their
-    parent stands makes no difference.
+    over all one-to-one mappings ``M`` of nodes that preserve ancestors and the order from left to right. A node is
+    changed into another (:math:`c_{ij}`), deleted, so that its children become children of its parent (:math:`d_i`), or
+    inserted (:math:`e_j`). The distance is a metric if the costs are. Children are ordered by their indices; the index
+    of their parent does not matter.
 
     Args:
         first: Heads of the ``m`` nodes of the first tree, -1 for its root (see :func:`ordered_tree`).
         second: Heads of the ``n`` nodes of the second.
         change: Cost of changing node ``i`` of the first into node ``j`` of the second, at least 0, ``[m, n]``;
-            infinite where that is forbidden.
+            infinite if the change is forbidden.
         delete: Cost of deleting a node, at least 0 and finite: one number, or ``[m]``.
         insert: Cost of inserting a node, likewise: one number, or ``[n]``.
 
     Returns:
-        The distance, from 0 to the sum of all deletions and insertions, computed in float64. A tree without nodes is
-        at the sum of the other's.
+        The distance, from 0 to the sum of all deletions and insertions, computed in float64. If one tree is empty, it
+        is the sum of the other's.
 
     Raises:
         InputError: If a side is not a tree, a cost is negative or NaN, shapes do not fit, or numba is not installed.
@@ -108,10 +108,10 @@ def tree_edit_distance(
 def tree_edit_mapping(
     first: Heads, second: Heads, change: Costs, *, delete: Costs = 1.0, insert: Costs = 1.0
 ) -> TreeMapping:
-    """Return a mapping of nodes in a cheapest sequence of edits.
+    """Return a minimum-cost mapping of nodes.
 
-    Of several the one is taken that changes rather than deletes, and deletes rather than inserts, from the end of the
-    postorder; always the same for the same trees and costs.
+    Ties are broken from the end of the postorder: changes before deletions before insertions. The result is
+    deterministic.
 
     Args:
         first: Heads of the ``m`` nodes of the first tree, as for :func:`tree_edit_distance`.
@@ -136,7 +136,7 @@ def tree_edit_mapping(
     _check_values(*costs)
     distance, pairs = _kernels().mapping(*nodes, *costs)
     if distance < 0:
-        raise _no_tree("first` and `second", *nodes)
+        raise _not_a_tree("first` and `second", *nodes)
     return TreeMapping(distance, pairs[np.argsort(pairs[:, 0])])
 
 
@@ -148,7 +148,7 @@ def tree_edit_distances(
     delete: Costs = 1.0,
     insert: Costs = 1.0,
 ) -> Float64[np.ndarray, " B"]:
-    """Tree edit distances of ``B`` pairs, in as many threads as torch uses.
+    """Compute the tree edit distances of ``B`` pairs, with torch's number of threads.
 
     Args:
         first: Heads of the first tree of each pair, as for :func:`tree_edit_distance`.
@@ -158,7 +158,7 @@ def tree_edit_distances(
         insert: Cost of insertions, likewise.
 
     Returns:
-        The distances; each is that of :func:`tree_edit_distance`, to the bit.
+        The distances; each is identical to that of :func:`tree_edit_distance`.
 
     Raises:
         InputError: As :func:`tree_edit_distance`, or if the numbers of trees and costs differ.
@@ -170,30 +170,30 @@ def tree_edit_distances(
     batch = len(first)
     changes = list(change)
     deletes, inserts = ([one] * batch if isinstance(one, int | float) else list(one) for one in (delete, insert))
-    given = {"first": batch, "second": len(second), "change": len(changes), "delete": len(deletes)}
-    given["insert"] = len(inserts)
-    if len(set(given.values())) > 1:
-        counts = ", ".join(f"{number} of `{name}`" for name, number in given.items())
+    lengths = {"first": batch, "second": len(second), "change": len(changes), "delete": len(deletes)}
+    lengths["insert"] = len(inserts)
+    if len(set(lengths.values())) > 1:
+        counts = ", ".join(f"{number} of `{name}`" for name, number in lengths.items())
         raise InputError(f"Expected one of everything to a pair, but got {counts}.")
     kernels = _kernels()
     if not batch:
         return np.zeros(0)
-    ones, others = [_heads(one, "first") for one in first], [_heads(one, "second") for one in second]
+    firsts, seconds = [_heads(one, "first") for one in first], [_heads(one, "second") for one in second]
     costs = [
         _costs(block, cost, other_cost, len(one), len(other))
-        for block, cost, other_cost, one, other in zip(changes, deletes, inserts, ones, others, strict=True)
+        for block, cost, other_cost, one, other in zip(changes, deletes, inserts, firsts, seconds, strict=True)
     ]
     ends1, ends2, ends = (
         np.array([0, *itertools.accumulate(sizes)])
-        for sizes in (map(len, ones), map(len, others), (block.size for block, _, _ in costs))
+        for sizes in (map(len, firsts), map(len, seconds), (block.size for block, _, _ in costs))
     )
     changed, deleted, inserted = (np.concatenate([cost[part].ravel() for cost in costs]) for part in range(3))
     _check_values(changed, deleted, inserted)
-    flat = (np.concatenate(ones), ends1, np.concatenate(others), ends2, changed, ends, deleted, inserted)
-    found = np.empty(batch)
+    flat = (np.concatenate(firsts), ends1, np.concatenate(seconds), ends2, changed, ends, deleted, inserted)
+    values = np.empty(batch)
 
     def work(start: int, stop: int) -> None:
-        kernels.distances(start, stop, *flat, found)
+        kernels.distances(start, stop, *flat, values)
 
     threads = min(torch.get_num_threads(), batch // WORTH_A_THREAD)
     if threads <= 1:
@@ -202,13 +202,13 @@ def tree_edit_distances(
         bounds = np.linspace(0, batch, min(batch, SHARES * threads) + 1).astype(int).tolist()
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, bounds[:-1], bounds[1:]))
-    if (wrong := np.flatnonzero(found < 0)).size:
-        raise _no_tree("first` and `second", ones[wrong[0]], others[wrong[0]])
-    return found
+    if (wrong := np.flatnonzero(values < 0)).size:
+        raise _not_a_tree("first` and `second", firsts[wrong[0]], seconds[wrong[0]])
+    return values
 
 
 def _kernels() -> ModuleType:
-    """The compiled loops, made the first time that anyone asks."""
+    """Import and return the compiled loops."""
     with needs_extra("rome", "numba for the tree edit distance"):
         import numba  # noqa: F401
     from textmover.functional.tree_edit import kernels
@@ -217,17 +217,17 @@ def _kernels() -> ModuleType:
 
 
 def _heads(heads: Heads, name: str) -> np.ndarray:
-    found = np.asarray(heads)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    array = np.asarray(heads)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InputError(
-            f"Expected `{name}` to be the number of each node's head, but got {found.dtype} {list(found.shape)}: give "
+            f"Expected `{name}` to be the number of each node's head, but got {array.dtype} {list(array.shape)}: give "
             "whole numbers, and -1 for the root."
         )
-    return np.ascontiguousarray(found, dtype=np.int64)
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _costs(change: Costs, delete: Costs, insert: Costs, m: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Costs of changes ``[m, n]``, of deletions ``[m]`` and of insertions ``[n]``."""
+    """Return costs of changes ``[m, n]``, of deletions ``[m]`` and of insertions ``[n]``."""
     block = np.ascontiguousarray(change, dtype=np.float64)
     if block.shape != (m, n):
         if block.size or m * n:
@@ -251,7 +251,7 @@ def _costs(change: Costs, delete: Costs, insert: Costs, m: int, n: int) -> tuple
 
 
 def _check_values(change: np.ndarray, delete: np.ndarray, insert: np.ndarray) -> None:
-    """Raise unless every cost can be added up and compared."""
+    """Raise an error unless all costs are at least 0, and those of deletions and insertions finite."""
     for name, costs in (("change", change), ("delete", delete), ("insert", insert)):
         wrong = ~(costs >= 0)
         if name != "change":
@@ -260,7 +260,7 @@ def _check_values(change: np.ndarray, delete: np.ndarray, insert: np.ndarray) ->
             raise InputError(f"Expected `{name}` to be costs from 0 up, but got {costs[wrong][0]}.")
 
 
-def _no_tree(name: str, *heads: np.ndarray) -> InputError:
+def _not_a_tree(name: str, *heads: np.ndarray) -> InputError:
     given = " and ".join(str(one.tolist()) for one in heads)
     return InputError(
         f"Expected `{name}` to be trees with one root, whose head is -1, but got {given}: join several trees under a "

@@ -1,7 +1,7 @@
-"""The compiled inner loops of the tree edit distance. Importing this module compiles them, or reads what was compiled.
+"""Compiled inner loops of the tree edit distance. Importing this module compiles them or loads them from a cache.
 
-Each function is compiled for one signature when the module is imported, and gives up the lock of the interpreter while
-it runs. What was compiled is kept beside the source or in the user's cache, so that only the first import is slow.
+Each function is compiled for one signature and releases the GIL while it runs. The compiled code is cached next to the
+source or in the user's cache, so that only the first import is slow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 MALFORMED = -1
-"""Work, or distance, where heads are no tree."""
+"""Work or distance returned for heads that do not form a tree."""
 
 Array: TypeAlias = np.ndarray
 Arranged: TypeAlias = tuple[Array, Array, Array, Array, Array, Array, int]
@@ -22,16 +22,16 @@ Solved: TypeAlias = tuple[Array, Array, Array, Array, Array, Array, Array, Array
 
 
 def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function for one signature, and keep it where there is a folder for that."""
+    """Compile a function for one signature, and cache it if a cache folder is writable."""
 
     def compile_(function: Callable[..., Any]) -> Any:
-        plain = inspect.unwrap(function)  # checkers of shapes wrap functions, and cannot be compiled
+        plain = inspect.unwrap(function)  # shape checkers wrap functions and cannot be compiled
         try:
             return numba.njit(signature, nogil=True, cache=True)(plain)
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
-            # Neither the folder of the package nor the user's cache can be written: compile again in each process.
+            # Neither the package folder nor the user's cache is writable: compile in each process.
             return numba.njit(signature, nogil=True)(plain)
 
     return compile_
@@ -39,17 +39,17 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 @compiled("Tuple((i8[::1], i8[::1], i8[::1], i8))(i8[::1], b1)")
 def postorder(heads: Array, mirrored: bool) -> tuple[Array, Array, Array, int]:
-    """Nodes in postorder, place of the leftmost leaf below each, key roots, and the sum of the sizes below key roots.
+    """Return nodes in postorder, position of the leftmost leaf below each, key roots, and summed sizes below key roots.
 
-    Children come in the order of their numbers, or the other way round where ``mirrored``. The sum is
-    :data:`MALFORMED` where the heads are no tree.
+    Children are in the order of their indices, reversed if ``mirrored``. The sum is :data:`MALFORMED` if the heads do
+    not form a tree.
     """
     n = len(heads)
     order, leftmost, keyroots = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     child, sibling, place = np.full(n, -1), np.full(n, -1), np.full(n, -1)
     root = -1
     for step in range(n):
-        node = step if mirrored else n - 1 - step  # each comes before those of its siblings that were met earlier
+        node = step if mirrored else n - 1 - step  # each node is inserted before its siblings from earlier steps
         head = heads[node]
         if head == -1 and root == -1:
             root = node
@@ -62,7 +62,7 @@ def postorder(heads: Array, mirrored: bool) -> tuple[Array, Array, Array, int]:
     while node != -1:
         while child[node] != -1:
             node = child[node]
-        while True:  # up, until there is a sibling to go down into
+        while True:  # go up until there is a sibling
             order[count], place[node] = node, count
             leftmost[count] = count if child[node] == -1 else leftmost[place[child[node]]]
             count += 1
@@ -72,16 +72,16 @@ def postorder(heads: Array, mirrored: bool) -> tuple[Array, Array, Array, int]:
             node = heads[node]
     if count < n:
         return order, leftmost, keyroots, MALFORMED
-    # Of the nodes with the same leftmost leaf, the highest is a key root; `place` now marks leaves that were seen.
+    # The highest of the nodes with the same leftmost leaf is a key root; `place` now marks visited leaves.
     place[:] = -1
-    found = work = 0
+    count_of_keyroots = work = 0
     for last in range(n - 1, -1, -1):
         if place[leftmost[last]] == -1:
             place[leftmost[last]] = last
-            keyroots[n - 1 - found] = last
-            found += 1
+            keyroots[n - 1 - count_of_keyroots] = last
+            count_of_keyroots += 1
             work += last - leftmost[last] + 1
-    return order, leftmost, keyroots[n - found :], work
+    return order, leftmost, keyroots[n - count_of_keyroots :], work
 
 
 @compiled("void(i8, i8, i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1])")
@@ -96,9 +96,9 @@ def forests(
     between: Array,
     table: Array,
 ) -> None:
-    """Distances of all beginnings of the forests below places ``i`` and ``j`` into ``table``.
+    """Write the distances of all prefixes of the forests below positions ``i`` and ``j`` into ``table``.
 
-    Where two beginnings are trees, their distance goes into ``between`` as well.
+    If two prefixes are trees, their distance is also written into ``between``.
     """
     top, start = left1[i], left2[j]
     table[0, 0] = 0.0
@@ -120,11 +120,11 @@ def forests(
 
 
 @compiled("Tuple((i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8))(i8[::1], i8[::1])")
-def arranged(first: Array, second: Array) -> Arranged:
-    """Both trees in postorder, from the side that takes less work, and that work.
+def oriented(first: Array, second: Array) -> Arranged:
+    """Return both trees in postorder, mirrored if that takes less work, and that work.
 
-    A distance is that of the mirrored trees. Which side takes less depends on whether words hang to the left or to the
-    right; of two combs of ``n`` nodes the worse one takes ``n^4`` steps and the better one ``n^2``.
+    Mirroring both trees does not change the distance. The work depends on whether subtrees are on the left or on the
+    right: for two combs of ``n`` nodes, it is ``n^4`` steps on the worse and ``n^2`` on the better side.
     """
     order1, left1, keys1, work1 = postorder(first, False)
     order2, left2, keys2, work2 = postorder(second, False)
@@ -132,15 +132,15 @@ def arranged(first: Array, second: Array) -> Arranged:
         return order1, left1, keys1, order2, left2, keys2, MALFORMED
     other1, right1, roots1, mirrored1 = postorder(first, True)
     other2, right2, roots2, mirrored2 = postorder(second, True)
-    # Floats, since the numbers are products of squares.
+    # Floats, since the products could overflow integers.
     if float(mirrored1) * float(mirrored2) < float(work1) * float(work2):
         return other1, right1, roots1, other2, right2, roots2, mirrored1
     return order1, left1, keys1, order2, left2, keys2, work1
 
 
 @compiled("Tuple((f8[:, ::1], f8[::1], f8[::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
-def costs_in(order1: Array, order2: Array, change: Array, delete: Array, insert: Array) -> tuple[Array, Array, Array]:
-    """Costs in the order of the trees."""
+def reordered(order1: Array, order2: Array, change: Array, delete: Array, insert: Array) -> tuple[Array, Array, Array]:
+    """Return the costs in the postorder of the trees."""
     m, n = change.shape
     changed, deleted, inserted = np.empty((m, n)), np.empty(m), np.empty(n)
     for x in range(m):
@@ -156,14 +156,14 @@ def costs_in(order1: Array, order2: Array, change: Array, delete: Array, insert:
     "Tuple((i8[::1], i8[::1], i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8))"
     "(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])"
 )
-def solved(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> Solved:
-    """Trees and costs in postorder, the distances of all subtrees, a table to work in, and the distance of the pair."""
-    order1, left1, keys1, order2, left2, keys2, work = arranged(first, second)
+def solve(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> Solved:
+    """Return trees and costs in postorder, the distances of all subtrees, a scratch table, and the pair's distance."""
+    order1, left1, keys1, order2, left2, keys2, work = oriented(first, second)
     m, n = change.shape
     between, table = np.empty((m, n)), np.empty((m + 1, n + 1))
     if work < 0:
         return order1, left1, order2, left2, change, delete, insert, between, table, float(MALFORMED)
-    changed, deleted, inserted = costs_in(order1, order2, change, delete, insert)
+    changed, deleted, inserted = reordered(order1, order2, change, delete, insert)
     for i in keys1:
         for j in keys2:
             forests(i, j, left1, left2, changed, deleted, inserted, between, table)
@@ -185,22 +185,22 @@ def distances(
     insert: Array,
     out: Array,
 ) -> None:
-    """Distances of the pairs ``start`` to ``stop`` of a batch whose arrays stand one behind the other.
+    """Compute the distances of pairs ``start`` to ``stop`` of a batch with concatenated arrays.
 
     The nodes of pair ``k`` are ``ends1[k]`` to ``ends1[k + 1]`` of ``heads1`` and ``delete``, and likewise for the
-    other side; its costs of changes are ``ends[k]`` to ``ends[k + 1]`` of ``change``, row by row.
+    second tree. Its costs of changes are ``ends[k]`` to ``ends[k + 1]`` of ``change``, row by row.
     """
     for k in range(start, stop):
         one, other = slice(ends1[k], ends1[k + 1]), slice(ends2[k], ends2[k + 1])
         m, n = ends1[k + 1] - ends1[k], ends2[k + 1] - ends2[k]
         block = change[ends[k] : ends[k + 1]].reshape((m, n))
-        out[k] = solved(heads1[one], heads2[other], block, delete[one], insert[other])[-1]
+        out[k] = solve(heads1[one], heads2[other], block, delete[one], insert[other])[-1]
 
 
 @compiled("Tuple((f8, i8[:, ::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
 def mapping(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> tuple[float, Array]:
-    """Distance of one pair, and the nodes of an optimal mapping, one pair to a row, the last in postorder first."""
-    order1, left1, order2, left2, changed, deleted, inserted, between, table, whole = solved(
+    """Return the distance of a pair and the node pairs of an optimal mapping, one per row, last in postorder first."""
+    order1, left1, order2, left2, changed, deleted, inserted, between, table, whole = solve(
         first, second, change, delete, insert
     )
     m, n = change.shape

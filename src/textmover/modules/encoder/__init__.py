@@ -1,1 +1,1 @@
-"""Encoders: where they come from, their layers, their weights, and static word vectors."""
+"""Encoders: sources, layers and weights of pretrained encoders, and static word vectors."""

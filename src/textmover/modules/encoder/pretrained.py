@@ -1,6 +1,6 @@
-"""Read encoders, tokenizers and their configurations from folders. Code in a folder never runs.
+"""Load encoders, tokenizers and configurations from folders, without running code in them.
 
-All that Hugging Face reads passes here: one function for configurations, one for tokenizers, one for models.
+Every call of a Hugging Face loader is here: one function each for configurations, tokenizers and models.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 from textmover.types.arguments import most_of
 
 LEAST_VOCABULARY = 16
-"""Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
-alone, to which every word is unknown, and says nothing."""
+"""Fewest tokens of a vocabulary. If its files are missing, Hugging Face silently builds a tokenizer of special tokens
+alone, to which every word is unknown."""
 
-SHOWN = 300  # characters of an error of Hugging Face's that a message shows
+SHOWN = 300  # characters of a Hugging Face error that a message quotes
 
 NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
-"""A large number in JSON. Tokenizers take memory for every id below the highest one."""
+"""Large number in JSON. Tokenizers allocate memory for every id below the highest."""
 
 TOKENIZER = "tokenizer.json"
 
 ADAPTER = "adapter_config.json"
-"""Hugging Face merges the adapter of such a file into the weights, which the encoder's hash then does not describe."""
+"""Adapter file. Hugging Face would merge it into the weights, so the encoder's hash would no longer match them."""
 
 DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
-"""Layers of the half of an encoder-decoder that is dropped: no more than one is made."""
+"""Layer counts of a decoder. It is removed after loading, so only one layer is built."""
 
 LOADING = new_lock()
-"""One thread loads at a time: the first import of transformers fails in several, and its logging is set up here."""
+"""Lock for loading: a first import of transformers in several threads fails, and loading changes its log level."""
 
 
 def load_config(folder: Path) -> Any:
-    """Read the Hugging Face configuration of an encoder."""
+    """Load and check the Hugging Face configuration of an encoder."""
     path = folder / "config.json"
     with _loading(folder):
         from transformers import MODEL_MAPPING, AutoConfig
 
         _check_sizes(path, dict(read_json(path)))
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-        known = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
-    sizes = {name: found for name in ENCODER_BOUNDS if (found := getattr(config, name, None)) is not None}
-    if not known or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
+        is_text_encoder = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
+    sizes = {name: value for name in ENCODER_BOUNDS if (value := getattr(config, name, None)) is not None}
+    if not is_text_encoder or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
         raise InputError(
             f"Expected {path} to describe a text encoder, but got one of type {config.model_type!r}: take one such as "
             "roberta-base."
         )
     _check_sizes(path, sizes)
-    for what, there in (
+    for what, present in (
         ("quantized weights", getattr(config, "quantization_config", None) is not None),
         (f"an adapter ({ADAPTER})", (folder / ADAPTER).is_file()),
     ):
-        if there:
+        if present:
             raise InputError(
                 f"Expected {folder} to hold the weights of an encoder, but got {what}: save the whole encoder."
             )
@@ -74,7 +74,7 @@ def load_config(folder: Path) -> Any:
 
 
 def load_tokenizer(folder: Path, **options: Any) -> Any:
-    """Read the Hugging Face tokenizer of a folder, with options of its own."""
+    """Load and check the Hugging Face tokenizer of a folder; options go to ``from_pretrained``."""
     with _loading(folder):
         from transformers import AutoTokenizer
 
@@ -93,7 +93,7 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
 
 
 class TokenizerFile:
-    """The part of a Hugging Face tokenizer that :class:`~textmover.modules.tokens.tokenizer.Tokenizer` reads."""
+    """Subset of a Hugging Face tokenizer that :class:`~textmover.modules.tokens.tokenizer.Tokenizer` uses."""
 
     is_fast = True
     pad_token_id = 0
@@ -110,16 +110,16 @@ class TokenizerFile:
         return int(self.backend_tokenizer.get_vocab_size())
 
     def get_vocab(self) -> dict[str, int]:
-        """Id of each token."""
+        """Return the id of each token."""
         return self.backend_tokenizer.get_vocab()
 
     def save_pretrained(self, folder: str) -> None:
-        """Write the file."""
+        """Write ``tokenizer.json`` into ``folder``."""
         self.backend_tokenizer.save(str(Path(folder) / TOKENIZER))
 
 
 def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> Any:
-    """Build the encoder (half) of a configuration, with weights of its folder or, without ``dtype``, random ones."""
+    """Build the encoder of a configuration with the weights in its folder, or random ones without ``dtype``."""
     with _loading(folder), torch.device("cpu"):
         from transformers import MODEL_MAPPING, AutoModel
 
@@ -135,27 +135,27 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
             )
         if dtype is None:
             encoder = AutoModel.from_config(config, attn_implementation=attention, trust_remote_code=False)
-            return _tried(_text_half(encoder))
-        model, found = AutoModel.from_pretrained(
+            return _checked_forward(_text_half(encoder))
+        model, info = AutoModel.from_pretrained(
             str(folder),
             config=config,
             dtype=dtype,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
+            ignore_mismatched_sizes=True,  # rejected below, with their names
             output_loading_info=True,
             attn_implementation=attention,
             trust_remote_code=False,
         )
-        unread = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
+        unread = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
         missing = {name: one for name, one in model.named_parameters() if name in unread}
         encoder = _text_half(model)
-        kept = {id(one) for one in encoder.parameters()}
-        lacking = [name for name, one in missing.items() if id(one) in kept]
+        used = {id(one) for one in encoder.parameters()}
+        lacking = [name for name, one in missing.items() if id(one) in used]
         if lacking:
             raise InputError(
                 f"Expected the weights in {folder} to fit the encoder's config.json, but {lacking[0]} is missing or "
                 "has another shape: fetch or save the encoder again."
             )
-        return _tried(encoder)
+        return _checked_forward(encoder)
 
 
 def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
@@ -170,7 +170,7 @@ def _reads_texts(model: Any) -> bool:
 
 
 def _text_half(model: Any) -> Any:
-    """Drop what no metric reads: the decoder, and the pooler, whose unused parameters stop distributed training."""
+    """Remove the decoder and the pooler: no metric uses them, and unused parameters break distributed training."""
     if getattr(model.config, "is_encoder_decoder", False):
         model, whole = model.get_encoder(), model
         if not _reads_texts(model):
@@ -180,8 +180,8 @@ def _text_half(model: Any) -> Any:
     return model
 
 
-def _tried(encoder: Any) -> Any:
-    """Let an encoder read one token: some values of a configuration fail only then."""
+def _checked_forward(encoder: Any) -> Any:
+    """Encode one token and return the encoder: some invalid configurations fail only then."""
     training = encoder.training
     with torch.no_grad():  # without dropout, which would draw random numbers
         encoder.eval()(input_ids=torch.zeros(1, 1, dtype=torch.long))
@@ -190,30 +190,30 @@ def _tried(encoder: Any) -> Any:
 
 @contextlib.contextmanager
 def _loading(folder: Path) -> Iterator[None]:
-    """Let Hugging Face read: one thread at a time, with errors in one sentence."""
+    """Lock loading, silence Hugging Face and turn its errors into one sentence."""
     with LOADING, _plain_errors(folder):
         from transformers.utils import logging as hf_logging
 
-        theirs = logging.getLogger("transformers")
-        level, bars = theirs.level, hf_logging.is_progress_bar_enabled()
-        theirs.setLevel(logging.ERROR)  # it would report weights that are left out on purpose (cut layers, pooler)
+        hf_logger = logging.getLogger("transformers")
+        level, bars = hf_logger.level, hf_logging.is_progress_bar_enabled()
+        hf_logger.setLevel(logging.ERROR)  # it would warn of weights that are skipped on purpose (layers, pooler)
         hf_logging.disable_progress_bar()
         try:
             yield
         finally:
-            theirs.setLevel(level)
+            hf_logger.setLevel(level)
             if bars:
                 hf_logging.enable_progress_bar()
 
 
 @contextlib.contextmanager
 def _plain_errors(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading an encoder's files into one sentence that names the folder."""
+    """Turn any error in reading an encoder's files into one sentence that names the folder."""
     try:
         yield
     except (InputError, torch.OutOfMemoryError):
         raise
-    except Exception as error:  # readers of damaged files fail in many ways; tokenizers raises bare exceptions
+    except Exception as error:  # damaged files raise many types; tokenizers raises bare exceptions
         if "trust_remote_code" in str(error):
             raise InputError(
                 f"Expected {folder} to hold an encoder of a type in transformers, but it needs Python code of its own, "

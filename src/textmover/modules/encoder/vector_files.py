@@ -1,4 +1,4 @@
-"""Static word vectors in the text formats of word2vec, GloVe and fastText, parsed once and cached.
+"""Reader and cache for static word vectors in the text formats of word2vec, GloVe and fastText.
 
 The cache (``$XDG_CACHE_HOME/textmover`` or ``~/.cache/textmover``) is memory-mapped. Its folders are named by the hash
 of the file, so that a changed file is parsed again.
@@ -26,11 +26,11 @@ from textmover.files import file_sha256, user_cache
 from textmover.modules.encoder.converted_files import build, cached
 from textmover.types import InputError, plural
 
-LARGEST = float(np.finfo(np.float32).max)  # largest number that a vector can hold
+LARGEST = float(np.finfo(np.float32).max)  # largest finite entry of a vector
 
 
 def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Word and vector of each line, in order, repeated words among them; the file may be gzip-compressed."""
+    """Yield word and vector of each line, repeated words included; the file may be gzip-compressed."""
     lines = _lines(path)
     start = list(itertools.islice(lines, 2))
     stated, dimension = _header(path, start)
@@ -49,7 +49,7 @@ def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading the file into one sentence."""
+    """Turn errors in reading the file into one sentence."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
@@ -61,7 +61,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of each line that is not blank."""
+    """Yield number and bytes of each line that is not blank."""
     with readable(path), path.open("rb") as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         with gzip.GzipFile(fileobj=raw) if packed else contextlib.nullcontext(raw) as stream:
@@ -78,13 +78,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _header(path: Path, start: list[tuple[int, bytes]]) -> tuple[int | None, int]:
-    """Number of words that line 1 states (``None`` where it is a word's line already), and the dimension.
+    """Return the number of words in the header line (``None`` without a header) and the dimension.
 
-    A word that is a whole number, with one whole number as its vector, looks like a header: line 2 decides.
+    A line of an integer word and a one-dimensional integer vector looks like a header: line 2 decides.
     """
     if not start:
         raise _empty(path)
-    counts = [_numbers(line.split()) for _, line in start]
+    counts = [_count_numbers(line.split()) for _, line in start]
     first = start[0][1].split()
     if start[0][0] == 1 and len(first) == 2 and all(field.isdigit() for field in first):
         stated, dimension = map(int, first)
@@ -102,8 +102,8 @@ def _empty(path: Path) -> InputError:
     return InputError(f"Expected {path} to hold word vectors, but it holds none: fetch or save it again.")
 
 
-def _numbers(fields: list[bytes]) -> int:
-    """Number of numeric fields at the end of a line; the first field is always a word."""
+def _count_numbers(fields: list[bytes]) -> int:
+    """Count the numeric fields at the end of a line; the first field is always a word."""
     return sum(1 for _ in itertools.takewhile(_is_number, reversed(fields[1:])))
 
 
@@ -116,10 +116,10 @@ def _is_number(field: bytes) -> bool:
 
 
 def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDArray[np.float32]]:
-    """Word and vector of a line, read from its end, since a word may hold spaces (as in ``glove.840B``)."""
+    """Parse word and vector of a line from its end, since a word may contain spaces (as in ``glove.840B``)."""
     word, *fields = line.rsplit(None, dimension)
-    if len(fields) < dimension or (b" " in word and _numbers(word.split())):
-        holds = str(_numbers(line.split()))
+    if len(fields) < dimension or (b" " in word and _count_numbers(word.split())):
+        holds = str(_count_numbers(line.split()))
     else:
         with contextlib.suppress(ValueError), np.errstate(over="ignore"):
             row = np.array(fields, dtype="<f4")
@@ -138,32 +138,32 @@ logger = logging.getLogger(__name__)
 MATRIX, WORDS, MEAN = "vectors.npy", "words.txt", "mean.npy"
 """Files of the cache: float32 rows, their words line by line, and the mean of the rows."""
 
-LAYOUT = "static-vectors-1"  # folder of the cache; its number changes with what is kept
+LAYOUT = "static-vectors-1"  # folder of the cache; its number changes with the format
 
 SETTLED_NS = 2_000_000_000
-"""A file that changed less than this before it was hashed may change again without its times showing it."""
+"""Age in nanoseconds from which on a file's times are trusted to reveal the next change."""
 
 
 def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
-    """Hash of a file of word vectors and the folder of its parse; with a known hash the file need not be there."""
+    """Return the hash of a vector file and its cache folder; a known, cached hash needs no file."""
     if sha256 is not None and (folder := cached(LAYOUT, sha256)) is not None:
         return sha256, folder
     with readable(path):
         state = _state(path)
-        found = _hash(path, state)
-    if sha256 not in (None, found):
-        raise InputError(f"Expected {path} to have the SHA-256 {sha256}, but got {found}: give the file of that hash.")
-    return found, cached(LAYOUT, found) or build(LAYOUT, found, path, lambda folder: _parse(path, folder, state))
+        actual = _hash(path, state)
+    if sha256 not in (None, actual):
+        raise InputError(f"Expected {path} to have the SHA-256 {sha256}, but got {actual}: give the file of that hash.")
+    return actual, cached(LAYOUT, actual) or build(LAYOUT, actual, path, lambda folder: _parse(path, folder, state))
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Values that change whenever the file does."""
+    """Return values that change whenever the file changes."""
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
 
 def _hash(path: Path, state: tuple[int, ...]) -> str:
-    """Hash of the file, noted in the cache under its state, since a file of several GB takes a while."""
+    """Return the hash of the file, cached by its state, since hashing several GB is slow."""
     note = None
     with contextlib.suppress(RuntimeError):
         key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
@@ -211,6 +211,6 @@ def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
 
 
 def _write_header(matrix: io.BufferedWriter, rows: int, dimension: int) -> None:
-    """The header of an ``.npy`` file, as long for any number of rows."""
+    """Write the header of an ``.npy`` file; its length is the same for any number of rows."""
     shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(matrix, shape)

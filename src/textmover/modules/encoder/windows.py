@@ -1,4 +1,4 @@
-"""Texts of like length encoded together, and those longer than an encoder reads in windows that overlap by half."""
+"""Batches of similar length, and overlapping windows for texts longer than an encoder's limit."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from torch.nn.functional import pad
 
 from textmover.types import InputError, SpecialToken, TokenBatch
 
-WINDOW_TOKENS = 4096  # tokens that are encoded at a time, padding included; one window at the least
+WINDOW_TOKENS = 4096  # tokens encoded at a time, padding included; at least one window
 
 Encode = Callable[[Tensor, Tensor], list[Tensor]]
-"""Token ids ``[W, S]`` or embeddings ``[W, S, E]``, and mask ``[W, S]``, to the hidden states of each layer."""
+"""Function from ids ``[W, S]`` or embeddings ``[W, S, E]``, and mask ``[W, S]``, to the hidden states of each layer."""
 
 
 class Windows(NamedTuple):
     """Positions of the tokens of each window."""
 
-    rows: Tensor  # text of each window, int64 ``[W]``, ascending
-    positions: Tensor  # places of its tokens in that text, int64 ``[W, limit]``; they may run on into padding
+    rows: Tensor  # row of each window's text, int64 ``[W]``, ascending
+    positions: Tensor  # positions of its tokens in that text, int64 ``[W, limit]``; may extend into padding
 
 
 def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
-    """Windows of at most ``limit`` tokens that hold every token of texts ``[B, L]``, padded on the right.
+    """Plan windows of at most ``limit`` tokens that cover every token of right-padded texts ``[B, L]``.
 
-    A window of a text that is too long holds the special tokens that open the text, a stretch of what lies between, and
-    the special tokens that close it. Each stretch starts half its length after the one before; the last ends with the
-    text, so that all are full.
+    Each window of a long text holds the special tokens at its start and end, and a stretch of the tokens between them.
+    Stretches overlap by half. The last one ends with the text, so that all windows are full.
     """
     lengths = mask.sum(dim=1)
     opening = (mask & (special == SpecialToken.FIRST)).long().cumprod(dim=1).sum(dim=1)
@@ -44,13 +43,13 @@ def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
             rows.append(row)
             positions.append(places[None])
             continue
-        room = limit - first - last
-        if room < 1:
+        stretch = limit - first - last
+        if stretch < 1:
             raise InputError(
                 f"Expected windows of more than the {first + last} special tokens of a text, but got windows of "
                 f"{limit}: raise `max_length`."
             )
-        starts = torch.tensor([*range(0, beyond, max(1, room // 2)), beyond])[:, None]
+        starts = torch.tensor([*range(0, beyond, max(1, stretch // 2)), beyond])[:, None]
         shifts = torch.where(places < first, 0, torch.where(places < limit - last, starts, beyond))
         rows += [row] * len(starts)
         positions.append(places + shifts)
@@ -59,9 +58,9 @@ def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
 
 
 def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = WINDOW_TOKENS) -> list[Tensor]:
-    """Hidden states of each layer ``[B, L, D]`` of long texts: each token has the mean over the windows that hold it.
+    """Return the hidden states of each layer ``[B, L, D]`` of long texts, averaged over the windows of each token.
 
-    Gradients flow through the mean, which is taken in at least float32.
+    The mean is computed in at least float32 and is differentiable.
     """
     windows = plan_windows(batch.mask, batch.special, limit)
     rows, width = windows.rows[:, None], batch.mask.shape[1]
@@ -79,18 +78,18 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
                 layer.new_zeros(len(counts), layer.shape[-1], dtype=torch.promote_types(layer.dtype, torch.float32))
                 for layer in layers
             ]
-        held = places[index, :longest][inside]
+        targets = places[index, :longest][inside]
         for total, layer in zip(sums, layers, strict=True):
-            total.index_add_(0, held, layer[inside].to(total.dtype))
+            total.index_add_(0, targets, layer[inside].to(total.dtype))
     pairs = zip(sums, layers, strict=True)
     return [(total / counts).to(layer.dtype).view(len(batch), width, -1) for total, layer in pairs]
 
 
 def encode_by_length(encode: Encode, inputs: Tensor, mask: Tensor) -> list[Tensor]:
-    """Hidden states of each layer ``[B, L, D]``, made of texts of like length together, so that little is padding."""
+    """Return the hidden states of each layer ``[B, L, D]``; texts of similar length share a pass to save padding."""
     width = mask.shape[1]
     lengths = (mask * torch.arange(1, width + 1, device=mask.device)).amax(dim=1).tolist()
-    groups = like_lengths(lengths)
+    groups = group_by_length(lengths)
     parts = [
         [pad(layer, (0, 0, 0, width - longest)) for layer in encode(inputs[rows, :longest], mask[rows, :longest])]
         for rows, longest in ((rows, max(1, lengths[rows[0]])) for rows in groups)
@@ -99,20 +98,20 @@ def encode_by_length(encode: Encode, inputs: Tensor, mask: Tensor) -> list[Tenso
     return [torch.cat(layers)[back] for layers in zip(*parts, strict=True)]
 
 
-def like_lengths(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows in groups of like length, the longest first; each cut spares at least an eighth of all places."""
+def group_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Group rows by similar length, longest first; each split saves at least an eighth of the padded batch."""
     least = len(lengths) * max(lengths) / 8
 
     def cut(rows: list[int]) -> list[list[int]]:
-        spared = [(len(rows) - place) * (lengths[rows[0]] - lengths[row]) for place, row in enumerate(rows)]
-        place = max(range(len(rows)), key=spared.__getitem__)
-        return cut(rows[:place]) + cut(rows[place:]) if spared[place] > least else [rows]
+        saved = [(len(rows) - place) * (lengths[rows[0]] - lengths[row]) for place, row in enumerate(rows)]
+        place = max(range(len(rows)), key=saved.__getitem__)
+        return cut(rows[:place]) + cut(rows[place:]) if saved[place] > least else [rows]
 
     return cut(sorted(range(len(lengths)), key=lambda row: -lengths[row]))
 
 
 def longest_first(lengths: Sequence[int], tokens: int) -> Iterator[tuple[list[int], int]]:
-    """Rows of like length to be encoded together, the longest first, and the length of the longest of them."""
+    """Yield rows of similar length to encode together, longest first, and the length of the longest."""
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     start = 0
     while start < len(order):

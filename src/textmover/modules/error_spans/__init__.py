@@ -1,1 +1,1 @@
-"""Errors of a text, token by token: the evidence of its matching, a learned head, and a rule without one."""
+"""Token-level error detection: evidence from a matching, a learned head, and a rule without a head."""

@@ -1,4 +1,4 @@
-"""Evidence that a token is wrong, or that words are missing, from similarities and spellings of two texts."""
+"""Features for error detection, called evidence: signs of wrong tokens and missing words in a pair of texts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from textmover.types import SpecialToken, TokenEmbeddings
 from textmover.types.text_words import UNSPACED
 
 MARKS = ("\u2581", "\u0120")
-"""Signs of white space before a word: of SentencePiece, and of byte-level tokenizers."""
+"""Markers of white space before a word in SentencePiece and byte-level tokenizers."""
 
 CONTINUED = "##"
-"""Sign of WordPiece that a token goes on with a word."""
+"""WordPiece marker of a token that continues a word."""
 
-COMMON = 0.05  # share of the vocabulary that begins with such a sign where it means white space
+COMMON = 0.05  # share of the vocabulary with a marker of white space above which the tokenizer uses it
 
 UNSPACED_SHARE = 0.3
-"""Share of a text's tokens in scripts without spaces, such as Chinese, from which it is compared by characters."""
+"""Share of tokens in scripts without spaces, such as Chinese, from which a text is compared by characters."""
 
 SPECIAL_KEY = torch.iinfo(torch.int64).min + 10  # key of special tokens, below that of any other
 
@@ -33,26 +33,26 @@ SPECIAL_KEY = torch.iinfo(torch.int64).min + 10  # key of special tokens, below 
 class Spelling(NamedTuple):
     """Spelling of the ``V`` tokens of a vocabulary."""
 
-    first: Tensor  # first token that is written as each is, int64 [V]
-    characters: Tensor  # those of all tokens in turn, int64 [C]
-    starts: Tensor  # place of each token's first among them, and the end, int64 [V + 1]
+    first: Tensor  # lowest id with the same spelling as each token, int64 [V]
+    characters: Tensor  # characters of all tokens, concatenated, int64 [C]
+    starts: Tensor  # index of each token's first character, and the end, int64 [V + 1]
     unspaced: Tensor  # tokens with characters of scripts without spaces, bool [V]
     begins: Tensor  # tokens that begin a word, bool [V]
-    closes: Tensor  # tokens behind which one begins, bool [V]
+    closes: Tensor  # tokens that end a word, bool [V]
 
     def by_tokens(self) -> Spelling:
-        """Return the same with each token as a word."""
+        """Return a copy in which each token is a word."""
         return self._replace(begins=torch.ones_like(self.begins))
 
     def unspaced_texts(self, tokens: TokenEmbeddings) -> Tensor:
-        """Texts of scripts without spaces, where cuts between tokens depend on their neighbours, bool ``[B]``."""
+        """Return which texts are in scripts without spaces, where tokenization depends on the context, bool ``[B]``."""
         count = (self.unspaced[tokens.input_ids] & tokens.ordinary).sum(dim=1)
         return (count > 0) & (count >= UNSPACED_SHARE * tokens.ordinary.sum(dim=1))
 
     def units(self, tokens: TokenEmbeddings, keys: Tensor, rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Keys ``[B, U]`` of the characters of some rows' known tokens, and of the words of others.
+        """Return keys ``[B, U]`` of characters for the texts in ``rows``, else of words; and each token's units.
 
-        The second value tells where the units of each token start and end, ``[B, L]``.
+        The second value holds the start and end of these units, ``[B, L]``.
         """
         ids, known = tokens.input_ids, tokens.ordinary
         begins = self.begins[ids] | pad(self.closes[ids] | ~known, (1, 0), value=True)[:, :-1] | ~known | rows[:, None]
@@ -64,7 +64,7 @@ class Spelling(NamedTuple):
         owners = torch.searchsorted(ends, places, right=True)  # first token of each unit, and the end
         order = torch.arange(ids.shape[1], device=ids.device)
         within = order - torch.where(begins, order, 0).cummax(dim=1).values
-        mixed = pad((_scattered(keys + within * _ODD) * tokens.mask).cumsum(dim=1), (1, 0))
+        mixed = pad((_mixed_bits(keys + within * _ODD) * tokens.mask).cumsum(dim=1), (1, 0))
         words = mixed.gather(1, owners).diff(dim=1)
         owners, places = owners[:, :-1].clamp(max=ids.shape[1] - 1), places[:, :-1]
         inside = (self.starts[ids] - starts).gather(1, owners) + places
@@ -73,30 +73,30 @@ class Spelling(NamedTuple):
         return torch.where(spelled.gather(1, owners), characters, of_tokens), (starts, ends)
 
 
-_ODD = -0x61C8864680B583EB  # odd number near the golden section of all, which spreads places in a word
+_ODD = -0x61C8864680B583EB  # odd multiplier near the golden ratio times 2^64, which spreads positions in a word
 
 
-def _scattered(keys: Tensor) -> Tensor:
-    """Mix the bits of keys so that sums of a word's tell words apart; different keys stay different (SplitMix64)."""
+def _mixed_bits(keys: Tensor) -> Tensor:
+    """Mix the bits of keys so that the sum over a word identifies it; distinct keys stay distinct (SplitMix64)."""
     keys = (keys ^ (keys >> 30)) * -0x40A7B892E31B1A47
     keys = (keys ^ (keys >> 27)) * -0x6B2FB644ECCEEE15
     return keys ^ (keys >> 31)
 
 
 class Units(NamedTuple):
-    """Units by which ``B`` pairs of texts are compared: characters where neither puts spaces, else words.
+    """Units in which ``B`` pairs of texts are compared: characters if neither uses spaces, else words.
 
-    Special tokens are like those of their kind. Where nobody knows how tokens are written, they are the units.
+    Special tokens equal those of their kind. Without known spellings, tokens are the units.
     """
 
-    same: Tensor  # units of the other text that are those of the hypothesis, bool [B, U, V]
+    same: Tensor  # equality of the other text's and the hypothesis's units, bool [B, U, V]
     lengths: tuple[Tensor, Tensor]  # number of units on either side, [B]
-    tokens: Tensor  # tokens of the other text that are those of the hypothesis, bool [B, M, N]
-    theirs: tuple[Tensor, Tensor] | None = None  # where the units of each token of the other text start and end, [B, M]
-    own: tuple[Tensor, Tensor] | None = None  # and of the hypothesis, [B, N]
+    tokens: Tensor  # equality of the other text's and the hypothesis's tokens, bool [B, M, N]
+    theirs: tuple[Tensor, Tensor] | None = None  # start and end of the units of each token of the other text, [B, M]
+    own: tuple[Tensor, Tensor] | None = None  # the same for the hypothesis, [B, N]
 
     def alike(self, kept: Tensor) -> Tensor:
-        """Tokens that are the same, or share a unit, where the other text keeps ``[B, N]`` that of the hypothesis."""
+        """Return which tokens are equal, or share a unit and are ``kept`` ``[B, N]``, bool ``[B, M, N]``."""
         if self.theirs is None or self.own is None:
             return self.tokens
         theirs, own = ([one[:, None] for one in side] for side in (self.theirs, self.own))
@@ -105,7 +105,7 @@ class Units(NamedTuple):
 
 
 def _written_keys(tokens: TokenEmbeddings, spelling: Spelling | None) -> Tensor:
-    """Keys that tell apart what is written otherwise, negative where a token is special or unknown, ``[B, L]``."""
+    """Return keys that differ between spellings, negative for special and unknown tokens, ``[B, L]``."""
     keys = token_keys(tokens)
     if spelling is not None:
         keys = spelling.first[keys.clamp(min=0)].where(keys >= 0, keys)
@@ -113,7 +113,7 @@ def _written_keys(tokens: TokenEmbeddings, spelling: Spelling | None) -> Tensor:
 
 
 def compared_units(others: TokenEmbeddings, hypotheses: TokenEmbeddings, spelling: Spelling | None) -> Units:
-    """Return the units of pairs of texts; tokens alone where nobody knows how they are written."""
+    """Return the units of pairs of texts; without known spellings, these are the tokens."""
     sides = others, hypotheses
     keys = [_written_keys(one, spelling) for one in sides]
     tokens = keys[0][:, :, None] == keys[1][:, None, :]
@@ -124,17 +124,17 @@ def compared_units(others: TokenEmbeddings, hypotheses: TokenEmbeddings, spellin
     return Units(first[:, :, None] == second[:, None, :], (theirs[1][:, -1], own[1][:, -1]), tokens, theirs, own)
 
 
-_KNOWN: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()
+_SPELLINGS: WeakKeyDictionary[Any, Spelling | None] = WeakKeyDictionary()
 
 
 def spellings(tokenizer: Any) -> Spelling | None:
-    """Return the spelling of a tokenizer's vocabulary, or ``None`` where it does not tell where words begin.
+    """Return the spelling of a tokenizer's vocabulary, or ``None`` if it does not mark where words begin.
 
-    Signs of white space are no part of it, so that a word counts as kept behind a bracket and at the start of a text.
+    Spellings exclude markers of white space, so a word equals itself after a bracket and at the start of a text.
     """
-    if tokenizer not in _KNOWN:
-        _KNOWN[tokenizer] = _spelling(getattr(tokenizer, "vocabulary", {}))
-    return _KNOWN[tokenizer]
+    if tokenizer not in _SPELLINGS:
+        _SPELLINGS[tokenizer] = _spelling(getattr(tokenizer, "vocabulary", {}))
+    return _SPELLINGS[tokenizer]
 
 
 def _spelling(vocabulary: dict[str, int]) -> Spelling | None:
@@ -159,7 +159,7 @@ def _spelling(vocabulary: dict[str, int]) -> Spelling | None:
 
 
 def _in_word(letter: str) -> bool:
-    """Return whether words go on at a letter: white space or punctuation parts the others."""
+    """Return whether a character can be inside a word, with no word boundary next to it."""
     return bool(letter) and not UNSPACED.match(letter) and unicodedata.category(letter)[0] in "LMN"
 
 
@@ -167,27 +167,27 @@ def _count(vocabulary: dict[str, int], sign: str) -> int:
     return sum(one.startswith(sign) for one in vocabulary)
 
 
-LOWEST = -1e4  # logit of what takes no part: finite, so that a text without tokens has gradients
-FARTHEST = 4.0  # largest jump, in tokens, that differs from a larger one
-EDGE = 0.25  # softness of the bounds between two places, in tokens
+LOWEST = -1e4  # logit of masked tokens: finite, so that gradients exist for a text without tokens
+FARTHEST = 4.0  # limit at which jumps are clipped, in tokens
+EDGE = 0.25  # softness of the boundaries between two positions, in tokens
 
 
 class Evidence(NamedTuple):
-    r"""Evidence of the tokens of ``B`` hypotheses and of the gaps before each and behind the last.
+    r"""Features of the tokens of ``B`` hypotheses, and of the gaps before each token and after the last.
 
-    With the cosines :math:`S_{ij}` of ``M`` tokens of the other text and ``N`` of the hypothesis, the share that token
-    ``j`` sends to its partners is :math:`A_{ij} = \mathrm{softmax}_i(S_{ij}/T)`, and
-    :math:`B_{ij} = \mathrm{softmax}_j(S_{ij}/T)` is what a partner gives back.
+    With the cosines :math:`S_{ij}` of ``M`` tokens of the other text and ``N`` of the hypothesis, token ``j`` sends the
+    share :math:`A_{ij} = \mathrm{softmax}_i(S_{ij}/T)` to its partner ``i``, which returns the share
+    :math:`B_{ij} = \mathrm{softmax}_j(S_{ij}/T)`.
     """
 
-    tokens: Tensor  # by the names of TOKEN_EVIDENCE, [B, N, 19]
-    gaps: Tensor  # by the names of GAP_EVIDENCE, [B, N + 1, 11]
+    tokens: Tensor  # features named in TOKEN_EVIDENCE, [B, N, 19]
+    gaps: Tensor  # features named in GAP_EVIDENCE, [B, N + 1, 11]
     own: Tensor  # unit vectors of the tokens, [B, N, D]
-    partners: Tensor  # mean of the partners' unit vectors by the shares A, [B, N, D]
+    partners: Tensor  # mean of the partners' unit vectors weighted by the shares A, [B, N, D]
     present: Tensor  # ordinary tokens, bool [B, N]
-    between: Tensor  # gaps beside an ordinary token, bool [B, N + 1]
-    equal: Tensor  # texts of the same tokens, bool [B]
-    first: Tensor  # kept tokens that stand again further on, where they are too many, bool [B, N]
+    between: Tensor  # gaps next to an ordinary token, bool [B, N + 1]
+    equal: Tensor  # pairs of texts with the same units, bool [B]
+    first: Tensor  # kept tokens with a surplus copy later in the text, bool [B, N]
 
 
 TOKEN_EVIDENCE = (
@@ -195,58 +195,59 @@ TOKEN_EVIDENCE = (
     "spread", "step before", "step behind", "length ratio", "unknown", "kept", "exchanged", "added", "surplus",
     "edit rate",
 )  # fmt: skip
-"""Similarity of the best partner, of the partners' mean and of the second best; share that comes back; entropy of the
-shares; how much closer the partners are to another token; whether the token stands in the other text, and its partners
-are written alike; shares that it gets; deviation of the partners' places; jumps to those of its neighbours;
-log-ratio of the lengths; whether the token is unknown; whether it is kept, exchanged or added on a shortest way between
-the texts, or on the one that keeps the first of equal tokens; edits of that way to a token."""
+"""Cosine of the best partner, mean over partners, cosine of the second best; share returned; entropy of the shares;
+margin by which the partners prefer another token; whether the token occurs in the other text; share sent to tokens of
+the same spelling; sum of shares received; standard deviation of the partners' positions; jumps to the partners of the
+neighbours before and after; log-ratio of the lengths; whether the token is unknown; whether a minimum edit script
+keeps, replaces or inserts it; whether the one that keeps the first of equal tokens inserts it; edit rate per unit."""
 
 GAP_EVIDENCE = (
     "jump", "length ratio", "uncovered between", "most uncovered between", "unreturned between", "uncovered beside",
     "most uncovered beside", "most uncovered within", "step back", "lost", "edit rate",
 )  # fmt: skip
-"""Tokens of the other text that are passed over; logarithm of the lengths' ratio; how uncovered those are by sum and
-maximum, and how little comes back to them; the same for tokens whose neighbours match those beside the gap, by sum,
-maximum, and where both do; how far the place goes back; whether a token is lost here on a shortest way; its edits."""
+"""Number of skipped tokens of the other text; log-ratio of the lengths; sum and maximum of the skipped tokens'
+distances (1 - cosine) to their closest token; sum of the shares not returned to them; sum and maximum of distances of
+tokens next to a match of the gap's neighbours, and maximum between two such matches; size of a jump backwards; whether
+a minimum edit script deletes a token here; edit rate per unit."""
 
 
 class _Matched(NamedTuple):
-    """A batch of pairs: cosines and shares ``[B, M, N]``, 0 where a token takes no part."""
+    """Cosines and shares of pairs of texts ``[B, M, N]``, 0 where masked."""
 
-    there: Tensor  # ordinary tokens of the other text, bool [B, M]
-    present: Tensor  # of the hypothesis, bool [B, N]
+    others_present: Tensor  # ordinary tokens of the other text, bool [B, M]
+    present: Tensor  # ordinary tokens of the hypothesis, bool [B, N]
     cosines: Tensor
     sent: Tensor  # shares of each token of the hypothesis, over M
     returned: Tensor  # shares of each token of the other text, over N
-    closest: Tensor  # cosines, -1 where a token takes no part
+    closest: Tensor  # cosines, -1 where masked
 
 
 def evidence(
     hypotheses: TokenEmbeddings, others: TokenEmbeddings, temperature: Tensor | float, spelling: Spelling | None = None
 ) -> Evidence:
-    """Gather the evidence of pairs of texts, with gradients; a row depends on no other row and on no padding.
+    """Compute the evidence of pairs of texts, with gradients; rows are independent of each other and of padding.
 
     Args:
-        hypotheses: ``B`` texts that are judged.
-        others: As many that they are compared with.
+        hypotheses: ``B`` texts to judge.
+        others: ``B`` texts to compare them with.
         temperature: Temperature ``T`` of the shares, above 0.
-        spelling: How tokens are written; each differs from all others if ``None``.
+        spelling: Spelling of the tokens; if ``None``, each token has a different one.
     """
     width = hypotheses.vectors.shape[2]
     others, hypotheses = (_at_least_one(one) for one in (others, hypotheses))
     if spelling is not None:
         spelling = Spelling(*(one.to(hypotheses.mask.device) for one in spelling))
     others, hypotheses = apart(others, hypotheses)
-    theirs, own = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
-    there, present = others.ordinary, hypotheses.ordinary
-    pairs = there[:, :, None] & present[:, None, :]
-    cosines = pairwise_similarity(theirs, own).masked_fill(~pairs, 0.0)
+    other_vectors, vectors = unit_vectors(others.vectors), unit_vectors(hypotheses.vectors)
+    others_present, present = others.ordinary, hypotheses.ordinary
+    pairs = others_present[:, :, None] & present[:, None, :]
+    cosines = pairwise_similarity(other_vectors, vectors).masked_fill(~pairs, 0.0)
     logits = (cosines / temperature).masked_fill(~pairs, LOWEST)
     sent, returned = logits.softmax(dim=1) * pairs, logits.softmax(dim=2) * pairs
-    matched = _Matched(there, present, cosines, sent, returned, cosines.masked_fill(~pairs, -1.0))
-    edges, spread = _places(matched)
+    matched = _Matched(others_present, present, cosines, sent, returned, cosines.masked_fill(~pairs, -1.0))
+    edges, spread = _partner_positions(matched)
     jumps = (edges[:, 1:] - edges[:, :-1] - 1).clamp(-FARTHEST, FARTHEST) / FARTHEST
-    ratio = (present.sum(dim=1).clamp(min=1) / there.sum(dim=1).clamp(min=1)).log()[:, None]
+    ratio = (present.sum(dim=1).clamp(min=1) / others_present.sum(dim=1).clamp(min=1)).log()[:, None]
     unknown = torch.zeros_like(spread) if hypotheses.unknown is None else (hypotheses.unknown != 0).to(spread)
     units = compared_units(others, hypotheses, spelling)
     edits = shortest_edits(units.same, *units.lengths, units.own)
@@ -258,31 +259,31 @@ def evidence(
     of_gaps = [jumps, ratio.expand_as(jumps), *_of_gaps(matched, edges, sides), (-jumps).clamp(min=0)]
     gaps = torch.stack([*of_gaps, edits.lost.to(jumps), rate.expand_as(jumps)], dim=2)
     between = pad(present, (1, 0)) | pad(present, (0, 1))
-    partners = torch.einsum("bmn,bmd->bnd", sent, theirs[:, :, :width])
+    partners = torch.einsum("bmn,bmd->bnd", sent, other_vectors[:, :, :width])
     tokens, gaps = tokens * present[:, :, None], gaps * between[:, :, None]
     ids = hypotheses.input_ids if spelling is None else spelling.first[hypotheses.input_ids]
     again = ((ids[:, :, None] == ids[:, None, :]) & edits.surplus[:, None, :]).triu(1).any(dim=2)
     first = again & edits.kept & ~edits.exchanged & ~edits.surplus & present
-    return Evidence(tokens, gaps, own[:, :, :width], partners, present, between, edits.distance == 0, first)
+    return Evidence(tokens, gaps, vectors[:, :, :width], partners, present, between, edits.distance == 0, first)
 
 
-def _places(matched: _Matched) -> tuple[Tensor, Tensor]:
-    """Places of the partners, between those of the texts' starts and ends, ``[B, N + 2]``, and their deviation."""
-    order = (matched.there.cumsum(dim=1) - 1).to(matched.sent) * matched.there
+def _partner_positions(matched: _Matched) -> tuple[Tensor, Tensor]:
+    """Return the partners' mean positions, with those of start and end, ``[B, N + 2]``, and standard deviations."""
+    order = (matched.others_present.cumsum(dim=1) - 1).to(matched.sent) * matched.others_present
     place = torch.einsum("bm,bmn->bn", order, matched.sent)
     spread = (torch.einsum("bm,bmn->bn", order.square(), matched.sent) - place.square()).clamp(min=1e-6).sqrt()
-    count = matched.there.sum(dim=1)[:, None].to(place)
-    ends = torch.where(matched.present.cumsum(dim=1) > 0, count, -1.0)  # special tokens match their like
+    count = matched.others_present.sum(dim=1)[:, None].to(place)
+    ends = torch.where(matched.present.cumsum(dim=1) > 0, count, -1.0)  # special tokens match those of their kind
     place = torch.where(matched.present, place, ends)
     return torch.cat([torch.full_like(count, -1.0), place, count], dim=1), spread
 
 
-def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
+def _of_tokens(matched: _Matched, same_spelling: Tensor, kept: Tensor) -> list[Tensor]:
     sent, round_trip = matched.sent, matched.sent * matched.returned
     best = matched.closest.topk(min(2, matched.closest.shape[1]), dim=1).values
     best = pad(best, (0, 0, 0, 2 - best.shape[1]), value=-1.0)
     mean = (sent * matched.cosines).sum(dim=1)
-    count = matched.there.sum(dim=1)[:, None].clamp(min=2)
+    count = matched.others_present.sum(dim=1)[:, None].clamp(min=2)
     return [
         best[:, 0],
         mean,
@@ -290,19 +291,19 @@ def _of_tokens(matched: _Matched, alike: Tensor, kept: Tensor) -> list[Tensor]:
         round_trip.sum(dim=1),
         -(sent * sent.clamp(min=1e-9).log()).sum(dim=1) / count.log(),
         torch.einsum("bm,bmn->bn", matched.closest.amax(dim=2), sent) - mean,
-        ((alike.any(dim=1) | kept) & matched.present).to(mean),
-        (sent * alike).sum(dim=1),
+        ((same_spelling.any(dim=1) | kept) & matched.present).to(mean),
+        (sent * same_spelling).sum(dim=1),
         matched.returned.sum(dim=1).clamp(max=FARTHEST) / FARTHEST,
     ]
 
 
 def _of_gaps(matched: _Matched, edges: Tensor, sides: tuple[Tensor, Tensor]) -> list[Tensor]:
-    there = matched.there
-    order = (there.cumsum(dim=1) - 1).to(edges)[:, None, :]
+    others_present = matched.others_present
+    order = (others_present.cumsum(dim=1) - 1).to(edges)[:, None, :]
     behind, before = order - edges[:, :-1, None] - 0.5, edges[:, 1:, None] - 0.5 - order
-    passed = (behind / EDGE).sigmoid() * (before / EDGE).sigmoid() * there[:, None, :]
-    uncovered = torch.where(there, 1 - matched.closest.amax(dim=2), 0.0)[:, None, :]
-    unreturned = torch.where(there, 1 - (matched.sent * matched.returned).sum(dim=2), 0.0)[:, None, :]
+    passed = (behind / EDGE).sigmoid() * (before / EDGE).sigmoid() * others_present[:, None, :]
+    uncovered = torch.where(others_present, 1 - matched.closest.amax(dim=2), 0.0)[:, None, :]
+    unreturned = torch.where(others_present, 1 - (matched.sent * matched.returned).sum(dim=2), 0.0)[:, None, :]
     left, right = sides
     return [
         (passed * uncovered).sum(dim=2).clamp(max=FARTHEST),
@@ -315,7 +316,7 @@ def _of_gaps(matched: _Matched, edges: Tensor, sides: tuple[Tensor, Tensor]) -> 
 
 
 def _at_least_one(tokens: TokenEmbeddings) -> TokenEmbeddings:
-    """One place of padding where no text of a batch has any token."""
+    """Add a column of padding if no text of the batch has any token."""
     if tokens.mask.shape[1]:
         return tokens
     flat = (pad(one, (0, 1)) for one in (tokens.mask, tokens.special, tokens.input_ids))
@@ -323,9 +324,10 @@ def _at_least_one(tokens: TokenEmbeddings) -> TokenEmbeddings:
 
 
 def _neighbours(returned: Tensor, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> tuple[Tensor, Tensor]:
-    """Halves of the evidence that a token of the other text belongs into a gap, ``[B, N + 1, M]`` each.
+    """Return two scores of how well a token of the other text fits into a gap, ``[B, N + 1, M]`` each.
 
-    Its left neighbour is matched with the token before the gap, its right one with that behind; starts match, and ends.
+    They are half the match of its left and right neighbour with the token before and after the gap. The starts of the
+    texts match each other, and so do the ends.
     """
     kinds = others.special[:, :, None] == hypotheses.special[:, None, :]
     special = (others.special != SpecialToken.NONE)[:, :, None] & others.mask[:, :, None] & hypotheses.mask[:, None, :]

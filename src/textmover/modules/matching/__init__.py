@@ -1,1 +1,1 @@
-"""Matchings of two texts' tokens, one small class each."""
+"""Matchings between the tokens of two texts, one small class each."""

@@ -1,4 +1,4 @@
-"""The rows of the family: one small class each over :mod:`textmover.functional`."""
+"""Matchings of the transport family, one small class each around :mod:`textmover.functional`."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from textmover.types import InputError, MatchResult
 
 
 class Matching(nn.Module):
-    """Base of matchings: from the similarity block of a pair of texts to recall, precision and F."""
+    """Base of matchings: compute recall, precision and F from the token similarities of text pairs."""
 
     has_sides: ClassVar[bool] = True
-    """False where recall and precision are one and the same number."""
+    """False if recall and precision are the same number."""
 
     debiased: ClassVar[bool] = False
-    """True if the values of each text with itself are subtracted."""
+    """True if half the sum of each text's value with itself is subtracted."""
 
     unit_vectors: ClassVar[bool] = True
     """True if token vectors are scaled to unit length."""
 
     bounds: tuple[float, float] = (-1.0, 1.0)
-    """Lowest and highest value that can occur."""
+    """Lowest and highest possible value."""
 
     @property
     def nothing(self) -> float:
-        """Value of a pair with an empty side: as if all tokens were orthogonal."""
+        """Value of a pair with an empty text: that of orthogonal tokens."""
         return 0.0
 
     def report(self, value: Tensor) -> Tensor:
-        """The number that is asked for, given the one that was computed."""
+        """Convert the computed value into the reported one."""
         return value
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> Matching:
-        """The matching with its parameters from the metric's configuration."""
+        """Build the matching with its parameters from the metric's configuration."""
         return cls()
 
     def signature_entries(self) -> dict[str, str]:
-        """Entries of the signature beside the matching's name."""
+        """Return further entries for the signature besides the matching's name."""
         return {}
 
     def learned_fields(self) -> dict[str, float]:
-        """Fields of the configuration that training has changed, with their present values."""
+        """Return the configuration fields that training changed, with their current values."""
         return {}
 
     @abstractmethod
@@ -61,9 +61,9 @@ class Matching(nn.Module):
 
 
 class _Configured(Matching):
-    """A matching that reads its options from the configuration."""
+    """Matching that reads its options from the configuration."""
 
-    entries: ClassVar[tuple[str, ...]] = ()  # names of its entries of the signature: keys of :data:`ENTRIES`
+    entries: ClassVar[tuple[str, ...]] = ()  # names of its signature entries: keys of :data:`ENTRIES`
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__()
@@ -75,16 +75,16 @@ class _Configured(Matching):
         return cls(config)
 
     def signature_entries(self) -> dict[str, str]:
-        """Entries that are not left out at their default."""
-        return {name: found for name in self.entries if (found := ENTRIES[name](self)) is not None}
+        """Return the entries for the signature, except those omitted at their default."""
+        return {name: entry for name in self.entries if (entry := ENTRIES[name](self)) is not None}
 
     def options(self, *names: str) -> dict[str, Any]:
-        """Fields of the configuration, as the functions call them."""
+        """Return fields of the configuration as keyword arguments."""
         return {name: getattr(self.config, name) for name in names}
 
 
 class _Temperature(nn.Module):
-    """A temperature ``T``, fixed or learned (as its logarithm, so that it stays positive)."""
+    """Temperature ``T``, fixed or learned (as its logarithm, so that it stays positive)."""
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class _Tempered(_Configured):
         self.temperature = _Temperature(config)
 
     def learned_fields(self) -> dict[str, float]:
-        """The temperature, where it is learned."""
+        """Return the temperature if it is learned."""
         return {"temperature": self.temperature.value} if self.config.learn_temperature else {}
 
 
@@ -145,13 +145,13 @@ class Greedy(_Configured):
 
 
 class MeanCosine(Matching):
-    """Mean of all cosines, SBERT in the TWMD paper (:func:`textmover.functional.mean_cosine`)."""
+    """Mean of all cosines, called SBERT in the TWMD paper (:func:`textmover.functional.mean_cosine`)."""
 
     has_sides = False
     similarity_of_sets = staticmethod(functional.mean_cosine)
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
-        """See :meth:`Matching.forward`; the plan is that of all pairs."""
+        """See :meth:`Matching.forward`; the plan is the product of the weights."""
         value = self.similarity_of_sets(similarity, reference.weights, hypothesis.weights)
         plan = reference.weights[:, :, None] * hypothesis.weights[:, None, :] if with_plan else None
         return MatchResult(value, value, value, plan)
@@ -165,13 +165,13 @@ class WordsetCka(MeanCosine):
 
 
 class PooledCosine(MeanCosine):
-    """Inner product of the means of raw token vectors, their cosine once normalised (sentence-transformers)."""
+    """Inner product of mean raw token vectors; their cosine if normalised (sentence-transformers)."""
 
     unit_vectors = False
 
 
 class _Distance(_Tempered):
-    """A matching that gives a distance ``E``, reported as similarity, inverse or distance."""
+    """Matching that computes a distance ``E``, reported as similarity, inverse or distance."""
 
     has_sides = False
 
@@ -181,19 +181,19 @@ class _Distance(_Tempered):
         self.bounds = (low, high)
 
     def report(self, distance: Tensor) -> Tensor:
-        """The number that is asked for."""
+        """Convert a distance into the configured output."""
         if self.config.output == "similarity":
             return 1 - distance
         return 1 / (1 + distance) if self.config.output == "inverse" else distance
 
     @property
     def nothing(self) -> float:
-        """Value at the cost of orthogonal vectors."""
+        """Reported value at the cost of orthogonal vectors."""
         orthogonal = {"cosine": 1.0, "squared-euclidean": 2.0, "euclidean": math.sqrt(2)}[self.config.cost]
         return self.report(torch.tensor(orthogonal)).item()
 
     def _distances(self) -> tuple[float, float]:
-        """Smallest and largest distance that can occur."""
+        """Return the smallest and largest possible distance."""
         return (0.0, 4.0 if self.config.cost == "squared-euclidean" else 2.0)
 
     def _problem(self, similarity: Tensor, reference: Side, hypothesis: Side) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,7 +206,7 @@ class _Distance(_Tempered):
 
 
 class Emd(_Distance):
-    """Exact transport (:func:`textmover.functional.exact_transport`), with WMDo's penalty on request."""
+    """Exact transport (:func:`textmover.functional.exact_transport`), optionally with WMDo's order penalty."""
 
     entries = ("cost", "output", "order")
 
@@ -226,17 +226,17 @@ class Emd(_Distance):
 
 
 class LazyEmd(_Distance):
-    """Transport that may leave tokens (:func:`textmover.functional.lazy_emd`)."""
+    """Unbalanced transport, which may leave tokens unmatched (:func:`textmover.functional.lazy_emd`)."""
 
     entries = ("cost", "output", "lambda", "epsilon", "measure", "k")
 
     def _distances(self) -> tuple[float, float]:
-        # Where no side is hard, a large entropy makes mass: there is no bound.
+        # With two soft constraints, a large entropy term creates mass, so the distance is unbounded.
         hard = math.inf in (self.config.hypothesis_penalty, self.config.reference_penalty)
         return super()._distances() if hard else (0.0, math.inf)
 
     def signature_entries(self) -> dict[str, str]:
-        """Without temperature, neither measure nor iterations."""
+        """Return the entries for the signature, without measure and iterations if the temperature is 0."""
         entries = super().signature_entries()
         return entries if self.config.temperature else {k: v for k, v in entries.items() if k not in ("measure", "k")}
 
@@ -250,7 +250,7 @@ class LazyEmd(_Distance):
 
 
 class SinkhornDivergence(_Distance):
-    r"""Entropic transport less that of each side with itself.
+    r"""Entropic transport minus half the sum of each text's transport to itself.
 
     :math:`\mathrm{OT}_\varepsilon(X, Y) - \tfrac12(\mathrm{OT}_\varepsilon(X, X) + \mathrm{OT}_\varepsilon(Y, Y))`
     with the values of :func:`textmover.functional.sinkhorn`'s objective: 0 for a text and itself, above otherwise.
@@ -262,15 +262,15 @@ class SinkhornDivergence(_Distance):
     entries = ("cost", "output", "epsilon", "k")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
-        """See :meth:`Matching.forward`; the value is the biased one, before :meth:`_Distance.report`."""
+        """See :meth:`Matching.forward`; the value is not debiased and not yet passed to :meth:`_Distance.report`."""
         problem = self._problem(similarity, reference, hypothesis)
         result = functional.sinkhorn(*problem, self.temperature(), **self._stopping())
         value = result.objective
         return MatchResult(value, value, value, result.plan if with_plan else None, result.converged)
 
 
-def _stop(matching: Any) -> str:
-    """When the iterations stop: after a number, or at a tolerance (within a number that is not the default)."""
+def _stopping_entry(matching: Any) -> str:
+    """Format the stopping criterion: a number of iterations, or a tolerance and a non-default maximum."""
     config = matching.config
     if config.tolerance is None:
         return str(config.iterations)
@@ -278,14 +278,14 @@ def _stop(matching: Any) -> str:
     return f"to{config.tolerance:g}{most}"
 
 
-def _temperature(matching: Any) -> str:
+def _temperature_entry(matching: Any) -> str:
     return f"{matching.temperature.value:.6g}"
 
 
 ENTRIES: dict[str, Callable[[Any], str | None]] = {
-    "T": _temperature,
-    "epsilon": _temperature,
-    "k": _stop,
+    "T": _temperature_entry,
+    "epsilon": _temperature_entry,
+    "k": _stopping_entry,
     "value": lambda one: one.config.value if one.config.value != "transport" else None,
     "alpha": lambda one: f"{one.config.alpha:g}" if one.config.alpha != 0.5 else None,
     "cost": lambda one: one.config.cost,
@@ -294,7 +294,7 @@ ENTRIES: dict[str, Callable[[Any], str | None]] = {
     "lambda": lambda one: f"{one.config.hypothesis_penalty:g}/{one.config.reference_penalty:g}",
     "measure": lambda one: one.config.measure,
 }
-"""Entries of signatures by name; ``None`` at a default that is left out."""
+"""Functions that format the signature entries; ``None`` omits an entry at its default."""
 
 MATCHINGS: dict[str, type[Matching]] = {
     "twmd": Twmd,
@@ -311,27 +311,27 @@ MATCHINGS: dict[str, type[Matching]] = {
 
 
 def build_matching(config: MetricConfig) -> Matching:
-    """The matching that a configuration names, which may be another package's."""
+    """Build the matching that a configuration names, from this or another package."""
     registered = registered_matching(config.matching) if config.matching not in MATCHINGS else None
     found: Any = MATCHINGS[config.matching] if registered is None else registered.matching
     return found.from_config(config)
 
 
 def register_matching(name: str, matching: type[Matching], reads: Collection[str] = ()) -> None:
-    """Make a matching known by a name, so that configurations, presets and checkpoints can name it.
+    """Register a matching under a name for use in configurations, presets and checkpoints.
 
-    A matching of one's own gives similarities: higher is better. Registering a name again replaces what it stood for,
-    as running a cell of a notebook twice does.
+    A registered matching must return similarities: higher is better. Registering a name again replaces the matching,
+    so a notebook cell can run twice.
 
     Args:
-        name: What ``matching`` in a configuration is to say.
+        name: Value of ``matching`` in a configuration.
         matching: Subclass of :class:`~textmover.modules.Matching`.
-        reads: Fields that it reads of those that not all matchings read, such as ``temperature``; changing another one
-            of these is refused.
+        reads: Optional fields that it reads, such as ``temperature``. Changing an optional field that it does not read
+            is an error.
 
     Raises:
-        InputError: If the name is one of the project's own, or a field does not exist.
-        TypeError: If it is not such a class.
+        InputError: If the name is a built-in matching, or a field is unknown.
+        TypeError: If ``matching`` is not such a class.
     """
     if not isinstance(name, str) or not name.strip() or name in get_args(Names):
         raise InputError(f"Expected a name for the matching that is not taken, but got {name!r}: give another.")

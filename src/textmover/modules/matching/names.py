@@ -1,4 +1,4 @@
-"""Names of matchings, which fields of a configuration each of them reads, and those that other packages bring."""
+"""Names of matchings, the configuration fields that each reads, and the registry for other packages."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ READ_BY: dict[str, frozenset[str]] = {
     "measure": frozenset({"lazy-emd"}),
     "order_penalty": frozenset({"emd"}),
 }
-"""The matchings that read a field, where not all do: changing it for another one is refused."""
+"""Matchings that read a field, for fields that not all read; changing it is an error with any other matching."""
 
 ENTRY_POINTS = "textmover-matchings"
-"""Group of entry points by which an installed package names modules that register matchings."""
+"""Group of entry points with which an installed package names modules that register matchings."""
 
 
 class Registered(NamedTuple):
-    """A matching that another package brought."""
+    """Matching registered by another package."""
 
     matching: type[nn.Module]  # its class
-    reads: frozenset[str]  # the fields it reads of those that not all matchings read
+    reads: frozenset[str]  # fields of :data:`READ_BY` that it reads
 
 
 REGISTERED: dict[str, Registered] = {}
 
 
 def registered_matching(name: str) -> Registered | None:
-    """Matching registered under a name, here or by an installed package's entry point, or ``None``."""
+    """Return the matching registered under a name, here or by an entry point of a package, or ``None``."""
     if name not in REGISTERED:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             point.load()
@@ -60,7 +60,7 @@ def registered_matching(name: str) -> Registered | None:
 
 
 def check_matching(name: object) -> None:
-    """Raise an :class:`InputError` unless a matching has this name."""
+    """Raise an :class:`InputError` unless a matching of this name exists."""
     if isinstance(name, str) and (name in get_args(Matching) or registered_matching(name) is not None):
         return
     known = ", ".join(map(repr, (*get_args(Matching), *REGISTERED)))
@@ -70,7 +70,7 @@ def check_matching(name: object) -> None:
 
 
 def who_reads(field: str) -> frozenset[str] | None:
-    """The matchings that read a field; ``None`` where all do."""
+    """Return the matchings that read a field; ``None`` if all do."""
     if field not in READ_BY:
         return None
     return READ_BY[field] | {name for name, one in REGISTERED.items() if field in one.reads}

@@ -1,1 +1,1 @@
-"""Texts as tokens: tokenizers, what takes part with which weight, and statistics of a corpus."""
+"""Tokenizers, selection and weights of tokens, and corpus statistics."""

@@ -1,4 +1,4 @@
-"""Flags of texts whose scores should not be trusted: cut, unknown tokens, other scripts, one phrase repeated."""
+"""Flags of texts with unreliable scores: truncated, unknown tokens, other scripts or languages, repetition, copies."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
 from textmover.types.text_words import SCRIPTS
 
-MOST = 0.1  # largest share of unknown tokens, or of letters in other scripts, of a text that is not flagged
+MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 
-PHRASE, TIMES, FEWEST = 16, 3, 12
-"""Longest phrase whose repetition is noticed, least times that it is said, and shortest such text, in words."""
+LONGEST_PHRASE, MIN_TIMES, MIN_UNITS = 16, 3, 12
+"""Longest repeated phrase to detect, minimum number of repetitions, and length of the shortest such text, in words."""
 
-FEW_WORDS, GRAMMAR, BEGINNING = 20, 0.2, 300
-"""Words that tell the language of texts, least share of English stop words in English, and characters looked at."""
+FEW_WORDS, MIN_GRAMMAR, READ_CHARACTERS = 20, 0.2, 300
+"""Words needed to detect a language, minimum share of stop words in English, and number of characters read."""
 
-GRAMMARS = (
+FUNCTION_WORDS = (
     "der die das und ist nicht ich mit ein eine einen den dem des auf sie er es zu sich von wir wird sind im hat mein"
     " bin wie wo kann auch zum zur aus bei am habe meine ihr uns",
     "de het een en van ik niet is dat te op zijn met voor er naar hij ze wij heeft deze mijn ben ook wat aan bij",
@@ -48,18 +48,18 @@ GRAMMARS = (
     "ja on ei se oli minun ovat mutta kun olen joka niin tai",
     "a az es nem egy hogy van ez de",
 )
-"""Words of the grammar of languages that are often written without a letter that English lacks, a row for each."""
+"""Function words of languages whose texts often have ASCII letters only, one row per language."""
 
-MANY, PLENTY = 5, 50
-"""Fewest and most different references to one hypothesis from which on it is flagged: a twentieth of the segments."""
+MIN_SAME, MAX_SAME = 5, 50
+"""Bounds of the number of different references, a twentieth of the segments, at which a repeated output is flagged."""
 
-NEARLY, SHORT = 0.8, 11
-"""Share of pairs of letters from which on a text is nearly a copy, and number of them up to which none is."""
+COPY_SHARE, COPY_MIN = 0.8, 11
+"""Share of letter bigrams from which a text is nearly a copy, and number of bigrams up to which no text is."""
 
 FALLBACK = "fallback"
-"""Flag of segments in which a source stands in for missing references, or the other way round."""
+"""Flag of segments in which the source replaces missing references, or references a missing source."""
 
-WRITERS = {
+LANGUAGES = {
     "Arabic": "ar fa ps sd ug ur",
     "Armenian": "hy",
     "Bengali": "as bn",
@@ -85,34 +85,34 @@ WRITERS = {
     "Telugu": "te",
     "Thai": "th",
 }
-"""Languages that are written in each script, by their codes; all others are written in Latin letters."""
+"""Language codes by script; all other languages use the Latin script."""
 
 SHARED = r"ªºµ²³¹¼-¾ʰ-˿\u2070-\u209c\u2100-\u218b\u2460-\u24ff\u2776-\u2793"
-"""Letters and numbers that texts in any script have."""
+"""Letters and numbers that occur in texts of any script."""
 
 
 def text_flags(batch: TokenBatch, languages: Sequence[str]) -> dict[str, np.ndarray]:
-    """Flags of texts by name, bool ``[B]``; a batch on the CPU, and languages of the metric, none for all."""
+    """Return flags by name, bool ``[B]``, of a batch on the CPU; no ``languages`` of the metric means all."""
     none = np.zeros(len(batch), dtype=bool)
     ordinary = batch.ordinary
     known = ordinary if batch.unknown is None else ordinary & (batch.unknown == 0)
-    lacking = np.array([len(words) for words in batch.unknown_words or ()])
+    missing = np.array([len(words) for words in batch.unknown_words or ()])
     script = [not one.isascii() and other_script(one, languages) != "" for one in batch.texts]
-    guessed = [
-        tuple(languages) == ("en",) and not marked and not is_english([text[:BEGINNING]])
-        for text, marked in zip(batch.texts, script, strict=True)
+    not_english = [
+        tuple(languages) == ("en",) and not flagged and not is_english([text[:READ_CHARACTERS]])
+        for text, flagged in zip(batch.texts, script, strict=True)
     ]
     return {
         "truncated": np.array(batch.truncated, dtype=bool),
-        "unknown": none if batch.unknown_words is None else lacking > MOST * (lacking + known.sum(dim=1).numpy()),
+        "unknown": none if batch.unknown_words is None else missing > MAX_SHARE * (missing + known.sum(dim=1).numpy()),
         "script": np.array(script, dtype=bool),
-        "language": np.array(guessed, dtype=bool),
-        "repetition": _repeats(batch, ordinary.numpy()) if batch.mask.shape[1] >= FEWEST else none,
+        "language": np.array(not_english, dtype=bool),
+        "repetition": _phrase_repetitions(batch, ordinary.numpy()) if batch.mask.shape[1] >= MIN_UNITS else none,
     }
 
 
 def other_script(text: str, languages: Sequence[str]) -> str:
-    """Script of more than a tenth of the letters of a text that none of the languages is written in; else nothing.
+    """Return the script of more than a tenth of a text's letters if none of the languages uses it; else ``""``.
 
     Example:
         >>> other_script("Доброе утро", ("en",)), other_script("Zoë has no 早", ("en",)), other_script("早", ("zh",))
@@ -121,96 +121,96 @@ def other_script(text: str, languages: Sequence[str]) -> str:
     if not languages:
         return ""
     letters, others = _letters(tuple(languages))
-    found = "".join(others.findall(text))
-    if not found or len(found) <= MOST * len(letters.findall(text)):
+    letters_of_others = "".join(others.findall(text))
+    if not letters_of_others or len(letters_of_others) <= MAX_SHARE * len(letters.findall(text)):
         return ""
-    most = Counter(found).most_common(1)[0][0]
-    known = (script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", most))
-    return next(known, unicodedata.name(most, "unknown").split()[0].title())
+    commonest = Counter(letters_of_others).most_common(1)[0][0]
+    names = (script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", commonest))
+    return next(names, unicodedata.name(commonest, "unknown").split()[0].title())
 
 
 def is_english(texts: Sequence[str]) -> bool:
-    """Return whether texts are English by and large: few in other scripts, and a fifth of the words those of grammar.
+    """Return whether texts are mostly English: few in other scripts, and at least a fifth function words.
 
-    English texts have two fifths of such words, other languages a tenth at most; one more stands for chance. Few words
-    without letters that English lacks are English unless they are another language's by its :data:`GRAMMARS`.
+    English texts have about two fifths of English function words, other languages at most a tenth. One word is added
+    as a tolerance. Fewer than 20 words, all ASCII, count as English unless :data:`FUNCTION_WORDS` point elsewhere.
 
     Example:
         >>> is_english(["The train arrives at eight."]), is_english(["Der Zug kommt um acht Uhr an."] * 9)
         (True, False)
     """
-    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MOST * len(texts):
+    if sum(not text.isascii() and other_script(text, ("en",)) != "" for text in texts) > MAX_SHARE * len(texts):
         return False
     words = [word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())]
-    ours = sum(map(ENGLISH.__contains__, words))
-    least = max(2, ours + 1, GRAMMAR * len(words))
-    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _grammars().get(word))]) >= least:
+    english = sum(map(ENGLISH.__contains__, words))
+    least = max(2, english + 1, MIN_GRAMMAR * len(words))
+    if len(words) < FEW_WORDS and len(found := [rows for word in words if (rows := _word_rows().get(word))]) >= least:
         counts = Counter(row for rows in found for row in rows)
         if max(counts.values()) >= least:
             return False
     few = len(words) < FEW_WORDS and all(map(str.isascii, words))
-    return few or ours + 1 >= GRAMMAR * len(words)
+    return few or english + 1 >= MIN_GRAMMAR * len(words)
 
 
 @functools.cache
-def _grammars() -> dict[str, tuple[int, ...]]:
-    """Rows of :data:`GRAMMARS` that a word is in."""
-    rows = [frozenset(one.split()) for one in GRAMMARS]
+def _word_rows() -> dict[str, tuple[int, ...]]:
+    """Map each word to the rows of :data:`FUNCTION_WORDS` that contain it."""
+    rows = [frozenset(one.split()) for one in FUNCTION_WORDS]
     return {word: tuple(row for row, one in enumerate(rows) if word in one) for word in frozenset().union(*rows)}
 
 
 @functools.cache
 def _letters(languages: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns of a letter, and of letters in scripts that none of the languages is written in."""
-    written = {one: [script for script, codes in WRITERS.items() if one in codes.split()] for one in languages}
-    scripts = {script for found in written.values() for script in found or ["Latin"]}
-    ours = "".join(SCRIPTS[script] for script in scripts)
-    return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{ours}]+")
+    """Compile patterns of a letter, and of letters in scripts that none of the languages uses."""
+    by_language = {one: [script for script, codes in LANGUAGES.items() if one in codes.split()] for one in languages}
+    scripts = {script for used in by_language.values() for script in used or ["Latin"]}
+    own_ranges = "".join(SCRIPTS[script] for script in scripts)
+    return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{own_ranges}]+")
 
 
-def _repeats(batch: TokenBatch, ordinary: np.ndarray) -> np.ndarray:
-    """Return which texts repeat one phrase; only texts that say half of their tokens again are looked at."""
+def _phrase_repetitions(batch: TokenBatch, ordinary: np.ndarray) -> np.ndarray:
+    """Return which texts repeat one phrase; only texts in which half of the tokens are repeats are checked."""
     ids = batch.input_ids if batch.unknown is None else batch.input_ids.where(batch.unknown == 0, -batch.unknown)
     keys = np.sort(np.where(ordinary, ids.numpy(), -1 - np.arange(ids.shape[1])), axis=1)
-    lengths, again = ordinary.sum(axis=1), np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1)
-    found = (lengths >= FEWEST) & (2 * again >= lengths)
-    found[found] = [repeats_phrase(batch.texts[row]) for row in np.flatnonzero(found)]
-    return found
+    lengths, repeats = ordinary.sum(axis=1), np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1)
+    flagged = (lengths >= MIN_UNITS) & (2 * repeats >= lengths)
+    flagged[flagged] = [repeats_phrase(batch.texts[row]) for row in np.flatnonzero(flagged)]
+    return flagged
 
 
 def repeats_phrase(text: str) -> bool:
-    """Return whether half of the words, or of the letters of a few words, are those that stand one phrase before them.
+    """Return whether half of the words (letters in short texts) equal those one phrase earlier.
 
     Example:
         >>> repeats_phrase("I do not know. " * 4), repeats_phrase("Thank you!!!!!!!!!!!!")
         (True, False)
     """
     words = re.findall(r"[^\W_]+", text.lower())
-    units = words if len(words) >= FEWEST else "".join(words)
-    return len(units) >= FEWEST and any(
-        max(2 * (TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
-        for phrase in range(1, min(PHRASE, len(units) // TIMES) + 1)
+    units = words if len(words) >= MIN_UNITS else "".join(words)
+    return len(units) >= MIN_UNITS and any(
+        max(2 * (MIN_TIMES - 1) * phrase, len(units)) <= 2 * sum(map(operator.eq, units[phrase:], units))
+        for phrase in range(1, min(LONGEST_PHRASE, len(units) // MIN_TIMES) + 1)
     )
 
 
 def copied_sources(hypotheses: Sequence[str], sources: Sequence[str | None]) -> np.ndarray:
-    """Return which hypotheses are their source, but for spaces and Unicode forms, bool ``[n]``."""
+    """Return which hypotheses equal their source except for white space and Unicode normalisation, bool ``[n]``."""
 
     def words(text: str) -> list[str]:
         return unicodedata.normalize("NFC", text).split()
 
     pairs = zip(hypotheses, sources, strict=True)
-    return np.array([other is not None and words(one) == words(other) for one, other in pairs], dtype=bool)
+    return np.array([source is not None and words(text) == words(source) for text, source in pairs], dtype=bool)
 
 
 def side_flags(
     hypotheses: Sequence[str], compared: Sequence[SourcedReferences], languages: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Flags of hypotheses beside what they are compared with, bool ``[n]``.
+    """Return flags of hypotheses compared with their references and sources, bool ``[n]``.
 
-    ``copied`` is a hypothesis that is its source, but for spaces. ``untranslated`` is one in its source's language: the
-    words of grammar of both are of one, or both share nearly all pairs of letters. ``off target`` is one in another
-    language, or another script, than all its references; a metric of English flags texts that are not English instead.
+    ``copied``: the hypothesis equals its source except for white space. ``untranslated``: it is in the language of its
+    source, since function words indicate the same language or nearly all letter bigrams are shared. ``off target``: its
+    language or script differs from those of all its references. Metrics for English set ``language`` instead.
 
     Example:
         >>> source, references = "Ich bin in der Halle.", ("I am in the hall.",)
@@ -221,24 +221,25 @@ def side_flags(
     """
     sources, clues = [one.source for one in compared], functools.cache(_clues)
     copied = copied_sources(hypotheses, sources)
-    alike = [
-        other is not None and (None is not clues(one).grammar == clues(other).grammar or _nearly_copied(one, other))
-        for one, other in zip(hypotheses, sources, strict=True)
+    same_language = [
+        source is not None
+        and (None is not clues(text).grammar == clues(source).grammar or _nearly_copied(text, source))
+        for text, source in zip(hypotheses, sources, strict=True)
     ]
     off = [
-        tuple(languages) != ("en",) and len(others) > 0 and all(_unlike(clues(one), clues(other)) for other in others)
-        for one, others in zip(hypotheses, compared, strict=True)
+        tuple(languages) != ("en",) and len(texts) > 0 and all(_differ(clues(text), clues(one)) for one in texts)
+        for text, texts in zip(hypotheses, compared, strict=True)
     ]
-    told = {"untranslated": np.array(alike, dtype=bool) & ~copied}
-    return {"copied": copied, **told, "off target": np.array(off, dtype=bool) & ~copied & ~told["untranslated"]}
+    flags = {"untranslated": np.array(same_language, dtype=bool) & ~copied}
+    return {"copied": copied, **flags, "off target": np.array(off, dtype=bool) & ~copied & ~flags["untranslated"]}
 
 
 class Clues(NamedTuple):
-    """Clues to the language of a text.
+    """Evidence of a text's language.
 
     Attributes:
-        grammar: Row of :data:`GRAMMARS` that most words of grammar are in, -1 for English; none if they are few.
-        scripts: Letters by their script.
+        grammar: Row of :data:`FUNCTION_WORDS` with most of its words, -1 for English; ``None`` if they are few.
+        scripts: Number of letters by script.
     """
 
     grammar: int | None
@@ -246,11 +247,11 @@ class Clues(NamedTuple):
 
 
 def _clues(text: str) -> Clues:
-    words = re.findall(r"[^\W\d_]+", text[:BEGINNING].lower())
-    counts = Counter(row for word in set(words) for row in (*_grammars().get(word, ()), *[-1] * (word in ENGLISH)))
+    words = re.findall(r"[^\W\d_]+", text[:READ_CHARACTERS].lower())
+    counts = Counter(row for word in set(words) for row in (*_word_rows().get(word, ()), *[-1] * (word in ENGLISH)))
     (row, most), (_, second) = [*counts.most_common(2), (0, 0), (0, 0)][:2]
-    grammar = row if most >= max(second + 2, GRAMMAR * len(words)) else None
-    return Clues(grammar, Counter(filter(None, map(_script, text[:BEGINNING]))))
+    grammar = row if most >= max(second + 2, MIN_GRAMMAR * len(words)) else None
+    return Clues(grammar, Counter(filter(None, map(_script, text[:READ_CHARACTERS]))))
 
 
 @functools.cache
@@ -258,26 +259,26 @@ def _script(character: str) -> str:
     return next((script for script, ranges in SCRIPTS.items() if re.match(f"[{ranges}]", character)), "")
 
 
-def _unlike(one: Clues, other: Clues) -> bool:
-    """Return whether two texts are in two languages by their words of grammar, or in two scripts by their letters."""
+def _differ(one: Clues, other: Clues) -> bool:
+    """Return whether two texts differ in language by their function words, or in script by their letters."""
     if None is not one.grammar != other.grammar is not None:
         return True
     first, second = (max(scripts, key=scripts.__getitem__, default="") for scripts in (one.scripts, other.scripts))
     sides = ((one.scripts, second), (other.scripts, first))
-    return all(main and scripts[main] <= MOST * scripts.total() for scripts, main in sides)
+    return all(main and scripts[main] <= MAX_SHARE * scripts.total() for scripts, main in sides)
 
 
 def _nearly_copied(one: str, other: str) -> bool:
-    """Return whether two texts of some length share nearly all pairs of letters, as a copy with a changed word does."""
+    """Return whether two texts share nearly all letter bigrams, like a copy with a changed word; not if too short."""
     first, second = (Counter(itertools.pairwise(re.sub(r"[\W\d_]", "", text.lower()))) for text in (one, other))
     most = max(first.total(), second.total())
-    return most > SHORT and (first & second).total() >= NEARLY * most
+    return most > COPY_MIN and (first & second).total() >= COPY_SHARE * most
 
 
 def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
-    """Return which segments lack a side that the metric reads, so that the other stands in for it, bool ``[n]``.
+    """Return which segments lack a reference or source that the metric reads, so the other replaces it, bool ``[n]``.
 
-    Where it reads both, a side that no segment has was not given, and is not missing.
+    If the metric reads both, one that no segment has does not count as missing.
     """
     mode = getattr(metric, "mode", "reference")
     lacking = np.array([(not one, one.source is None) for one in compared], dtype=bool).reshape(-1, 2)
@@ -286,27 +287,27 @@ def fell_back(metric: Any, compared: Sequence[SourcedReferences]) -> np.ndarray:
 
 
 def same_outputs(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return which hypotheses stand for many different references and segments, bool ``[n]``; empty ones do not count.
+    """Return which hypotheses are repeated for many different references, bool ``[n]``; empty ones are not flagged.
 
-    Tables of sentence pairs, such as STS, repeat sentences too, but none in a twentieth of their pairs, nor in 50.
+    Sentence pair datasets such as STS also repeat sentences, but none in a twentieth of their pairs or in 50.
 
     Example:
         >>> same_outputs(["yes"] * 5 + ["no"], [[name] for name in "abcdef"]).tolist()
         [True, True, True, True, True, False]
     """
-    found = np.zeros(len(hypotheses), dtype=bool)
-    if len(hypotheses) - len(set(hypotheses)) >= MANY - 1:
+    flagged = np.zeros(len(hypotheses), dtype=bool)
+    if len(hypotheses) - len(set(hypotheses)) >= MIN_SAME - 1:
         pairs = set(zip(hypotheses, map(tuple, references), strict=True))
         answers = Counter(text for text, _ in pairs if text.strip())
-        many = {text for text, number in answers.items() if number >= max(MANY, min(len(hypotheses) / 20, PLENTY))}
-        found[:] = [text in many for text in hypotheses]
-    return found
+        many = {text for text, count in answers.items() if count >= max(MIN_SAME, min(len(hypotheses) / 20, MAX_SAME))}
+        flagged[:] = [text in many for text in hypotheses]
+    return flagged
 
 
-def divides_words(character: str) -> bool:
-    """Return whether a character separates words or is one, as BERT splits texts: space, punctuation, or Chinese.
+def is_word_boundary(character: str) -> bool:
+    """Return whether a character is a word boundary in BERT's splitting: white space, punctuation, or Chinese.
 
-    Nothing at all, the end of an empty piece, divides too.
+    The empty string, the end of an empty piece, also counts as a boundary.
     """
     return (
         not character

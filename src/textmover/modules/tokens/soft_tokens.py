@@ -10,19 +10,19 @@ from torch import Tensor
 
 from textmover.types import InputError, TokenBatch
 
-TOLERANCE = 1e-2  # largest distance of a distribution's sum from 1, with which those of half precision pass
+TOLERANCE = 1e-2  # largest deviation of a distribution's sum from 1, large enough for half precision
 
 
 def soft_batch(
     metric: Any, distributions: Tensor | None, mask: Tensor | None, inputs_embeds: Tensor | None
 ) -> TokenBatch:
-    """Tokens of a metric with embeddings that gradients flow through; see :meth:`MetricModel.soft_tokens`."""
+    """Build a token batch with differentiable embeddings; see :meth:`MetricModel.soft_tokens`."""
     encoder = metric.runnable_encoder
     if encoder is None:
         raise InputError("Expected a metric on a pretrained encoder, but got static vectors, which read words alone.")
     if (distributions is None) == (inputs_embeds is None):
         raise InputError("Expected either `distributions` or `inputs_embeds`, but got both or neither: give one.")
-    table = encoder.embed(torch.arange(encoder.vocabulary_size, device=encoder.device))  # [V, E], scaled as it is read
+    table = encoder.embed(torch.arange(encoder.vocabulary_size, device=encoder.device))  # [V, E], with input scaling
     soft: Any = inputs_embeds if distributions is None else distributions
     width = {table.shape[1]} if distributions is None else {len(table), metric.tokenizer.vocabulary_size}
     if not isinstance(soft, Tensor) or soft.dim() != 3 or soft.shape[2] not in width:
@@ -51,8 +51,8 @@ def soft_batch(
     return replace(batch, embeddings=encoder.embed(batch.input_ids).masked_scatter(ordinary[:, :, None], read))
 
 
-def embedded_alike(encoder: Any, *batches: TokenBatch) -> tuple[TokenBatch, ...]:
-    """Batches that are joined: where some are soft tokens, ids become their embeddings."""
+def with_embeddings(encoder: Any, *batches: TokenBatch) -> tuple[TokenBatch, ...]:
+    """Prepare batches for concatenation: if any holds soft tokens, replace ids by embeddings in the others."""
     if all(one.embeddings is None for one in batches):
         return batches
     return tuple(

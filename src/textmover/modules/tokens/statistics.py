@@ -1,4 +1,4 @@
-"""Statistics fitted on a corpus, saved with the model and named in its signature; centring of token vectors."""
+"""Corpus statistics, saved with the model and identified in its signature; centring of token vectors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from textmover.types import InputError
 
 
 class CorpusMean(nn.Module):
-    r"""Mean of the token vectors of a corpus, fitted exactly or tracked while the encoder is trained.
+    r"""Mean of a corpus's token vectors, fitted exactly or tracked during training.
 
-    Fitting adds up :math:`\mu = \frac1n \sum_t x_t` over all tokens. Tracking moves the mean towards that of each
-    training batch, :math:`\mu \leftarrow m\mu + (1-m)\mu_{batch}`, since the encoder under it moves too; under
-    distributed training the batch is the joint one of all ranks.
+    Fitting computes :math:`\mu = \frac1n \sum_t x_t` over all tokens. Since training changes the encoder, tracking
+    moves the mean towards that of each training batch, :math:`\mu \leftarrow m\mu + (1-m)\mu_{batch}`. In distributed
+    training the batch is the joint one of all ranks.
     """
 
     mean: Tensor
@@ -30,25 +30,25 @@ class CorpusMean(nn.Module):
         self.momentum = momentum
         self.register_buffer("mean", torch.zeros(dimension))
         self.register_buffer("count", torch.zeros((), dtype=torch.long))
-        # What rounding took from the mean, so that the fit of a large corpus does not drift.
+        # Rounding error of the mean (compensated summation), so that the fit of a large corpus does not drift.
         self.register_buffer("rest", torch.zeros(dimension), persistent=False)
 
     @property
     def fitted(self) -> bool:
-        """Return whether anything has been seen."""
+        """Return whether any token has been added."""
         return int(self.count) > 0
 
     @property
     def fingerprint(self) -> str:
-        """First eight digits of a hash of the mean: what the signature names."""
+        """First eight hex digits of a hash of the mean, for the signature."""
         return hashlib.sha256(self.mean.detach().cpu().numpy().tobytes()).hexdigest()[:8]
 
     @torch.no_grad()
     def add(self, vectors: Tensor, mask: Tensor) -> None:
-        """Take further texts into the fit: vectors ``[B, L, D]``, mask ``[B, L]``."""
+        """Add texts to the fit: vectors ``[B, L, D]``, mask ``[B, L]``."""
         total, tokens = self._sums(vectors, mask)
         self.count += tokens
-        # A running update in float64, on the CPU since not every device has it.
+        # Running update in float64, on the CPU since not every device supports it.
         mean = self.mean.cpu().double() + self.rest.cpu().double()
         mean += (total.cpu().double() - int(tokens) * mean) / self.count.clamp(min=1).cpu()
         self.mean.copy_(mean)
@@ -77,10 +77,10 @@ class CorpusMean(nn.Module):
 class IdfTable(nn.Module):
     r"""Document frequencies of tokens in a corpus, and their idf weights.
 
-    ``smooth``: :math:`\log\frac{n+1}{df+1}` (BERTScore, MoverScore), 0 for a token that every document holds.
-    ``plus-one``: :math:`\log(1 + \frac{n+1}{df+1})` (YiSi), above 0 for every token. Repeated documents count as often
-    as they occur, a token once per document; a token that no document holds has df = 0. Where every token that occurs
-    is in every document, the table knows nothing and all weights are 1.
+    ``smooth``: :math:`\log\frac{n+1}{df+1}` (BERTScore, MoverScore), 0 for a token in every document.
+    ``plus-one``: :math:`\log(1 + \frac{n+1}{df+1})` (YiSi), above 0 for every token. Each copy of a repeated document
+    counts; a token counts once per document. A token in no document has df = 0. If every token that occurs is in every
+    document, the table is uninformative and all weights are 1.
     """
 
     counts: Tensor
@@ -90,31 +90,31 @@ class IdfTable(nn.Module):
     def __init__(self, size: int, formula: Literal["smooth", "plus-one"]) -> None:
         super().__init__()
         self.formula = formula
-        # Documents by number of tokens: int32 holds two thousand million of them in half the space.
+        # Number of documents per token; int32 suffices for two billion documents.
         self.register_buffer("counts", torch.zeros(size, dtype=torch.int32))
         self.register_buffer("documents", torch.zeros((), dtype=torch.long))
-        # Fitted on the texts of one call, to be replaced at the next.
+        # True if fitted on the texts of one call; the next call replaces the fit.
         self.register_buffer("from_call", torch.zeros((), dtype=torch.bool))
 
     @property
     def fitted(self) -> bool:
-        """Return whether any document has been seen."""
+        """Return whether any document has been added."""
         return int(self.documents) > 0
 
     @property
     def informative(self) -> bool:
-        """Return whether some token occurs in some documents only."""
+        """Return whether a token occurs in some but not all documents."""
         return bool(((self.counts > 0) & (self.counts < self.documents)).any())
 
     @property
     def fingerprint(self) -> str:
-        """First eight digits of a hash of the counts: what the signature names."""
+        """First eight hex digits of a hash of the counts, for the signature."""
         parts = (self.counts, self.documents)
         return hashlib.sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()[:8]
 
     @torch.no_grad()
     def add(self, input_ids: Tensor, mask: Tensor) -> None:
-        """Take further documents into the fit: ids ``[B, L]`` with their mask."""
+        """Add documents to the fit: ids ``[B, L]`` with their mask."""
         rows = torch.arange(len(input_ids), device=input_ids.device)[:, None].expand_as(input_ids)
         size = len(self.counts)
         distinct = torch.unique(rows[mask] * size + input_ids[mask]) % size
@@ -122,7 +122,7 @@ class IdfTable(nn.Module):
         self.documents += len(input_ids)
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        """Weights of tokens, float32, in the shape of the ids; ids below 0 are tokens that no document holds."""
+        """Return float32 token weights in the shape of the ids; ids below 0 are tokens in no document."""
         if not self.informative:
             return torch.ones_like(input_ids, dtype=torch.float32)
         counts = self.counts[input_ids.clamp(min=0)].masked_fill(input_ids < 0, 0)
@@ -143,32 +143,32 @@ class Baseline(nn.Module):
 
     @property
     def fitted(self) -> bool:
-        """Return whether any pair has been seen."""
+        """Return whether any pair has been added."""
         return int(self.count) > 0
 
     @torch.no_grad()
     def add(self, scores: Tensor) -> None:
-        """Take further pairs into the fit: recall, precision and F ``[n, 3]``."""
+        """Add pairs to the fit: recall, precision and F ``[n, 3]``."""
         if len(scores):
             self.count += len(scores)
             self.values += (scores.to(self.values) - self.values).sum(dim=0) / self.count
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Rescaled recall, precision and F ``[B, 3]``."""
+        """Rescale recall, precision and F ``[B, 3]``."""
         values = self.values.to(scores)
         return (scores - values) / (1 - values)
 
 
 class Centering(nn.Module):
-    """Subtract a mean from token vectors.
+    """Subtraction of a mean from token vectors.
 
     * ``none``: nothing.
-    * ``dimension``: of each vector, the mean of its own entries (Wordset-CKA).
-    * ``sentence``: the mean of the text's tokens that take part.
-    * ``batch``: the mean of all tokens of the batch that take part, as in the TWMD authors' code, which leaves
-      [SEP] out before. A score then depends on its batch mates.
-    * ``corpus``: a mean fitted on a corpus, tracked in training, and used as it is when scoring. In training, too, it
-      is a constant: no gradient flows through it, and no score depends on its batch mates.
+    * ``dimension``: for each vector, the mean of its own entries (Wordset-CKA).
+    * ``sentence``: the mean of the text's selected tokens.
+    * ``batch``: the mean of all selected tokens of the batch, as in the TWMD authors' code, which excludes [SEP]. A
+      score then depends on the other texts of its batch.
+    * ``corpus``: a mean fitted on a corpus or tracked in training, and constant when scoring. In training it is also a
+      constant: no gradient flows through it, and no score depends on the other texts of its batch.
 
     Reference: Chen et al. 2020 (TWMD), section 4.
     """
@@ -179,7 +179,7 @@ class Centering(nn.Module):
         self.statistic = CorpusMean(dimension) if mode == "corpus" else None
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Centre vectors ``[B, L, D]``; the tokens that ``mask [B, L]`` marks have a part in a mean."""
+        """Centre vectors ``[B, L, D]``; ``mask`` ``[B, L]`` selects the tokens of a sentence or batch mean."""
         if self.mode == "none":
             return vectors
         if self.mode == "dimension":
@@ -197,6 +197,6 @@ class Centering(nn.Module):
         return vectors - total / weights.sum(dim=dims, keepdim=True).clamp(min=1)
 
     def track(self, vectors: Tensor, mask: Tensor) -> None:
-        """Let the corpus mean follow a training batch; nothing in other modes."""
+        """Update the corpus mean with a training batch; do nothing in other modes."""
         if self.statistic is not None:
             self.statistic.track(vectors, mask)

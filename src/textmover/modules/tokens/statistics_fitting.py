@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BATCH = 64  # texts that are encoded at a time
-WINDOW = 2048  # texts that are sorted by length at a time, so that a batch holds little padding
+BATCH = 64  # texts encoded at a time
+WINDOW = 2048  # texts sorted by length at a time to reduce padding
 NEIGHBOURS = 8  # other texts of its batch that each text is compared with for the baseline
 
-BEHIND_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
-"""Entries of the signature that the values of a baseline do not depend on."""
+NOT_IN_BASELINE = ("rescaled", "refs", "long", "mode", "source", "calibration", "backend", "precision", "score")
+"""Signature entries that do not affect the baseline."""
 
 
 @lasting()
@@ -37,7 +37,7 @@ def fit_statistics(
     from_call: bool,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    """See :meth:`MetricModel.fit`. What was fitted before stays as it was until the new fit is whole."""
+    """See :meth:`MetricModel.fit`. Each earlier statistic stays unchanged until its new fit is complete."""
     statistics = metric.statistics
     if from_call:
         statistics = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
@@ -50,17 +50,17 @@ def fit_statistics(
         )
     report = on_progress or (lambda _: None)
     tables = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
-    if len(statistics) > 1 and not (from_call and hypotheses is not None):  # the texts are read more than once
+    if len(statistics) > 1 and not (from_call and hypotheses is not None):  # an iterator can be read only once
         texts = list(texts)
     sides = {name: texts if hypotheses is None or name == "idf" else hypotheses for name in tables}
     fitted = {name: _fitted_table(metric, table, sides[name]) for name, table in tables.items()}
     for name, table in tables.items():
         fitted[name].from_call.fill_(from_call)
         table.load_state_dict(fitted[name].state_dict())
-    idle = [name for name, table in tables.items() if not table.informative]
-    if idle:
-        side = "hypotheses" if "idf_hypothesis" in idle else "references"
-        of_side = "" if len(idle) == len(tables) else f" of the {side}"
+    uninformative = [name for name, table in tables.items() if not table.informative]
+    if uninformative:
+        side = "hypotheses" if "idf_hypothesis" in uninformative else "references"
+        of_side = "" if len(uninformative) == len(tables) else f" of the {side}"
         logger.warning("idf%s was fitted on equal texts: weights are uniform.", of_side)
     with evaluating(metric):
         for statistic in statistics.values():  # the baseline last, since it needs all others
@@ -71,7 +71,7 @@ def fit_statistics(
 
 
 def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter."""
+    """Yield texts from an iterable in lists of ``size``; the last may be shorter."""
     checked = (check_string(text, position) for position, text in enumerate(texts))
     while window := list(itertools.islice(checked, size)):
         yield window
@@ -81,7 +81,7 @@ def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
     """See :meth:`MetricModel.statistic_basis`."""
     entries = metric.signature.entries
     if name == "baseline":
-        return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
+        return {key: value for key, value in entries.items() if key not in NOT_IN_BASELINE}
     read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
     return {key: entries[key] for key in read if key in entries}
 
@@ -108,7 +108,7 @@ def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Iterable[str], repor
 
 
 def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str], report: Callable[[int], None]) -> None:
-    """Mean values of texts with others of the corpus, before rescaling and calibration."""
+    """Fit the mean values of random text pairs of the corpus, before rescaling and calibration."""
     stripped = (text.strip() for window in windows(texts, WINDOW) for text in window)
     distinct = list(dict.fromkeys(filter(None, stripped)))
     if len(distinct) < 2:
@@ -135,7 +135,7 @@ def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str],
 
 
 def _batches(texts: Iterable[str], *, by_length: bool = True) -> Iterator[list[str]]:
-    """Texts in batches; of like length within each window, where their order does not matter."""
+    """Yield texts in batches, sorted by length within each window if ``by_length``."""
     for window in windows(texts, WINDOW):
         if by_length:
             window.sort(key=len)

@@ -1,4 +1,4 @@
-"""Texts of callers: one or several, with one or several references each."""
+"""Validation of text arguments: one or several texts, with one or several references each."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ PairedTexts = tuple[str, str | Sequence[str]] | tuple[str, str | Sequence[str] |
 def normalize_references(
     hypotheses: Sequence[str], references: References | None, sources: Sources | None = None
 ) -> list[SourcedReferences]:
-    """References of each hypothesis, with its source; all texts are checked."""
+    """Check all texts and return the references of each hypothesis with its source."""
     listed = (
         [()] * len(hypotheses) if references is None and sources is not None else listed_texts(references, "references")
     )
-    given = [getattr(one, "source", None) for one in listed] if sources is None else listed_texts(sources, "sources")
-    if sources is not None and len(given) != len(hypotheses):
-        raise InputError(f"Expected as many sources as hypotheses, but got {len(given)} for {len(hypotheses)}.")
-    # What is neither a text nor a list is kept here, and refused with its place below.
-    absent = (() if one is None and source is not None else one for one, source in zip(listed, given, strict=False))
-    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in absent]
+    aligned = [getattr(one, "source", None) for one in listed] if sources is None else listed_texts(sources, "sources")
+    if sources is not None and len(aligned) != len(hypotheses):
+        raise InputError(f"Expected as many sources as hypotheses, but got {len(aligned)} for {len(hypotheses)}.")
+    # A value that is neither a text nor a list is kept here and rejected below with its position.
+    lists = (() if one is None and source is not None else one for one, source in zip(listed, aligned, strict=False))
+    grouped = [(one,) if isinstance(one, str) or not lists_texts(one) else tuple(one) for one in lists]
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for "
             f"{plural(len(hypotheses), 'hypothesis', 'hypotheses')}."
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
-        if not texts and sources is None and given[position] is None:
+        if not texts and sources is None and aligned[position] is None:
             raise InputError(
                 f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
             )
-        for text in (hypothesis, *texts, *(() if given[position] is None else (given[position],))):
+        for text in (hypothesis, *texts, *(() if aligned[position] is None else (aligned[position],))):
             if not isinstance(text, str):
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
@@ -48,14 +48,14 @@ def normalize_references(
                 raise InputError(
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
-    # Of several references, empty ones are missing.
-    kept = [tuple(one for one in texts if legible(one)) or texts if len(texts) > 1 else texts for texts in grouped]
+    # Drop empty references, unless all are empty.
+    nonempty = [tuple(one for one in texts if legible(one)) or texts if len(texts) > 1 else texts for texts in grouped]
     places = [getattr(one, "places", ("", "")) for one in listed]
-    return list(map(SourcedReferences, kept, given, places))
+    return list(map(SourcedReferences, nonempty, aligned, places))
 
 
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReferences]]:
-    """Pairs of a hypothesis and its reference or references, or triples with its source too, as two lists."""
+    """Split pairs (hypothesis, references) or triples (hypothesis, references, source) into two lists."""
     for position, pair in enumerate(pairs):
         if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) not in (2, 3):
             raise TypeError(
@@ -69,7 +69,7 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[SourcedReference
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:
-    """One text or several as a list; errors call them ``name``."""
+    """Return one or several texts as a list; errors call them ``name``."""
     if isinstance(texts, str):
         return [texts]
     if not lists_texts(texts):
@@ -81,8 +81,8 @@ def listed_texts(texts: object, name: str) -> list[Any]:
 
 
 def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
-    """Return whether something gives texts one by one and in an order, rather than keys or the names of columns."""
+    """Return whether iterating over an object yields its texts in order, not its keys or column names."""
     if isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns"):
         return False
-    by_key = hasattr(given, "keys") and not hasattr(given, "dtype")  # as a series has, which gives its values
+    by_key = hasattr(given, "keys") and not hasattr(given, "dtype")  # a pandas Series has both and yields values
     return isinstance(given, Iterable) and not by_key and getattr(given, "ndim", 1) > 0

@@ -1,4 +1,4 @@
-"""Texts to token ids, with special tokens marked, words told from their pieces, and truncation counted."""
+"""Tokenizer for encoders, which marks special tokens, pieces of words, unknown tokens and truncated texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from textmover.modules.encoder.pretrained import TokenizerFile, load_tokenizer
-from textmover.modules.tokens.reliability_flags import divides_words
+from textmover.modules.tokens.reliability_flags import is_word_boundary
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.modules.tokens.word_cache import Encoded, WordCache
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
@@ -25,31 +25,31 @@ from textmover.types.text_words import UNSPACED, is_unicode, legible
 from textmover.types.tokens import padding_mask
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
-"""Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
+"""Types with byte-level tokenizers, in which a word at the start of a text needs a space before it for its usual id."""
 
-SHOWN = 60  # characters of a text that an error message shows
-OPENS, CLOSES = 8, 16  # bits beside those of TokenTrait: nothing before a piece is of its word, nothing behind
-LETTER = "\N{REPLACEMENT CHARACTER}"  # a part of a character, or an unknown one: neither punctuation nor white space
+SHOWN = 60  # characters of a text that an error message quotes
+OPENS, CLOSES = 8, 16  # bits besides those of TokenTrait: a piece begins its word, a piece ends its word
+LETTER = "\N{REPLACEMENT CHARACTER}"  # part of a character, or an unknown one: neither punctuation nor white space
 
 REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
-"""The way out where a text is not Unicode."""
+"""Advice of errors about texts with half a surrogate pair."""
 
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
-"""Marks of a piece's place in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
-``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
+"""Markers of a piece's position in its word: ``##`` continues a word (WordPiece), ``▁`` (SentencePiece) and ``Ġ``
+(byte-level) begin one, ``</w>`` ends one, and a piece with ``@@`` is continued (both BPE)."""
 
 
 class Tokenizer:
-    """A Hugging Face tokenizer whose output says which tokens are special and which texts were cut.
+    """Hugging Face tokenizer that marks special tokens and truncated texts.
 
-    Texts are stripped of white space at both ends, as BERTScore does.
+    Texts are stripped of white space at both ends, as in BERTScore.
 
-    Traits speak of words, which end at white space and at punctuation, with any tokenizer; Chinese characters stand
-    alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
-    neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
-    before it. For ``any_script`` punctuation is that of Unicode, and each piece is a word in scripts without spaces.
+    Token traits refer to words, which for every tokenizer end at white space and punctuation; a Chinese character is a
+    word. With WordPiece, a piece continues a word if it starts with ``##``. Otherwise it does unless its marker, a
+    character that ends words, or the tokenizer's pre-tokenization separates it from the piece before. With
+    ``any_script``, punctuation is that of Unicode, and in scripts without spaces each piece is a word.
 
-    Without a ``model_type`` it is read from its file alone, without transformers.
+    Without a ``model_type``, the tokenizer is loaded from ``tokenizer.json`` alone, without transformers.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Tokenizer:
         self.long_texts = long_texts
         self._unknown_id = self._tokenizer.unk_token_id
         self._flags = self._vocabulary_flags(stop_words) if traits else None
-        self._rust = self._own_backend()
+        self._rust = self._configured_backend()
         side = getattr(self._tokenizer, "truncation_side", "right")
         self._words = WordCache.of(self._rust) if self._flags is None and side == "right" else None
 
-    def _own_backend(self) -> Any:
-        """The compiled tokenizer, set up once and not copied; ``None`` where there is only one written in Python.
+    def _configured_backend(self) -> Any:
+        """Return the configured Rust tokenizer, not a copy; ``None`` for tokenizers written in Python.
 
-        Hugging Face's own wrapper is slower, and sets limits at each call, which is not safe in several threads.
+        Hugging Face's wrapper is slower, and it sets limits in each call, which is not thread-safe.
         """
         if not self._tokenizer.is_fast:
             return None
@@ -90,7 +90,7 @@ class Tokenizer:
             rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
         return rust
 
-    lacking_id = None  # unknown tokens differ by their spelling
+    lacking_id = None  # no single id for unknown tokens: they are distinguished by their spelling
 
     @property
     def vocabulary(self) -> Mapping[str, int]:
@@ -99,7 +99,7 @@ class Tokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of tokens that there are; all ids lie below it."""
+        """Number of tokens; all ids are below it."""
         return len(self._tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
@@ -119,7 +119,7 @@ class Tokenizer:
         return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
 
     def from_ids(self, rows: Sequence[Sequence[int]]) -> TokenBatch:
-        """Rows of ordinary tokens as texts, between special tokens; unknown ones match nothing that is written."""
+        """Build a batch from rows of ordinary token ids; add special tokens. Unknown tokens match no written token."""
         sample = self(["a"])
         opening, closing = (
             sample.input_ids[0, sample.special[0] == kind].tolist() for kind in (SpecialToken.FIRST, SpecialToken.OTHER)
@@ -137,7 +137,7 @@ class Tokenizer:
         return with_unknown(batch, [(row, place, f"{row} {place}", self._tokenizer.unk_token) for row, place in places])
 
     def _batch(self, texts: list[str], encoded: Encoded) -> tuple[TokenBatch, np.ndarray]:
-        """Encoded texts as a batch, and the places of tokens that the vocabulary lacks, bool ``[B, L]``."""
+        """Build the batch of encoded texts, and a mask of its unknown tokens, bool ``[B, L]``."""
         present = padding_mask(np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts)))
         ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
         ids[present] = np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int64)
@@ -158,17 +158,17 @@ class Tokenizer:
         return batch, present & ~marked & (ids == self._unknown_id)
 
     def _unknown(self, texts: list[str], lacking: np.ndarray) -> Iterator[tuple[int, int, str, str]]:
-        """Text and place of each unknown token, what it is known by, and how it is written.
+        """Yield row, position, key (normalised spelling) and spelling of each unknown token.
 
-        A piece that does nothing but begin an unknown word is a part of it, and is not written at all.
+        A piece that is only a marker before an unknown word belongs to that word and has an empty spelling.
         """
         rows = np.flatnonzero(lacking.any(axis=1)).tolist()
-        # Only here does anybody ask where tokens stand, which takes longer to say.
+        # Only texts with unknown tokens need offsets, which are slower to compute.
         encodings = [None] * len(rows) if self._rust is None else self._rust.encode_batch([texts[row] for row in rows])
         normalizer = None if self._rust is None else self._rust.normalizer
         for row, encoding in zip(rows, encodings, strict=True):
             for place in np.flatnonzero(lacking[row]).tolist():
-                if encoding is None:  # a tokenizer written in Python: nothing is known but text and place
+                if encoding is None:  # a tokenizer written in Python gives no offsets
                     yield row, place, f"{place} {texts[row]}", self._tokenizer.unk_token
                     continue
                 start, end = encoding.offsets[place]
@@ -182,7 +182,7 @@ class Tokenizer:
         if not texts:  # Hugging Face tokenizers fail on an empty list
             return Encoded([], [], [], None)
         if self._rust is not None:
-            # The fast way does not track which word a piece is of.
+            # The fast function does not return word indices.
             encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
             encodings = encode(texts)
             return Encoded(
@@ -195,7 +195,7 @@ class Tokenizer:
         limits = {"truncation": cut, "max_length": self.max_length if cut else None}
         encoded = self._tokenizer(texts, **limits, return_special_tokens_mask=True, verbose=False)
         ids = encoded["input_ids"]
-        truncated = [  # a tokenizer written in Python does not say what it cut
+        truncated = [  # tokenizers written in Python do not report truncation
             cut
             and len(tokens) >= self.max_length
             and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
@@ -204,24 +204,24 @@ class Tokenizer:
         return Encoded(ids, encoded["special_tokens_mask"], truncated)
 
     def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
-        """The words of a text between white space, and the one that each of its tokens is a part of."""
+        """Return the white-space separated words of a text, and the index of each token's word."""
         if self._rust is None:
             return None
         stripped = legible(text)
-        found = list(re.finditer(r"\S+", stripped))
-        starts = [word.start() for word in found]
+        matches = list(re.finditer(r"\S+", stripped))
+        starts = [word.start() for word in matches]
         encoding = self._rust.encode(stripped)
         numbers: list[int | None] = []
         for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
             # The last character: some tokens begin with the white space before their word.
             word = bisect.bisect_right(starts, max(start, end - 1)) - 1
             numbers.append(None if special or word < 0 else word)
-        return tuple(word.group() for word in found), tuple(numbers)
+        return tuple(word.group() for word in matches), tuple(numbers)
 
     def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
-        """Character spans of the tokens of each text, int64 ``[B, L, 2]``, 0 for special tokens and padding.
+        """Return the character spans of the tokens, int64 ``[B, L, 2]``, 0 for special tokens and padding.
 
-        Some tokens begin with the white space before their word. ``None`` from tokenizers written in Python.
+        Some tokens begin with the white space before their word. Tokenizers written in Python return ``None``.
         """
         if self._rust is None:
             return None
@@ -230,14 +230,14 @@ class Tokenizer:
         marked = np.zeros(present.shape, dtype=bool)
         marked[present] = np.fromiter(itertools.chain.from_iterable(one.special_tokens_mask for one in encodings), bool)
         ends = itertools.chain.from_iterable(itertools.chain.from_iterable(one.offsets for one in encodings))
-        found = np.zeros((*present.shape, 2), dtype=np.int64)
-        found[present] = np.fromiter(ends, dtype=np.int64).reshape(-1, 2)
-        before = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
-        found = np.where((present & ~marked)[:, :, None], found + before[:, None, None], 0)
-        return torch.from_numpy(found)
+        spans = np.zeros((*present.shape, 2), dtype=np.int64)
+        spans[present] = np.fromiter(ends, dtype=np.int64).reshape(-1, 2)
+        stripped = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
+        spans = np.where((present & ~marked)[:, :, None], spans + stripped[:, None, None], 0)
+        return torch.from_numpy(spans)
 
     def check(self, rows: int | None) -> None:
-        """Refuse a tokenizer that exceeds an encoder of ``rows`` tokens, or whose special tokens alone fill a text."""
+        """Raise an error if ids exceed an encoder of ``rows`` tokens, or special tokens alone fill a text."""
         empty = self([""]).input_ids[0].tolist()
         highest = max(*self.vocabulary.values(), *empty)
         if rows is not None and highest >= rows:
@@ -253,21 +253,21 @@ class Tokenizer:
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
-        read = copy.deepcopy(self._tokenizer)
+        original = copy.deepcopy(self._tokenizer)
         if self._rust is not None:
             padding, truncation = self._limits_read
             if padding is not None:
-                read.backend_tokenizer.enable_padding(**padding)
-            read.backend_tokenizer.no_truncation()
+                original.backend_tokenizer.enable_padding(**padding)
+            original.backend_tokenizer.no_truncation()
             if truncation is not None:
-                read.backend_tokenizer.enable_truncation(**truncation)
+                original.backend_tokenizer.enable_truncation(**truncation)
         try:
-            read.save_pretrained(str(folder))
-        except Exception as error:  # tokenizers raises bare exceptions, of a full disk too
+            original.save_pretrained(str(folder))
+        except Exception as error:  # tokenizers raises bare exceptions, even for a full disk
             raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
     def _vocabulary_flags(self, stop_words: frozenset[str]) -> np.ndarray:
-        """Traits that each token would have as a whole word, and whether it opens or closes one, int8 ``[V]``."""
+        """Return the traits of each token as a whole word, with the bits OPENS and CLOSES, int8 ``[V]``."""
         vocabulary = self.vocabulary
         counts = {marker: sum(marker in piece for piece in vocabulary) for marker in MARKERS}
         marker = max(MARKERS, key=counts.__getitem__) if any(counts.values()) else ""
@@ -280,27 +280,27 @@ class Tokenizer:
             if marker == "##":
                 value |= 0 if piece.startswith("##") else OPENS
             else:
-                value |= OPENS if self._divides(surface[:1]) else 0
-                value |= CLOSES if self._divides(surface[-1:]) else 0
+                value |= OPENS if self._is_boundary(surface[:1]) else 0
+                value |= CLOSES if self._is_boundary(surface[-1:]) else 0
             flags[index] = value
         return flags
 
     def _is_punctuation(self, character: str) -> bool:
         return character in string.punctuation or (self._any_script and unicodedata.category(character)[0] == "P")
 
-    def _divides(self, character: str) -> bool:
-        return divides_words(character) or (self._any_script and UNSPACED.match(character) is not None)
+    def _is_boundary(self, character: str) -> bool:
+        return is_word_boundary(character) or (self._any_script and UNSPACED.match(character) is not None)
 
 
 def check_string(text: object, position: int) -> str:
-    """Return a text; refuse what is none, with its place."""
+    """Return a text; raise a :class:`TypeError` with its position if it is not a string."""
     if not isinstance(text, str):
         raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
     return text
 
 
 def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | None) -> None:
-    """Refuse the first text that was cut."""
+    """Raise an :class:`InputError` with the first truncated text, if there is one."""
     if any(truncated):
         raise InputError(
             f"Expected texts of at most {limit} tokens, but the one that starts with "
@@ -310,15 +310,15 @@ def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | No
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
-    ordinary = present & ~special  # special tokens before the first of these open the text; else the first one does
+    ordinary = present & ~special  # special tokens before the first ordinary one are FIRST; without one, only the first
     opens = special & (np.cumsum(ordinary, axis=1) == 0)
     opens[:, 1:] &= ordinary.any(axis=1)[:, None]
     return np.where(opens, SpecialToken.FIRST, np.where(special, SpecialToken.OTHER, SpecialToken.NONE)).astype(np.int8)
 
 
 def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None]] | None) -> np.ndarray:
-    """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``, from flags of tokens and, where known, words."""
-    continued = np.zeros_like(ordinary)  # by the next token
+    """Compute :class:`~textmover.types.TokenTrait` bits, int8 ``[B, L]``, from token flags and any word indices."""
+    continued = np.zeros_like(ordinary)  # True if the next token continues the word
     joined = ordinary[:, :-1] & ordinary[:, 1:] & (flags[:, :-1] & CLOSES == 0) & (flags[:, 1:] & OPENS == 0)
     if words is not None:
         numbers = np.full(ordinary.shape, np.nan)
@@ -334,7 +334,7 @@ def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None
 
 
 def _surfaces(pieces: Sequence[str], marker: str, unknown: str | None) -> list[str]:
-    """Pieces as they stand in a text, with white space where their marker says that a word begins or ends."""
+    """Return pieces as in a text, with white space where their marker begins or ends a word."""
     if marker == "##":
         surfaces = [piece.removeprefix(marker) for piece in pieces]
     elif marker in ("▁", "</w>"):
@@ -355,6 +355,6 @@ def _surfaces(pieces: Sequence[str], marker: str, unknown: str | None) -> list[s
 
 
 def _byte(piece: str) -> str:
-    """Character of ``<0x2C>``, a token that stands for a byte."""
+    """Return the character of a byte token such as ``<0x2C>``."""
     digits = re.fullmatch(r"<0x([0-9A-F]{2})>", piece)
     return bytes.fromhex(digits[1]).decode("utf-8", "replace") if digits else piece

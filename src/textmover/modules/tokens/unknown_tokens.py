@@ -1,4 +1,4 @@
-"""Tokens that an encoder's vocabulary lacks: each is kept apart from all others by its spelling."""
+"""Tokens outside an encoder's vocabulary, which are distinguished by their spelling."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from textmover.functional.cost import axes_of_their_own
+from textmover.functional.cost import orthogonal_axes
 from textmover.types import TokenBatch, TokenEmbeddings
 
 Features = TypeVar("Features", bound=Any)
-"""Token or word vectors: a dataclass with vectors, their mask, and numbers of those that are unknown."""
+"""Dataclass of token or word vectors with fields ``vectors``, ``mask`` and ``unknown``."""
 
 
 def surface_number(surface: str) -> int:
-    """A number above 0 for a way of writing, the same in every process."""
+    """Return a positive number for a spelling, the same in every process."""
     digest = hashlib.blake2b(surface.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1 | 1
 
 
 def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) -> TokenBatch:
-    """A batch with its unknown tokens marked: text, place, key and spelling (none within a word) of each, in order."""
+    """Mark unknown tokens in a batch, given row, position, key and spelling (empty within a word) of each, in order."""
     if not found:
         return batch
     unknown = torch.zeros_like(batch.input_ids)
@@ -36,15 +36,15 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
 
 
 def apart(references: Features, hypotheses: Features) -> tuple[Features, Features]:
-    """Two sides in which an unknown token is like those that are written as it is, and orthogonal to all others."""
+    """Make each unknown token equal to tokens of the same spelling and orthogonal to all others."""
     sides = references, hypotheses
-    # Texts that were tokenised with some that have unknown tokens carry zeros.
+    # Texts tokenised together with texts that have unknown tokens carry zeros.
     if not any(one.unknown is not None and one.unknown.any() for one in sides):
         return sides
     first, second = (
         torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
     )
-    vectors = axes_of_their_own(references.vectors, hypotheses.vectors, first, second)
+    vectors = orthogonal_axes(references.vectors, hypotheses.vectors, first, second)
     return (
         replace(references, vectors=vectors[0], unknown=first),
         replace(hypotheses, vectors=vectors[1], unknown=second),
@@ -52,6 +52,6 @@ def apart(references: Features, hypotheses: Features) -> tuple[Features, Feature
 
 
 def token_keys(tokens: TokenEmbeddings) -> Tensor:
-    """Keys that tell tokens apart: their ids, and numbers below -1 for unknown ones, int64 ``[B, L]``."""
+    """Return keys that identify tokens: their ids, or a number below -1 for unknown ones, int64 ``[B, L]``."""
     ids = tokens.input_ids
     return ids if tokens.unknown is None else ids.where(tokens.unknown == 0, -1 - tokens.unknown)

@@ -1,4 +1,4 @@
-"""Units, weights and masks: which tokens of a text take part in a matching."""
+"""Selection, weights and pooling of a text's tokens before the matching."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Side(NamedTuple):
     """One side of a matching.
 
     Attributes:
-        vectors: Unit vectors of what is matched, ``[B, L, D]``.
-        mask: True for what may be matched, bool ``[B, L]``.
-        weights: ``[B, L]``, each row sums to 1; 0 throughout where nothing takes part.
-        empty: True for texts of which no ordinary token that is known takes part, bool ``[B]``.
-        unweighted: True where all idf weights are 0 and uniform ones stand in for them, bool ``[B]``.
+        vectors: Unit vectors of the units to match, ``[B, L, D]``.
+        mask: True for units that may be matched, bool ``[B, L]``.
+        weights: ``[B, L]``, each row sums to 1; all 0 if no unit is selected.
+        empty: True for texts without a selected ordinary token of the vocabulary, bool ``[B]``.
+        unweighted: True if all idf weights are 0 and uniform ones replace them, bool ``[B]``.
     """
 
     vectors: Tensor
@@ -36,22 +36,22 @@ class Side(NamedTuple):
 
 
 def needs_traits(config: MetricConfig) -> bool:
-    """Return whether a configuration asks what a token is within its text."""
+    """Return whether a configuration requires token traits: word pieces, punctuation or stop words."""
     return config.subwords != "all" or config.punctuation == "drop" or config.stop_words != "keep"
 
 
 class TokenWeighting(nn.Module):
-    """Selection, weights and units of tokens, for each of the two roles that a text can play.
+    """Select, weight and pool the tokens of a text as reference or hypothesis.
 
-    Tokens are selected by kind and trait; weights are given to those that are left; pieces of a word become its mean,
-    where asked for; stretches of ``n`` units become weighted means. Where tokens are pooled like this, their vectors
-    come as the encoder made them, and the means are scaled to unit length, as in MoverScore's code.
+    Tokens are selected by kind and trait, and then weighted. Optionally, the pieces of a word are averaged, and n-grams
+    of ``n`` units become weighted means. Pooling averages the encoder's raw vectors and scales the means to unit
+    length, as in MoverScore's code.
     """
 
     def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True, lacking: int | None = None) -> None:
         super().__init__()
         self.unit = unit
-        self.lacking = lacking  # id of words that static vectors lack
+        self.lacking = lacking  # id of words without a static vector
         self.pools = config.ngram != 1 or config.subwords == "mean"
         self.special_tokens: dict[str, SpecialTokens] = {
             "reference": config.reference_special_tokens,
@@ -77,33 +77,33 @@ class TokenWeighting(nn.Module):
 
     @property
     def waits_for_call(self) -> bool:
-        """Return whether each call fits the tables again, since none has been fitted on a corpus."""
+        """Return whether each call must fit the tables, since none has been fitted on a corpus."""
         return self.fits_on_call and all(
             not self.table(role).fitted or bool(self.table(role).from_call) for role in self.tables
         )
 
     def table(self, role: str) -> IdfTable:
-        """The table that a role is weighed by."""
+        """Return the idf table of a role."""
         return cast("IdfTable", self.tables[role if role in self.tables else "reference"])
 
     def takes_part(self, tokens: TokenBatch) -> Tensor:
-        """Tokens that are not special ones which both roles leave out, bool ``[B, L]``."""
+        """Return a mask of all tokens except special ones that both roles exclude, bool ``[B, L]``."""
         choices = set(self.special_tokens.values())
-        kept = tokens.special == SpecialToken.NONE
+        selected = tokens.special == SpecialToken.NONE
         if "first" in choices:
-            kept = kept | (tokens.special == SpecialToken.FIRST)
-        return tokens.mask if choices & {"keep", "targets"} else tokens.mask & kept
+            selected = selected | (tokens.special == SpecialToken.FIRST)
+        return tokens.mask if choices & {"keep", "targets"} else tokens.mask & selected
 
     def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
-        """Units of pairs of texts, the references first; unknown tokens match only their like.
+        """Return the units of text pairs, references first; unknown tokens match only tokens of the same spelling.
 
-        Texts without a token that is known are empty.
+        Texts without any token of the vocabulary are flagged as empty.
         """
         references, hypotheses = apart(references, hypotheses)
         return self(references, "reference"), self(hypotheses, "hypothesis")
 
     def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
-        """Units of texts in a role; token vectors are unit vectors unless they are pooled."""
+        """Return the units of texts in a role; token vectors must have unit length unless they are pooled."""
         choice = self.special_tokens[role]
         ordinary = tokens.special == SpecialToken.NONE
         present = tokens.mask
@@ -128,7 +128,7 @@ class TokenWeighting(nn.Module):
         return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
 
     def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """Raw weights of the tokens, and for which texts uniform ones had to stand in."""
+        """Return the unnormalised token weights, and which texts got uniform weights because all were 0."""
         ids = token_keys(tokens)
         weights = self.table(role)(ids).to(uniform) * uniform
         if self.frequency:
@@ -145,7 +145,7 @@ class TokenWeighting(nn.Module):
 
 
 def _at_least_one(units: Units) -> Units:
-    """One place of padding where no text of a batch has any unit, since kernels look for the largest in each row."""
+    """Add a column of padding if no text has any unit, since kernels take the maximum of each row."""
     if units.mask.shape[1]:
         return units
     pad = torch.nn.functional.pad
@@ -166,13 +166,13 @@ ENGLISH = frozenset(
     not only just also too very much more most less least few many quite rather almost even still again ever never here
     there now once already
     s t d ll m re ve
-    """.split()  # noqa: SIM905 - a list that is read, and added to, as text
+    """.split()  # noqa: SIM905 - easier to read and extend as text
 )
 """English function words in lower case, with the endings that tokenizers split off (it's, won't, they'll)."""
 
 
 def stop_words(choice: str) -> frozenset[str]:
-    """The words that a configuration's ``stop_words`` names."""
+    """Return the words selected by a configuration's ``stop_words``."""
     if choice == "keep":
         return frozenset()
     return ENGLISH if choice == "english" else frozenset(choice.lower().split())

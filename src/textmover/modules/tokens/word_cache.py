@@ -1,4 +1,4 @@
-"""Tokens of words, kept where a word between spaces has the same tokens in every text."""
+"""Cache of the tokens of words, for tokenizers in which they do not depend on the surrounding text."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-KEPT_CHARACTERS = 1 << 19  # characters of words whose tokens are kept; some 15 MB
+CACHE_CHARACTERS = 1 << 19  # capacity of the cache in characters of words; about 15 MB
 
-TOGETHER = 64  # words that are tokenised as one text
+WORDS_PER_TEXT = 64  # words tokenised as one text
 
-SIGNS = frozenset(string.punctuation)  # each is a word of its own, wherever it stands
+SIGNS = frozenset(string.punctuation)  # each is always a separate word
 
 PARTS = ("BertNormalizer", "BertPreTokenizer", "WordPiece")
-"""Normaliser, splitter and model of tokenizers that part words at spaces, whatever stands on either side."""
+"""Normalizer, pre-tokenizer and model of tokenizers that split at spaces, independent of the neighbouring words."""
 
 
 class Encoded(NamedTuple):
-    """Output of a Hugging Face tokenizer; words are ``None`` if not asked for or unknown to it."""
+    """Output of a Hugging Face tokenizer; ``words`` is ``None`` if not requested or not supported."""
 
     ids: list[list[int]]
     special: list[list[int]]
@@ -29,7 +29,7 @@ class Encoded(NamedTuple):
 
 
 class WordCache:
-    """Tokenises each word once, and texts by their words."""
+    """Tokenizer that caches the tokens of each word and joins them into texts."""
 
     def __init__(self, rust: Any) -> None:
         self._rust = rust
@@ -43,7 +43,7 @@ class WordCache:
 
     @classmethod
     def of(cls, rust: Any) -> WordCache | None:
-        """The cache of a compiled tokenizer; ``None`` where what stands around a word may change its tokens."""
+        """Return the cache of a compiled tokenizer; ``None`` if a word's tokens may depend on its neighbours."""
         parts = () if rust is None else (rust.normalizer, rust.pre_tokenizer, rust.model)
         if tuple(type(part).__name__ for part in parts) != PARTS:
             return None
@@ -51,17 +51,17 @@ class WordCache:
         return None if spaced else cls(rust)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WordCache, (self._rust,)  # a copy begins without words
+        return WordCache, (self._rust,)  # a copy starts empty
 
     def _pieces(self, words: Sequence[str]) -> dict[str, list[int]]:
-        """Tokens of the words in English letters that are a piece, or one with a sign behind it."""
+        """Return the tokens of ASCII words that are one piece, or one piece and a punctuation mark."""
         piece, lower = self._rust.token_to_id, str.lower if self._rust.normalizer.lowercase else str
-        found = {
+        single = {
             word: [known]
             for word in words
             if word.isascii() and word.isalnum() and (known := piece(lower(word))) is not None
         }
-        return found | {
+        return single | {
             word: [known, sign]
             for word in words
             if (before := word[:-1]).isascii()
@@ -72,10 +72,10 @@ class WordCache:
         }
 
     def _tokens(self, words: Sequence[str]) -> Iterator[list[int]]:
-        """Tokens of each word; many go through the tokenizer as one text, with a special token between them."""
+        """Yield the tokens of each word; many words are tokenised as one text, separated by a special token."""
         special = self._closing[0] if self._closing else -1
         between = f" {self._rust.id_to_token(special)} " if self._closing else ""
-        together = TOGETHER if between else 1
+        together = WORDS_PER_TEXT if between else 1
         groups = [words[start : start + together] for start in range(0, len(words), together)]
         encodings = self._rust.encode_batch_fast(list(map(between.join, groups)), add_special_tokens=False)
         for group, encoding in zip(groups, encodings, strict=True):
@@ -83,28 +83,28 @@ class WordCache:
             ends = [*np.flatnonzero(np.array(ids) == special).tolist(), len(ids)]
             if len(ends) == len(group) and not encoding.overflowing:
                 yield from (ids[start + 1 : end] for start, end in zip([-1, *ends[:-1]], ends, strict=True))
-            else:  # a word holds the special token itself, or they are too many for one text
+            else:  # a word contains the special token itself, or the text is too long
                 yield from (one.ids for one in self._rust.encode_batch_fast(group, add_special_tokens=False))
 
     def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
-        """Tokens of texts, special ones around them, cut at the end to ``max_length``."""
+        """Tokenise texts, add special tokens, and truncate at the end to ``max_length``."""
         split = [text.split(" ") for text in texts]
         distinct = dict.fromkeys(itertools.chain.from_iterable(split))
-        known = self._words  # replaced and never emptied, since other threads read it
-        fresh = [word for word in distinct if word not in known]
-        self._characters += sum(map(len, fresh))
-        if self._characters > KEPT_CHARACTERS:
-            known, fresh = {}, list(distinct)
-            self._words, self._characters = known, sum(map(len, fresh))
-        if self._read_by_pieces:  # no added token may lie within such a word
-            known.update(self._pieces(fresh))
-        others = [word for word in fresh if word not in known]
-        known.update(zip(others, self._tokens(others), strict=True))
-        rows = [list(itertools.chain.from_iterable(map(known.__getitem__, words))) for words in split]
+        cached = self._words  # replaced rather than cleared, since other threads read it
+        missing = [word for word in distinct if word not in cached]
+        self._characters += sum(map(len, missing))
+        if self._characters > CACHE_CHARACTERS:
+            cached, missing = {}, list(distinct)
+            self._words, self._characters = cached, sum(map(len, missing))
+        if self._read_by_pieces:  # no added token can be part of such a word
+            cached.update(self._pieces(missing))
+        others = [word for word in missing if word not in cached]
+        cached.update(zip(others, self._tokens(others), strict=True))
+        rows = [list(itertools.chain.from_iterable(map(cached.__getitem__, words))) for words in split]
         first, last = self._opening, self._closing
-        room = max(0, max_length - len(first) - len(last))
+        most = max(0, max_length - len(first) - len(last))
         return Encoded(
-            [[*first, *row[:room], *last] for row in rows],
-            [[1] * len(first) + [0] * min(len(row), room) + [1] * len(last) for row in rows],
-            [len(row) > room for row in rows],
+            [[*first, *row[:most], *last] for row in rows],
+            [[1] * len(first) + [0] * min(len(row), most) + [1] * len(last) for row in rows],
+            [len(row) > most for row in rows],
         )

@@ -1,4 +1,4 @@
-"""Texts to the words of a static vocabulary."""
+"""Tokenizer for static word vectors."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from textmover.types.text_words import legible
 LongTexts = Literal["truncate", "error", "window"]
 
 PARTS = re.compile(r"n't$|'?(?:(?!n't$)[^-'.,\u200c\u200d])+", re.IGNORECASE)
-"""Parts of a compound: its words, of which an apostrophe begins the next, and ``n't``, as in the Penn Treebank."""
+"""Parts of a compound: words, each with a leading apostrophe if any, and ``n't``, as in the Penn Treebank."""
 
 
 def split_words(text: str) -> list[str]:
     """Split a text into words and punctuation marks.
 
-    A word is a run of letters, digits, underscores and the marks that combine with them. Hyphens, apostrophes and
-    zero-width joiners within it belong to it, and so do points and commas between digits. Every other character that
-    can be seen is a token of its own. Scripts that put no space between words have to be segmented beforehand.
+    A word is a run of letters, digits, underscores and their combining marks. Hyphens, apostrophes and zero-width
+    joiners inside a word belong to it, and so do points and commas between digits. Every other visible character is a
+    separate token. Scripts without spaces between words must be segmented beforehand.
     """
     return _pattern().findall(unicodedata.normalize("NFC", text))
 
 
 class WordTokenizer:
-    """Words of texts as rows of static vectors, under the calling contract of :class:`Tokenizer`.
+    """Tokenizer with the interface of :class:`Tokenizer` whose ids are the rows of static vectors.
 
-    Texts are stripped of white space at both ends and split by :func:`split_words`. A word is looked up as it is
-    written, then in lower case. A compound that has no vector is taken apart at its hyphens and apostrophes if any part
-    has one. What becomes of the words that have none is for ``vectors.unknown_words`` to say; those that stay in the
-    batch have the number of words in the vocabulary as their id.
+    Texts are stripped of white space at both ends and split by :func:`split_words`. A word is looked up as written,
+    then in lower case. A compound without a vector is split at its hyphens and apostrophes if any part has a vector.
+    ``vectors.unknown_words`` decides about words without a vector; those that stay have the id ``lacking_id``.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class WordTokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of words, and one more for those without a vector; all ids lie below it."""
+        """Number of words plus one for words without a vector; all ids are below it."""
         return len(self.vectors) + 1
 
     @property
@@ -91,17 +90,17 @@ class WordTokenizer:
         )
 
     def save(self, folder: Path) -> None:
-        """Write into ``folder`` which file the vectors are of: see :meth:`StaticVectors.load`."""
+        """Write path and hash of the vector file into ``folder``: see :meth:`StaticVectors.load`."""
         self.vectors.save(folder)
 
     def _tokens(self, text: str, lacking: list[str]) -> Iterator[tuple[int, int]]:
-        """Id and traits of each token that takes part; ``lacking`` takes the words that have no vector."""
+        """Yield id and traits of each selected token; append words without a vector to ``lacking``."""
         for written in split_words(text):
             word = written.replace("’", "'")
             pieces = [(written, self._find(written))]
             if pieces[0][1] is None and len(parts := PARTS.findall(word)) > 1:
-                found = [(part, self._find(part)) for part in parts]
-                pieces = found if any(row is not None for _, row in found) else pieces
+                split = [(part, self._find(part)) for part in parts]
+                pieces = split if any(row is not None for _, row in split) else pieces
             for piece, row in pieces:
                 if row is None and self.vectors.unknown_words == "error":
                     raise InputError(
@@ -114,7 +113,7 @@ class WordTokenizer:
                     yield len(self.vectors) if row is None else row, self._trait(piece, word)
 
     def _find(self, word: str) -> int | None:
-        """Row of the word, else with a straight apostrophe, else without the apostrophe that it begins with."""
+        """Return the row of the word, else with straight apostrophes, else without leading apostrophes."""
         straight = word.replace("’", "'")
         rows = map(self.vectors.find, dict.fromkeys((word, straight, straight.lstrip("'"))))
         return next((row for row in rows if row is not None), None)
@@ -122,10 +121,10 @@ class WordTokenizer:
     def _trait(self, piece: str, word: str) -> int:
         if len(piece) == 1 and piece in string.punctuation:
             return TokenTrait.PUNCTUATION
-        return TokenTrait.STOP_WORD if self._stops(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
+        return TokenTrait.STOP_WORD if self._is_stop(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
 
-    def _stops(self, word: str) -> bool:
-        """Return whether a word is a stop word, or all of its parts are."""
+    def _is_stop(self, word: str) -> bool:
+        """Return whether a word or all of its parts are stop words."""
         parts = PARTS.findall(word.lower()) or [word]
         found = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
         return word.lower() in self._stop_words or all(found)
@@ -133,7 +132,7 @@ class WordTokenizer:
 
 @functools.cache
 def _pattern() -> re.Pattern[str]:
-    """The pattern of :func:`split_words`; ``re`` has no class for combining marks and invisible characters."""
+    """Compile the pattern of :func:`split_words`; ``re`` has no class for combining marks and invisible characters."""
     category = {chr(code): unicodedata.category(chr(code)) for code in range(0xA0, 0x20000)}
     marks = "".join(character for character, kind in category.items() if kind.startswith("M"))
     invisible = "".join(character for character, kind in category.items() if kind == "Cf")
