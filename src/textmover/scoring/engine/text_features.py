@@ -164,11 +164,11 @@ class TextWork:
             table.add(names, chunk)
         texts_to_encode = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, texts_to_encode))
-        for names, chunk in self._encoded(texts_to_encode):
-            if chunk is None:
+        for names, encoded in self._encoded(texts_to_encode):
+            if encoded is None:
                 return None
-            table.add(names, chunk)
-            self._cache.keep(names, chunk)
+            table.add(names, encoded)
+            self._cache.keep(names, encoded)
             encoded_characters += sum(map(len, names))
             progress.reach(ENCODING * encoded_characters / max(1, characters))
         return table
