@@ -161,10 +161,7 @@ def _unmask_fully_masked_rows(model: Any) -> None:
 
 
 def _compressed(model: Any) -> Any:
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):  # progress bars and a table
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars, a table
         import nncf
 
         with errors_only("nncf"):

@@ -44,8 +44,7 @@ class EncoderMemory:
     Args:
         limit: Maximum size of the states in memory, in bytes; the least recently used are evicted first.
         folder: Folder for states on disk; ``None`` stores nothing on disk.
-        folder_limit: Maximum size on disk, in bytes; files of other versions are removed first, then the least recently
-            used.
+        folder_limit: Maximum size on disk, in bytes; other versions, then the least recently used, are removed first.
         evict: Whether new states evict old ones from memory; otherwise a full cache rejects new states.
 
     Example:
