@@ -200,8 +200,7 @@ FAINT = 0.15  # minimum flow of a link, as a share of the smaller maximum of its
 def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: int = 0) -> Alignment | None:
     """Align whitespace-separated words by a metric's plan between their tokens, with their largest cosine.
 
-    ``number`` is the index of the reference, from 0. Return ``None`` if the metric does not match words, or cannot
-    locate them.
+    ``number`` is the reference's index. Return ``None`` if the metric matches no words, or cannot locate them.
     """
     if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None

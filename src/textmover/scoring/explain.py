@@ -30,7 +30,7 @@ NAMES = "reference", "source"  # step names: the other side, and its replacement
 def explain(
     scorer: Scorer, hypothesis: str, references: str | Sequence[str] | None = None, source: str | None = None
 ) -> Explanation:
-    """Explain a score. A metric that fits idf weights per call fits them on these texts."""
+    """Explain a score. A metric that fits idf weights per call fits them on these texts: fit it on a corpus first."""
     compared = _checked(hypothesis, references, source)
     if source is not None:
         check_sources(scorer.metric)

@@ -67,12 +67,12 @@ def has_int8(device: torch.device) -> bool:
 
 
 def apply_precision(
-    metric: SegmentMetric, precision: Precision, backend: str = "auto", beside: Path | None = None
+    metric: SegmentMetric, precision: Precision, backend: str = "auto", checkpoint: Path | None = None
 ) -> SegmentMetric:
     """Set a metric's arithmetic and back-end, in place; ``auto`` may return a copy instead of casting its weights."""
     check_backend(backend, metric.device)
     if precision == "auto":
-        return _fastest_close(metric, backend, beside)
+        return _fastest_close(metric, backend, checkpoint)
     if backend != "auto" and backend not in CAN[precision]:  # checked before the hardware
         raise InputError(
             f"Expected a back-end with precision {precision!r}, but {backend!r} has none: choose "
@@ -81,7 +81,7 @@ def apply_precision(
     if precision == "fast" and not has_bfloat16(metric.device):
         logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
         precision = "exact"
-    _run_on_first(metric, precision, _candidates(metric, precision, backend), beside)
+    _run_on_first(metric, precision, _candidates(metric, precision, backend), checkpoint)
     return metric
 
 
@@ -111,17 +111,17 @@ def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[st
     return usable_in_order
 
 
-def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ...], beside: Path | None) -> None:
+def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ...], checkpoint: Path | None) -> None:
     first, *remaining = backends
     try:
         if precision == "fast" and first not in EXPORTED:
             metric.cast_encoder(torch.bfloat16)
-        attach(metric, first, precision, beside)
+        attach(metric, first, precision, checkpoint)
     except BackendError as error:
         if not remaining:
             raise
         _log_skipped(f"Backend {first} is passed over for {remaining[0]}", error)
-        _run_on_first(metric, precision, tuple(remaining), beside)
+        _run_on_first(metric, precision, tuple(remaining), checkpoint)
 
 
 def _log_skipped(event: str, error: BackendError) -> None:
@@ -132,7 +132,7 @@ def _log_skipped(event: str, error: BackendError) -> None:
     _LOGGED.add(reason)
 
 
-def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric:
+def _fastest_close(metric: SegmentMetric, backend: str, checkpoint: Path | None) -> SegmentMetric:
     """Return the metric with the fastest of bfloat16, int8 and float32 whose scores are close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
@@ -148,10 +148,10 @@ def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> 
         trials.sort(key=lambda trial: trial != ("int8", "openvino"))
     for precision, name in trials:
         if backend in ("auto", name):
-            close = _close(metric, precision, name, beside) if name in EXPORTED else _close_cast(metric, name)
+            close = _close(metric, precision, name, checkpoint) if name in EXPORTED else _close_cast(metric, name)
             if close is not None:
                 return close
-    return apply_precision(metric, "exact", backend, beside)
+    return apply_precision(metric, "exact", backend, checkpoint)
 
 
 def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
@@ -165,10 +165,10 @@ def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
     return faster if _accepted(float((probe_scores(faster) - exact).abs().max()), "fast", backend) else None
 
 
-def _close(metric: SegmentMetric, precision: str, backend: str, beside: Path | None) -> SegmentMetric | None:
+def _close(metric: SegmentMetric, precision: str, backend: str, checkpoint: Path | None) -> SegmentMetric | None:
     """Attach a back-end that exports a graph; return the metric if its scores are close, else restore torch."""
     try:
-        deviation = attach(metric, backend, precision, beside)
+        deviation = attach(metric, backend, precision, checkpoint)
     except BackendError as error:
         _log_skipped(f"Precision auto: {precision} on {backend} is passed over", error)
         return None

@@ -135,7 +135,7 @@ class Scorer(ScorerStatistics):
                 )
             memory.join(metric, f"{precision} {backend}")
         run_with = functools.partial(
-            apply_precision, precision=precision, backend=backend, beside=checkpoint_folder(name, revision)
+            apply_precision, precision=precision, backend=backend, checkpoint=checkpoint_folder(name, revision)
         )
         choose_later = precision == "auto" and metric.needs_fit  # choosing a precision needs the statistics
         with contextlib.nullcontext() if memory is None else memory.asleep():  # probe sentences are not cached

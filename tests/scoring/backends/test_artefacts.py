@@ -61,7 +61,7 @@ def made(tiny_metric, cache, caplog):
 
 
 def wanted(metric, backend="openvino", precision="exact"):
-    return preparation._wanted(metric.encoder, backend, precision)
+    return preparation._spec_of(metric.encoder, backend, precision)
 
 
 def change(folder, **entries):
@@ -244,7 +244,7 @@ def test_no_room_for_a_graph_anywhere_is_a_sentence_that_others_can_pass_over(tm
     monkeypatch.setattr(artefacts, "write", refuse)
     if broken == "TemporaryDirectory":
         monkeypatch.setattr(artefacts.tempfile, broken, refuse)
-    wanted = artefacts.Wanted("openvino", "1", "exact", "0" * 64, (6,))
+    wanted = artefacts.ArtefactSpec("openvino", "1", "exact", "0" * 64, (6,))
     with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
         artefacts.make(wanted, tmp_path / "there", dict, lambda _: False)
 

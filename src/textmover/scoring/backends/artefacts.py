@@ -59,7 +59,7 @@ _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ArtefactSpec:
     """Required properties of an artefact; ``exact`` (float32) is used for bfloat16 too."""
 
     backend: str
@@ -89,7 +89,7 @@ class Artefact:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Unusable:
     """An existing artefact that cannot be used, with the reason as a clause."""
 
     reason: str
@@ -115,24 +115,24 @@ def encoder_hash(encoder: RunnableEncoder) -> str:
     return digest.hexdigest()
 
 
-def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
+def find(folder: Path, spec: ArtefactSpec) -> Artefact | Unusable | None:
     """Look up the wanted artefact; each load hashes its files, which takes 0.05 to 0.2 s for 100 MB."""
     if not folder.is_dir():
         return None
     try:
         entries = read_json(folder / RECORD)
-        expected = {"format": FORMAT, **asdict(wanted), "layers": list(wanted.layers)}
+        expected = {"format": FORMAT, **asdict(spec), "layers": list(spec.layers)}
         for name, value in expected.items():
             if entries[name] != value:
                 kind: Literal["outdated", "other"] = "outdated" if name in ("format", "version") else "other"
-                return Refused(f"it is of another {name} ({entries[name]!s:.16}) than wanted ({value!s:.16})", kind)
+                return Unusable(f"it is of another {name} ({entries[name]!s:.16}) than wanted ({value!s:.16})", kind)
         changed = _difference(folder, entries["files"])
         if changed is not None:
-            return Refused(changed, "damaged")
+            return Unusable(changed, "damaged")
         deviation = entries["deviation"]
         return Artefact(folder, None if deviation is None else float(deviation), float(entries["states"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return Refused(f"its {RECORD} cannot be used ({type(error).__name__}: {error})", "damaged")
+        return Unusable(f"its {RECORD} cannot be used ({type(error).__name__}: {error})", "damaged")
 
 
 def _difference(folder: Path, files: Mapping[str, Any]) -> str | None:
@@ -151,43 +151,43 @@ def _difference(folder: Path, files: Mapping[str, Any]) -> str | None:
 
 
 def make(
-    wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]], usable: Callable[[Artefact], bool]
+    spec: ArtefactSpec, folder: Path, fill: Callable[[Path], Mapping[str, Any]], usable: Callable[[Artefact], bool]
 ) -> Artefact:
     """Return an artefact of the cache, exported if missing; it is temporary if the cache is not writable."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Processes that start together wait for one of them to export.
         with FileLock(folder.parent / f".{folder.name}.lock"):
-            existing = find(folder, wanted)
+            existing = find(folder, spec)
             if isinstance(existing, Artefact) and usable(existing):
                 return existing
             for cached in folder.parent.parent.iterdir():  # of all encoders
                 remove_leftovers(cached)
-            remove_old_versions(folder, f"{wanted.backend}-*{wanted.precision}")
+            remove_old_versions(folder, f"{spec.backend}-*{spec.precision}")
             with atomic_folder(folder, overwrite=True) as target:
-                write(wanted, target, fill)
+                write(spec, target, fill)
     except BackendError:
         raise
     except (OSError, InputError) as error:
         logger.warning("%s cannot be kept, so it will be made again in each process: %s", folder, error)
-        folder = _write_temporary(wanted, fill)
-    return read_back(folder, wanted)
+        folder = _write_temporary(spec, fill)
+    return read_back(folder, spec)
 
 
-def _write_temporary(wanted: Wanted, fill: Callable[[Path], Mapping[str, Any]]) -> Path:
+def _write_temporary(spec: ArtefactSpec, fill: Callable[[Path], Mapping[str, Any]]) -> Path:
     try:
         _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="textmover-"))
         folder = Path(_TEMPORARY[-1].name)
-        write(wanted, folder, fill)
+        write(spec, folder, fill)
     except OSError as error:
         raise BackendError(
-            f"Expected space for the graph of backend {wanted.backend!r} in {tempfile.gettempdir()}, but got "
+            f"Expected space for the graph of backend {spec.backend!r} in {tempfile.gettempdir()}, but got "
             f"'{error.strerror or error}': free some, set TMPDIR to another folder, or set backend='torch'."
         ) from error
     return folder
 
 
-def write(wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]]) -> None:
+def write(spec: ArtefactSpec, folder: Path, fill: Callable[[Path], Mapping[str, Any]]) -> None:
     """Export an artefact and its record into a folder."""
     measured = fill(folder)
     files = {
@@ -195,14 +195,14 @@ def write(wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    properties = {"format": FORMAT, "textmover": __version__, "torch": torch.__version__, **asdict(wanted)}
+    properties = {"format": FORMAT, "textmover": __version__, "torch": torch.__version__, **asdict(spec)}
     entries = {**properties, **measured, "files": files}
     (folder / RECORD).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
 
 
-def read_back(folder: Path, wanted: Wanted) -> Artefact:
+def read_back(folder: Path, spec: ArtefactSpec) -> Artefact:
     """Load the artefact just written to a folder."""
-    artefact = find(folder, wanted)
+    artefact = find(folder, spec)
     if not isinstance(artefact, Artefact):
         raise RuntimeError(
             f"Expected {folder} to hold the artefact that was just written, but "

@@ -102,7 +102,7 @@ def package(name: str) -> Any:
 
 @contextlib.contextmanager
 def without_telemetry() -> Iterator[None]:
-    """Disable telemetry of packages imported inside, unless the environment sets it."""
+    """Disable telemetry of packages imported inside, unless the program has configured it."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     name = "openvino_telemetry"
     if name in sys.modules:

@@ -17,7 +17,7 @@ from torch import Tensor
 from textmover.modules.devices import lasting, new_lock, scoring_mode
 from textmover.modules.probe_sentences import PROBES, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
-from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted, mark_used
+from textmover.scoring.backends.artefacts import Artefact, ArtefactSpec, Unusable, mark_used
 from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_packages, package, version
 from textmover.scoring.backends.torch_runners import CompiledRunner, packed_runner
@@ -115,7 +115,7 @@ class Prepared(NamedTuple):
 
 
 @lasting()
-def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | None = None) -> float | None:
+def attach(metric: SegmentMetric, backend: str, precision: str, checkpoint: Path | None = None) -> float | None:
     """Run a metric's encoder with a back-end; return the deviation of probe scores from torch, if it can score."""
     if metric.runnable_encoder is not None:
         metric.runnable_encoder.run_with(None)
@@ -123,17 +123,17 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
         _pack(metric)
         return 0.0
     encoder = _encoder(metric, backend)
-    made: Artefact | None = None
+    artefact: Artefact | None = None
     runner: EncoderRunner
     if backend in EXPORTED:
-        runner, made = _find_or_export(metric, encoder, backend, precision, beside)
+        runner, artefact = _find_or_export(metric, encoder, backend, precision, checkpoint)
     else:
         runner = CompiledRunner(encoder.graph())
     deviation = _deviation(metric, encoder, runner)
-    states = made.states if made is not None else None
+    states = artefact.states if artefact is not None else None
     if deviation is None:
         states = probe_states(metric, encoder, runner)
-    _check(Prepared(runner, deviation, states, made), backend, precision)
+    _check(Prepared(runner, deviation, states, artefact), backend, precision)
     encoder.run_with(runner)
     return deviation
 
@@ -144,13 +144,13 @@ def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -
     encoder = _encoder(metric, backend)
     encoder.run_with(None)
     package(backend)
-    wanted = _wanted(encoder, backend, precision)
-    check_packages(backend, wanted.precision)
-    target = folder / artefacts.FOLDER / wanted.name
+    spec = _spec_of(encoder, backend, precision)
+    check_packages(backend, spec.precision)
+    target = folder / artefacts.FOLDER / spec.name
     target.mkdir(parents=True)
-    artefacts.write(wanted, target, functools.partial(_fill, metric, wanted))
-    made = artefacts.read_back(target, wanted)
-    prepared = Prepared(_runner(made, wanted, precision), made.deviation, made.states, made)
+    artefacts.write(spec, target, functools.partial(_fill, metric, spec))
+    artefact = artefacts.read_back(target, spec)
+    prepared = Prepared(_runner(artefact, spec, precision), artefact.deviation, artefact.states, artefact)
     _check(prepared, backend, precision)
     return prepared
 
@@ -171,30 +171,30 @@ def _encoder(metric: SegmentMetric, backend: str) -> RunnableEncoder:
     return encoder
 
 
-def _wanted(encoder: RunnableEncoder, backend: str, precision: str) -> Wanted:
+def _spec_of(encoder: RunnableEncoder, backend: str, precision: str) -> ArtefactSpec:
     # bfloat16 uses the float32 graph
-    precision_of_graph = "int8" if precision == "int8" else "exact"
-    return Wanted(backend, version(backend), precision_of_graph, artefacts.encoder_hash(encoder), encoder.computed)
+    arithmetic = "int8" if precision == "int8" else "exact"
+    return ArtefactSpec(backend, version(backend), arithmetic, artefacts.encoder_hash(encoder), encoder.computed)
 
 
 def _find_or_export(
-    metric: SegmentMetric, encoder: RunnableEncoder, backend: str, precision: str, beside: Path | None
+    metric: SegmentMetric, encoder: RunnableEncoder, backend: str, precision: str, checkpoint: Path | None
 ) -> tuple[ArtefactRunner, Artefact]:
     package(backend)
-    wanted = _wanted(encoder, backend, precision)
+    spec = _spec_of(encoder, backend, precision)
     existing = None
-    if beside is not None:
-        existing = _opened(beside / artefacts.FOLDER / wanted.name, wanted, precision, in_cache=False)
-    return existing or _opened(wanted.place, wanted, precision, in_cache=True) or _export(metric, wanted, precision)
+    if checkpoint is not None:
+        existing = _open(checkpoint / artefacts.FOLDER / spec.name, spec, precision, in_cache=False)
+    return existing or _open(spec.place, spec, precision, in_cache=True) or _export(metric, spec, precision)
 
 
-def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> tuple[ArtefactRunner, Artefact] | None:
+def _open(place: Path, spec: ArtefactSpec, precision: str, *, in_cache: bool) -> tuple[ArtefactRunner, Artefact] | None:
     """Return the runner of an existing artefact; log why one is not used."""
-    artefact = artefacts.find(place, wanted)
+    artefact = artefacts.find(place, spec)
     if artefact is None:
         return None
     outcome = "is made again" if in_cache else "is ignored"
-    if isinstance(artefact, Refused):
+    if isinstance(artefact, Unusable):
         if artefact.kind == "damaged" and not in_cache:
             raise InputError(
                 f"Expected {place} to hold what it was exported with, but {artefact.reason}: export or copy the "
@@ -205,7 +205,7 @@ def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> t
         logger.log(level, "%s %s, since %s.", place, outcome, artefact.reason)
         return None
     try:
-        runner = _runner(artefact, wanted, precision)
+        runner = _runner(artefact, spec, precision)
     except BackendError as error:
         logger.warning("%s %s. %s", place, outcome, error)
         return None
@@ -214,28 +214,28 @@ def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> t
     return runner, artefact
 
 
-def _export(metric: SegmentMetric, wanted: Wanted, precision: str) -> tuple[ArtefactRunner, Artefact]:
+def _export(metric: SegmentMetric, spec: ArtefactSpec, precision: str) -> tuple[ArtefactRunner, Artefact]:
     """Export an artefact and return its runner; another process may be faster."""
-    check_packages(wanted.backend, wanted.precision)
+    check_packages(spec.backend, spec.precision)
     # A warning, since the user would not expect to wait this long.
     logger.warning(
         "Preparing backend %s (%s) for this encoder, once: this takes about ten seconds, and longer for a large one. "
         "It is kept in %s.",
-        wanted.backend, wanted.precision, wanted.place,
+        spec.backend, spec.precision, spec.place,
     )  # fmt: skip
 
-    def usable(artefact: Artefact) -> bool:
+    def usable(built: Artefact) -> bool:
         try:
-            _runner(artefact, wanted, precision)
+            _runner(built, spec, precision)
         except BackendError:
             return False
         return True
 
-    made = artefacts.make(wanted, wanted.place, functools.partial(_fill, metric, wanted), usable)
-    return _runner(made, wanted, precision), made
+    artefact = artefacts.make(spec, spec.place, functools.partial(_fill, metric, spec), usable)
+    return _runner(artefact, spec, precision), artefact
 
 
-def _runner(artefact: Artefact, wanted: Wanted, precision: str) -> ArtefactRunner:
+def _runner(artefact: Artefact, spec: ArtefactSpec, precision: str) -> ArtefactRunner:
     """Return the runner of an artefact; metrics share it, since each copy holds the weights."""
     arithmetic = "bf16" if precision == "fast" else precision
     record = (artefact.folder / artefacts.RECORD).stat()
@@ -244,17 +244,17 @@ def _runner(artefact: Artefact, wanted: Wanted, precision: str) -> ArtefactRunne
     with _RUNNERS_LOCK:
         runner = _RUNNERS.get(key)
         if runner is None:
-            runner = MODULES[wanted.backend].Runner(artefact.folder, arithmetic)
+            runner = MODULES[spec.backend].Runner(artefact.folder, arithmetic)
             _RUNNERS[key] = runner
     return runner
 
 
-def _fill(metric: SegmentMetric, wanted: Wanted, folder: Path) -> Mapping[str, Any]:
+def _fill(metric: SegmentMetric, spec: ArtefactSpec, folder: Path) -> Mapping[str, Any]:
     """Write the files of an artefact and measure its deviation."""
-    encoder = _encoder(metric, wanted.backend)
+    encoder = _encoder(metric, spec.backend)
     batch = metric.tokenize([text for pair in PROBES[:2] for text in pair])
-    MODULES[wanted.backend].export(encoder, (batch.input_ids, batch.mask.long()), wanted.precision, folder)
-    runner = MODULES[wanted.backend].Runner(folder, wanted.precision)
+    MODULES[spec.backend].export(encoder, (batch.input_ids, batch.mask.long()), spec.precision, folder)
+    runner = MODULES[spec.backend].Runner(folder, spec.precision)
     states = probe_states(metric, encoder, runner, graph_limit(encoder))
     return {"metric": str(metric.signature), "deviation": _deviation(metric, encoder, runner), "states": states}
 

@@ -49,8 +49,8 @@ class StateFiles:
 
     Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths``, ``checks`` (CRC-32 sums of
     each text's states, both int64 ``[N]``) and a tensor ``[T, D]`` for each layer. ``NAME/identity.json`` identifies
-    the encoder and its settings. Files are written atomically under unique names and never changed; damaged files are
-    removed.
+    encoder and settings. Files are written atomically under unique names and never changed; damaged ones are removed.
+
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:

@@ -19,7 +19,7 @@ CHUNK = 1024  # maximum number of texts tokenised at a time
 CHUNK_CHARACTERS = 1 << 19  # maximum number of characters of such a chunk when padded to its longest text
 
 FEW = 16
-"""Size up to which a final batch is not split; larger remainders are split into powers of two."""
+"""Number of texts that form a single batch if there are no more; other remainders are split into powers of two."""
 
 BLOCK = 1 << 20  # maximum number of entries of a similarity block
 
@@ -27,7 +27,7 @@ BLOCK = 1 << 20  # maximum number of entries of a similarity block
 def token_batches(
     tokenize: Callable[[Sequence[str]], TokenBatch], texts: Sequence[str], budget: Callable[[], int]
 ) -> Generator[tuple[list[int], TokenBatch], None, None]:
-    """Yield texts in batches of similar length, tokenised in chunks; the texts and the budget decide."""
+    """Yield texts in batches of similar length, tokenised in chunks. Batches depend on texts and budget only."""
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     left_rows: list[int] = []
     left_tokens: TokenBatch | None = None
@@ -42,16 +42,16 @@ def token_batches(
         ranked = sorted(range(len(rows)), key=lambda place: -lengths[place])
         start = 0
         while start < len(ranked):
-            size_of_batch = max(1, budget() // max(1, lengths[ranked[start]]))
-            if start + size_of_batch > len(ranked) and order:
+            count = max(1, budget() // max(1, lengths[ranked[start]]))
+            if start + count > len(ranked) and order:
                 break  # the next chunk fills this batch
             remaining = len(ranked) - start
-            if remaining < size_of_batch and (start or remaining > FEW):
+            if remaining < count and (start or remaining > FEW):
                 # oneDNN keeps about a megabyte per distinct batch size: powers of two limit their number.
-                size_of_batch = 1 << remaining.bit_length() - 1
-            places = ranked[start : start + size_of_batch]
+                count = 1 << remaining.bit_length() - 1
+            places = ranked[start : start + count]
             yield [rows[place] for place in places], tokens.select(places)
-            start += size_of_batch
+            start += count
         left = ranked[start:]
         left_rows, left_tokens = [rows[place] for place in left], tokens.select(left) if left else None
 

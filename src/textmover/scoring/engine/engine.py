@@ -283,7 +283,7 @@ class Engine(TextWork):
     def _match_pairs(
         self, table: TextTable, pair_rows: np.ndarray, progress: Progress, start: int = 0, total: int | None = None
     ) -> PairTable:
-        """Match pairs of texts ``[P, 2]``: those from number ``start`` on, of the ``total`` pairs of a window."""
+        """Match pairs of texts ``[P, 2]``; ``start`` and ``total`` locate them among a window's pairs, for progress."""
         scored = PairTable(len(pair_rows))
         matched, total = start, total or len(pair_rows)
         batches = pair_batches(table.lengths[pair_rows], PAIR_TOKENS * self.batch_tokens, self._block)
@@ -312,10 +312,9 @@ class Engine(TextWork):
         return [one for half in halves for one in self._match(table, pair_rows, read, [rows[place] for place in half])]
 
     def read_pairs(self, pairs: Sequence[tuple[str, str]], read: PairReader) -> tuple[list[Any], dict[str, np.ndarray]]:
-        """Apply ``read`` to the features of pairs; return one result per pair, in order, and the pairs' flags.
+        """Apply ``read`` to the features of pairs; return one result per pair, in order, and the pairs' flags by name.
 
-        ``read`` maps a batch of hypotheses and a batch of the other texts to a sequence of one result per pair. Flags
-        are bool ``[n]`` by name.
+        ``read`` maps a batch of hypotheses and a batch of the other texts to a sequence with one result per pair.
         """
         results: list[Any] = [None] * len(pairs)
         with self.lock, scoring_mode(self.metric):

@@ -131,7 +131,7 @@ def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = la
 
 
 def default_batch_tokens(metric: SegmentMetric) -> int:
-    """Default tokens per batch: an encoder on a CPU is limited by its caches, on a GPU by occupancy."""
+    """Return the default tokens per batch: few for an encoder on a CPU, more for a table look-up, most on a GPU."""
     if metric.device.type != "cpu":
         return 16384
     return 1024 if metric.runnable_encoder is not None else 8192

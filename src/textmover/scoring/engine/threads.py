@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 def worker_count(device: torch.device) -> int:
-    """Return the number of concurrent batches: one on a GPU, else one per thread of torch."""
+    """Return the number of concurrent batches: one on a GPU, else one per thread of torch, at most :data:`MOST`."""
     return min(torch.get_num_threads(), MOST) if device.type == "cpu" else 1
 
 
