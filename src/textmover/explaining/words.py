@@ -94,7 +94,7 @@ def _joins_neighbours(character: str) -> bool:
 def _static_words(metric: MetricModel, text: str, length: int) -> TokenWords:
     """Return the words of a tokenizer that tokenises each word of :func:`split_words` separately."""
     words = split_words(text)
-    counts = [int(length) for length in metric.tokenizer(words).lengths] if words else []
+    counts = [int(count) for count in metric.tokenizer(words).lengths] if words else []
     of_token = np.repeat(np.arange(len(words)), counts)[:length]
     return TokenWords(tuple(words), tuple(word_spans(text, words)), of_token)
 
@@ -223,7 +223,7 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: 
     flow, cosine = (tensor[0].cpu().double().numpy() for tensor in (plan, cosines))
     for token, row in rows:
         for other, column in columns:
-            flow[row, column] += flow[token, other]
+            mass[row, column] += flow[token, other]
             closeness[row, column] = max(closeness[row, column], cosine[token, other])
     heaviest = np.minimum(mass.max(axis=1, keepdims=True, initial=0.0), mass.max(axis=0, keepdims=True, initial=0.0))
     links = tuple(

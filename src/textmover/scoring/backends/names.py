@@ -34,7 +34,7 @@ class BackendError(InputError):
 
 
 class UnfitError(BackendError):
-    """A back-end does not support this encoder or is not fully installed: falling back to another one is no fault."""
+    """A back-end does not support this encoder or is not fully installed: another one may be used without a warning."""
 
 
 def installed() -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class _Weights:
         return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True, default=str)), layers)
 
     def agree(self, other: _Weights) -> bool:
-        """Return whether the deeper of the two encoders begins with the other."""
+        """Return whether the deeper of the two encoders starts with all layers of the other."""
         shared = min(len(self.layers), len(other.layers))
         same_layers = self.layers[:shared] == other.layers[:shared]
         return (self.type, self.base) == (other.type, other.base) and same_layers

@@ -47,7 +47,7 @@ class RawScores:
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of flagged segments by kind."""
+        """Number of flagged segments by flag."""
         return Counter({name: int(marked.sum()) for name, marked in self.flags.items()})
 
 

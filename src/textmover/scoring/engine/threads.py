@@ -82,7 +82,7 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
             end = _End(error)
         waiting.put(end)
 
-    def results() -> Iterator[Item]:
+    def taken() -> Iterator[Item]:
         while True:
             item = waiting.get()
             if isinstance(item, _End):
@@ -95,7 +95,7 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
     thread = threading.Thread(target=work, name="reader", daemon=True)
     thread.start()
     try:
-        yield results()
+        yield taken()
     finally:
         stopped.set()
         slots.release()
