@@ -1,4 +1,4 @@
-"""Deprecated import paths: each old path loads the module that now holds its names."""
+"""Old import paths, which stay valid: each loads the module that now holds its names."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ class _OldPaths(MetaPathFinder, Loader):
 
 
 def keep_old_paths() -> None:
-    """Install the finder for old import paths; it goes first, since old packages may still be found as folders."""
+    """Install the finder for old import paths; it goes first, ahead of the search in folders."""
     if not any(isinstance(finder, _OldPaths) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OldPaths())

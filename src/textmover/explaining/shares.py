@@ -83,7 +83,7 @@ def _of_similarity(metric: MetricModel, matches: Sequence[ExplainedMatch]) -> tu
                 # New tensors, as tensors created in inference mode cannot require gradients.
                 pair = [torch.tensor(match.value, dtype=torch.float64, requires_grad=True) for match in matches]
                 slopes = torch.autograd.grad(f_score(pair[1], pair[0], metric.config.alpha), pair)
-            factors = [float(match) for match in slopes]
+            factors = [float(slope) for slope in slopes]
     cells = sum(factor * match.contributions for factor, match in zip(factors, matches, strict=True))
     remainders = [
         Step(name, factor * value, f"of {match.name}, beside its plan")
