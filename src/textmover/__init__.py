@@ -43,5 +43,5 @@ __getattr__ = names_of(
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """List the public names."""
     return sorted(__all__)

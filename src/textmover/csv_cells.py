@@ -1,4 +1,4 @@
-"""CSV files that people open in a spreadsheet: no cell of ours is a formula, and our readers get every text back."""
+"""Spreadsheet-safe CSV cells: texts that look like formulas are escaped when written, and restored when read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 FORMULA = re.compile("'*[=+\\-@＝＋－＠\t\r\n].", re.DOTALL)
-"""Beginning of a cell that a spreadsheet computes, and of a text that would be taken for a guarded one."""
+"""Start of a cell that a spreadsheet evaluates, or of a text that looks like an escaped one."""
 
 
 def guarded(cell: Any) -> Any:
-    """A cell; a text that a spreadsheet would compute gets an apostrophe before it.
+    """Return the cell; text that a spreadsheet would evaluate gets a leading apostrophe.
 
     Example:
         >>> guarded("=1+1"), guarded("'=1+1"), guarded("'tis"), guarded("-0.5"), guarded("-0.5 or so"), guarded(-1)
@@ -22,7 +22,7 @@ def guarded(cell: Any) -> Any:
 
 
 def unguarded(cell: str) -> str:
-    """The text that :func:`guarded` was given.
+    """Return the text that was passed to :func:`guarded`.
 
     Example:
         >>> unguarded("'=1+1"), unguarded("''=1+1"), unguarded("'tis"), unguarded("-0.5")
@@ -32,10 +32,10 @@ def unguarded(cell: str) -> str:
 
 
 class CsvWriter:
-    """Writes rows as CSV with guarded cells.
+    """CSV writer that escapes formulas with :func:`guarded`.
 
     Args:
-        stream: Text that is written as it is, without changed line ends.
+        stream: Text stream that does not translate newlines.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -44,9 +44,9 @@ class CsvWriter:
 
     def writerow(self, cells: Iterable[Any]) -> None:
         """Write a row."""
-        row = [guarded(one) for one in cells]
-        # Python leaves a carriage return unquoted, at which readers end the row.
-        (self._quoting if any("\r" in one for one in row if isinstance(one, str)) else self._plain).writerow(row)
+        row = [guarded(cell) for cell in cells]
+        # Python does not quote a carriage return, at which readers end the row.
+        (self._quoting if any("\r" in cell for cell in row if isinstance(cell, str)) else self._plain).writerow(row)
 
     def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
         """Write several rows."""

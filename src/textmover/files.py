@@ -1,4 +1,4 @@
-"""Writing without leaving anything half-written: write beside, then rename; leftovers of killed processes go later."""
+"""Atomic writes: write to a hidden temporary file or folder, then rename; leftovers of killed processes are removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from textmover.types import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows, where leftovers of killed processes stay
+except ImportError:  # Windows has no fcntl: leftovers of killed processes are not removed
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of file systems without locks, such as some network file systems."""
 
 PART, NEW, OLD = ".part", ".new", ".old"
-"""Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
-that it replaces."""
+"""Suffixes of hidden names: the lock file whose lock shows that its writer runs, the folder being filled, and the
+folder that it replaces."""
 
-LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escape(PART)}", re.DOTALL)
+LEFTOVER = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escape(PART)}", re.DOTALL)
 
 KNOWN_ENDINGS = (
     ".txt", ".tsv", ".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".xml", ".html", ".htm", ".xls", ".xlsx", ".ods",
@@ -46,79 +46,79 @@ KNOWN_ENDINGS = (
     ".pdf", ".md", ".yaml", ".yml", ".toml", ".npy", ".npz", ".pkl", ".pickle", ".arrow", ".feather", ".db", ".sqlite",
     ".tex", ".png", ".svg", ".jpg", ".jpeg", ".gz", ".zst", ".bz2", ".xz", ".zip",
 )  # fmt: skip
-"""Endings that stand for a format; any other is part of a name."""
+"""Suffixes that identify a file format; any other suffix counts as part of the name."""
 
-UNTOUCHED = 24 * 3600.0
-"""Seconds after which an unlocked leftover of another machine goes: its lock may not be visible from here."""
+STALE_SECONDS = 24 * 3600.0
+"""Age in seconds at which an unlocked leftover of another machine is removed, since locks may not be visible here."""
 
-_named: dict[Path, Path] = {}  # outputs that were checked, as their users name them, by full path
+_named: dict[Path, Path] = {}  # checked outputs, by absolute path, under the names that the user gave
 
 _written: dict[Path, None] = {}
-"""Those of them that this process has written since :func:`take_written` was called."""
+"""Names of checked outputs written since the last call of :func:`take_written`."""
 
-_cleaned: set[Path] = set()  # folders in which this process has looked for leftovers
+_cleaned: set[Path] = set()  # folders that this process has searched for leftovers
 
 
 def atomic_file(path: Path | str) -> contextlib.AbstractContextManager[IO[str]]:
-    """A text file (UTF-8) that appears under its name only when it is complete."""
+    """Open a UTF-8 text file that appears under its name only when complete."""
     return _atomic(Path(path), mode="w", encoding="utf-8", newline="\n")
 
 
 def atomic_bytes(path: Path | str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    """A binary file that appears under its name only when it is complete."""
+    """Open a binary file that appears under its name only when complete."""
     return _atomic(Path(path), mode="wb")
 
 
 @contextlib.contextmanager
-def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
-    path = path.resolve()  # a link stays, and what it points to is written
+def _atomic(path: Path, **open_arguments: Any) -> Iterator[IO[Any]]:
+    path = path.resolve()  # write the target of a link, and keep the link
     with _plain_errors(path):
         if path.exists() and not path.is_file() and not path.is_dir():
-            with open(open_pipe(path, os.O_WRONLY) if path.is_fifo() else path, **how) as stream:
-                yield stream  # a device or a pipe is written to, never replaced
+            with open(open_pipe(path, os.O_WRONLY) if path.is_fifo() else path, **open_arguments) as stream:
+                yield stream  # devices and pipes are written to, not replaced
             return
-        with _hidden(path) as beside:
-            with beside.open(**how) as stream:
+        with _locked_temporary(path) as temporary:
+            with temporary.open(**open_arguments) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            beside.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-            os.replace(beside, path)
+            temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+            os.replace(temporary, path)
             note_written(path)
 
 
 def take_written() -> list[str]:
-    """Names of the outputs that were written since the last call; of a folder its own."""
-    found = list(map(str, _written))
+    """Return the names of the outputs written since the last call; for files in an output folder, the folder's name."""
+    names = list(map(str, _written))
     _written.clear()
-    return found
+    return names
 
 
 def note_written(path: Path) -> None:
-    """Tell :func:`take_written` of a file or folder, by its full path."""
-    _written.update({_named[one]: None for one in (path, *path.parents) if one in _named})
+    """Record a written file or folder, by its absolute path, for :func:`take_written`."""
+    _written.update({_named[output]: None for output in (path, *path.parents) if output in _named})
 
 
 @contextlib.contextmanager
 def growing_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that holds what has been written so far, whatever ends its writer; one process writes at a time."""
+    """Open a binary file that is written in place, locked against other processes."""
     with _plain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = _alone_in(path)
+        stream = _open_exclusively(path)
         while not (path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat())):
-            stream.close()  # whoever wrote it has ended and renamed it
-            stream = _alone_in(path)
+            stream.close()  # its writer has finished and renamed it meanwhile
+            stream = _open_exclusively(path)
         with stream:
             stream.truncate(0)
             yield stream
 
 
 def warn_without_locks(path: Path) -> None:
-    """Say that nothing keeps two runs apart."""
+    """Warn that concurrent runs are not detected."""
     logger.warning("%s is on a file system without locks: make sure yourself that no other run writes there.", path)
 
 
-def _alone_in(path: Path) -> IO[bytes]:
+def _open_exclusively(path: Path) -> IO[bytes]:
     stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "wb")  # noqa: SIM115  the caller closes it
     try:
         if fcntl is not None:
@@ -137,102 +137,102 @@ def _alone_in(path: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder that appears under its name only when it is complete."""
+    """Create a folder that appears under its name only when complete."""
     path = Path(path).resolve()
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected {path} to be a folder to write, but it is a file: give another name.")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name or --overwrite.")
-    with _plain_errors(path), hidden_folder(path) as beside:
+    with _plain_errors(path), hidden_folder(path) as temporary:
         try:
-            yield beside
-        except InputError as error:  # whoever reads it knows the folder by its own name
-            raise InputError(str(error).replace(str(beside), str(path))) from error
-        for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
-            written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
+            yield temporary
+        except InputError as error:  # readers know the folder by its final name
+            raise InputError(str(error).replace(str(temporary), str(path))) from error
+        for item in (temporary, *temporary.rglob("*")):  # temporary folders and safetensors files are private
+            item.chmod((0o777 if item.is_dir() else 0o666) & ~_umask())
         if overwrite and path.is_dir():
-            os.replace(path, beside.with_suffix(OLD))
-        os.replace(beside, path)
+            os.replace(path, temporary.with_suffix(OLD))
+        os.replace(temporary, path)
         note_written(path)
 
 
 @contextlib.contextmanager
 def hidden_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside a path, to be renamed; removed at the end, or by a later run if this one is killed."""
-    with _hidden(path) as held:
-        beside = held.with_suffix(NEW)
-        beside.mkdir(mode=0o700)
-        yield beside
+    """Create an empty hidden folder next to ``path`` to be renamed; it is removed at the end, or later if killed."""
+    with _locked_temporary(path) as lock_file:
+        temporary = lock_file.with_suffix(NEW)
+        temporary.mkdir(mode=0o700)
+        yield temporary
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what processes were writing into a folder when they were killed.
+    """Remove the unfinished output of killed processes in a folder.
 
-    A writer holds a lock that ends with it, so that nothing of a living process goes. Where the file system has no
-    locks, everything stays.
+    Writers hold a lock until they end, so output of running processes is kept. Without locks in the file system, all is
+    kept.
     """
-    with contextlib.suppress(OSError):  # no such folder, or it cannot be read
-        for one in list(folder.iterdir()):
-            left = LEFT.fullmatch(one.name)
-            if left is not None:
-                with contextlib.suppress(OSError):  # of another user, or gone meanwhile
-                    _remove_if_left(one, left)
+    with contextlib.suppress(OSError):  # missing or unreadable folder
+        for path in list(folder.iterdir()):
+            match = LEFTOVER.fullmatch(path.name)
+            if match is not None:
+                with contextlib.suppress(OSError):  # file of another user, or removed meanwhile
+                    _remove_if_stale(path, match)
 
 
-def _remove_if_left(hidden: Path, left: re.Match[str]) -> None:
+def _remove_if_stale(hidden: Path, match: re.Match[str]) -> None:
     if fcntl is None:
         return
-    held = os.open(hidden, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(hidden, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if left["machine"] == _machine() or time.time() - os.fstat(held).st_mtime > UNTOUCHED:
-            _discard(hidden, hidden.with_name(left["name"]))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if match["machine"] == _machine() or time.time() - os.fstat(descriptor).st_mtime > STALE_SECONDS:
+            _discard(hidden, hidden.with_name(match["name"]))
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
-def _hidden(path: Path) -> Iterator[Path]:
-    """A new file beside a path, locked until the block ends; what is still there under its name then is removed."""
+def _locked_temporary(path: Path) -> Iterator[Path]:
+    """Create a hidden file next to ``path``, locked inside the context; at exit remove it if it still exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.parent not in _cleaned:
         _cleaned.add(path.parent)
         remove_leftovers(path.parent)
-    with contextlib.ExitStack() as held:
-        hidden = _locked_file(path, held)
+    with contextlib.ExitStack() as stack:
+        hidden = _locked_file(path, stack)
         try:
             yield hidden
         finally:
             _discard(hidden, path)
 
 
-def _locked_file(path: Path, held: contextlib.ExitStack) -> Path:
+def _locked_file(path: Path, stack: contextlib.ExitStack) -> Path:
     while True:
         handle, name = tempfile.mkstemp(PART, f".{path.name}.{_machine()}-", path.parent)
         if fcntl is None:
             os.close(handle)
             return Path(name)
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
-            held.callback(os.close, handle)
+            stack.callback(os.close, handle)
             return Path(name)
-        os.close(handle)  # another process took it for a leftover before it was locked
+        os.close(handle)  # another process removed it as a leftover before it was locked
 
 
 def _discard(hidden: Path, path: Path) -> None:
-    """Remove what was being written; a folder that was moved out of the way of its successor comes back."""
-    old = hidden.with_suffix(OLD)
-    if old.is_dir() and not path.exists():
-        os.replace(old, path)
-    for folder in (hidden.with_suffix(NEW), old):
+    """Remove unfinished output; restore the previous folder if it was moved away."""
+    replaced = hidden.with_suffix(OLD)
+    if replaced.is_dir() and not path.exists():
+        os.replace(replaced, path)
+    for folder in (hidden.with_suffix(NEW), replaced):
         shutil.rmtree(folder, ignore_errors=True)
     hidden.unlink(missing_ok=True)
 
 
 @functools.cache
 def _machine() -> str:
-    """Eight digits for the running system: the processes that share its locks."""
+    """Return eight hexadecimal digits that identify the running system, whose processes share locks."""
     try:
         name = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
     except OSError:
@@ -242,10 +242,10 @@ def _machine() -> str:
 
 @contextlib.contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses into one sentence."""
+    """Raise file-system errors as a one-sentence error."""
     try:
         yield
-    except (OSError, SafetensorError, UnicodeEncodeError) as error:  # the last: a name that is not UTF-8
+    except (OSError, SafetensorError, UnicodeEncodeError) as error:  # UnicodeEncodeError: a name that is not UTF-8
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."
@@ -259,7 +259,7 @@ def _umask() -> int:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file; taken from its name where the Hugging Face cache has stored it under its hash."""
+    """Return the SHA-256 of a file; for blobs of the Hugging Face cache it is their name."""
     blob = path.resolve().name
     if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob):
         return blob
@@ -268,7 +268,7 @@ def file_sha256(path: Path) -> str:
 
 
 def digest_of(stream: IO[bytes], digest: Any, size: float = math.inf) -> str:
-    """Hexadecimal digest of the rest of a stream, or of so many bytes of it, by a hash of :mod:`hashlib`."""
+    """Return the hexadecimal digest of the rest of a stream, or of its next ``size`` bytes."""
     while block := stream.read(int(min(size, 1 << 20))):
         digest.update(block)
         size -= len(block)
@@ -276,17 +276,17 @@ def digest_of(stream: IO[bytes], digest: Any, size: float = math.inf) -> str:
 
 
 def user_cache() -> Path:
-    """The project's folder in the user's cache; it need not be there yet."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (stated if stated.is_absolute() else Path("~/.cache").expanduser()) / "textmover"
+    """Return the package's folder in the user's cache, which may not exist yet."""
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (configured if configured.is_absolute() else Path("~/.cache").expanduser()) / "textmover"
 
 
 def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str] = (), flag: str = "--output") -> Path:
-    """Refuse a file that cannot be written, or has another ending than these, before the work rather than after it."""
+    """Raise an error if an output file is not writable, is an input, or has another suffix, before any work."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
-    if any(Path(one).exists() and path.resolve() == Path(one).resolve() for one in inputs):
+    if any(Path(input_path).exists() and path.resolve() == Path(input_path).resolve() for input_path in inputs):
         raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
     if endings and path.suffix and path.suffix.lower() not in endings:
         raise InputError(f"Expected `{flag}` to end in {endings[0]}, but got {path}: rename it.")
@@ -297,21 +297,21 @@ def check_output(path: str | Path, inputs: Sequence[str], endings: Sequence[str]
 
 
 def check_unnamed(table: Path, columns: Sequence[str], *others: Path) -> None:
-    """Refuse to replace files that no option names, unless their table has the columns of an earlier run's."""
-    there = [path for path in (table, *others) if path.exists()]
+    """Raise an error if default output files exist, unless their table has the columns of an earlier run."""
+    found = [path for path in (table, *others) if path.exists()]
     header: list[str] = []
     if table.is_file():
         with table.open("rb") as stream:
             header = stream.readline(1 << 16).decode("utf-8", errors="replace").rstrip().split("\t")
-    if there and not set(columns) <= set(header):
+    if found and not set(columns) <= set(header):
         raise InputError(
-            f"Expected {there[0]}, which no option names, to be new or from an earlier run, but got another file: name "
+            f"Expected {found[0]}, which no option names, to be new or from an earlier run, but got another file: name "
             "the output with `--output`."
         )
 
 
 def check_folder(path: str | Path, flag: str) -> Path:
-    """Refuse a folder that cannot be made or written to, before the work; ``flag`` names it on the command line."""
+    """Raise an error if a folder cannot be created or written to; ``flag`` is its command-line option."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected `{flag}` to be a folder, but got the file {path}: give the name of a folder.")
@@ -320,8 +320,8 @@ def check_folder(path: str | Path, flag: str) -> Path:
 
 
 def _check_writable(path: Path, folder: Path) -> None:
-    """Make sure that a folder, or the nearest one above it that exists, can be written to."""
-    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    """Raise an error unless the folder, or its nearest existing parent, is writable."""
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         reason = "is a file" if not existing.is_dir() else "is a folder that may not be written to"
         raise InputError(
@@ -331,17 +331,17 @@ def _check_writable(path: Path, folder: Path) -> None:
 
 
 def name_output(written: Path, name: Path) -> None:
-    """Let :func:`take_written` give a name once a file is written."""
+    """Make :func:`take_written` report ``name`` once ``written`` is written."""
     _named[written.resolve()] = name
 
 
 def write_output(text: str, path: Path) -> None:
-    """Write a file that appears under its name only when it is complete; print its text where that fails."""
+    """Write a text file atomically; if that fails, print the text."""
     try:
         with atomic_file(path) as stream:
             stream.write(text)
     except InputError as error:
-        sys.stdout.write(text)  # the work behind it is not lost
+        sys.stdout.write(text)  # do not lose the result
         raise InputError(f"{error} The text of the file is on standard output.") from error
 
 
@@ -353,37 +353,37 @@ def output_format(
     default: str | None = None,
     compressions: Collection[str] = (),
 ) -> str:
-    """Return the format of an output, and refuse a name whose ending is known as that of another.
+    """Return the format of an output; raise an error if its suffix belongs to another format.
 
     Args:
         path: The output.
-        given: Value of ``--format``; ``None`` chooses by the ending.
-        formats: Format that each ending stands for.
-        default: Format of a name without an ending; ``None`` refuses it unless a format is ``given``.
-        compressions: Endings that may follow that of the format.
+        given: Value of ``--format``; ``None`` infers the format from the suffix.
+        formats: Format by suffix.
+        default: Format of a name without suffix; ``None`` raises an error unless ``given``.
+        compressions: Suffixes that may follow that of the format.
 
     Example:
         >>> output_format(Path("scores.csv.gz"), None, {".csv": "csv"}, compressions=(".gz",))
         'csv'
 
     Raises:
-        InputError: If the ending is that of another format, or unknown where no format is ``given``.
+        InputError: If the suffix belongs to another format, or is unknown and no format is ``given``.
     """
     plain = path.with_suffix("") if path.suffix.lower() in compressions else path
     suffix = plain.suffix.lower()
     if given is None and suffix in formats:
         return formats[suffix]
-    own = [ending for ending, format in formats.items() if given in (None, format)]
-    found = given or (None if suffix else default)
-    if found is None or names_another_format(plain, own):
-        asked, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
-        wanted = f"{', '.join(own)}{asked}"
-        raise InputError(f"Expected `--output` to end in {wanted}, but got {path}: rename it, or {way_out}.")
-    return found
+    allowed = [ending for ending, format in formats.items() if given in (None, format)]
+    chosen = given or (None if suffix else default)
+    if chosen is None or names_another_format(plain, allowed):
+        condition, way_out = ("", "give --format") if given is None else (f" with --format {given}", "remove --format")
+        expectation = f"{', '.join(allowed)}{condition}"
+        raise InputError(f"Expected `--output` to end in {expectation}, but got {path}: rename it, or {way_out}.")
+    return chosen
 
 
 def names_another_format(path: str | Path, own: Collection[str]) -> bool:
-    """Return whether a file's ending is known as that of another format than those with these endings.
+    """Return whether a file's suffix is that of a known format other than those with the suffixes ``own``.
 
     Example:
         >>> [names_another_format(name, [".txt"]) for name in ("s.xml", "s.txt", "s.scores", "s")]

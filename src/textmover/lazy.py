@@ -1,4 +1,4 @@
-"""Names and values that are loaded where they are first used, so that importing a package stays fast."""
+"""Lazy imports: names and values are loaded at first use, so that importing a package stays fast."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ def names_of(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str]
     """Build the ``__getattr__`` of a package.
 
     Args:
-        package: Its name.
-        names: Module → the public names that it holds.
+        package: Name of the package.
+        names: Public names by the module that defines them.
 
     Returns:
-        A function from a name to what it stands for, which raises AttributeError where there is no such name.
+        A function that returns the value of a name, and raises AttributeError for unknown names.
 
     Example:
         >>> names_of("package", {"math": ("pi", "sqrt")})("sqrt")(9)
         3.0
     """
-    homes = {name: module for module, several in names.items() for name in several}
+    homes = {name: module for module, exported in names.items() for name in exported}
 
     def load(name: str) -> Any:
         if name not in homes:
@@ -32,10 +32,10 @@ def names_of(package: str, names: Mapping[str, Iterable[str]]) -> Callable[[str]
 
 
 class Loaded(Mapping[str, Any]):
-    """Values that are imported where they are first looked up.
+    """Mapping whose values are imported at first use.
 
     Args:
-        homes: Key → module and name of its value, with a dot between.
+        homes: Dotted path of each value, module and name, by key.
 
     Example:
         >>> roots = Loaded({"root": "math.sqrt"})

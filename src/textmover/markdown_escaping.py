@@ -1,4 +1,4 @@
-"""Texts of others in Markdown and figures of ours: they are shown as they are, and mark nothing up."""
+"""Escape arbitrary texts for Markdown and figures, so that they appear literally."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # characters that turn the direction of whatever follows them
+REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")  # bidirectional control characters
 
 SIGNS = re.compile(r"[\\`*\[\]|#~$]|(?<![^\W_])_|_(?![^\W_])|^[-=+](?=[-=+ ]{2})")
-"""Characters of markup; an underscore within a word is one."""
+"""Markdown markup; an underscore counts unless it is between letters or digits."""
 
 
 def one_line(text: str) -> str:
-    r"""A text on one line, with escapes for control characters and those that turn the direction of what follows.
+    r"""Put a text on one line, and escape control and bidirectional control characters.
 
     Example:
         >>> one_line("a\tb\x1b[31m \u202ec\ud800")
         'a b\\x1b[31m \\u202ec\\ud800'
     """
     return "".join(
-        one.encode("unicode_escape").decode()
-        if unicodedata.category(one) in ("Cc", "Cs") or REORDERING.match(one)
-        else one
-        for one in " ".join(text.split())
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in ("Cc", "Cs") or REORDERING.match(character)
+        else character
+        for character in " ".join(text.split())
     )
 
 
 def markdown_text(text: str) -> str:
-    r"""A text that no reader of Markdown takes for anything else.
+    r"""Escape a text so that Markdown renders it literally.
 
     Example:
         >>> markdown_text("<b> a_b *c* | $x$")
         '&lt;b&gt; a_b \\*c\\* \\| \\$x\\$'
     """
-    escaped = SIGNS.sub(lambda found: f"\\{found[0]}", one_line(text))
+    escaped = SIGNS.sub(lambda match: f"\\{match[0]}", one_line(text))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def markdown_code(text: str) -> str:
-    """A text as code, with more back quotes around it than it holds in a row.
+    """Format a text as inline code, delimited by more backticks than it contains in a row.
 
     Example:
         >>> markdown_code("a"), markdown_code("`a`")
@@ -51,13 +51,13 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_fence(text: str, language: str) -> str:
-    """Lines of code as a block that ends where they end."""
+    """Format text as a fenced code block, with a fence longer than any run of backticks in it."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}\n"
 
 
 def markdown_link(text: str, target: str) -> str:
-    """A link to a file beside the page.
+    """Format a link to a file in the page's folder.
 
     Example:
         >>> markdown_link("a", "x y.png")
@@ -67,7 +67,7 @@ def markdown_link(text: str, target: str) -> str:
 
 
 def figure_label(text: str) -> str:
-    r"""A text that matplotlib draws as it is, on one line.
+    r"""Escape a text so that matplotlib draws it literally, on one line.
 
     Example:
         >>> print(figure_label("$x$"))

@@ -1,4 +1,4 @@
-"""Import paths that earlier documents name and that stay valid: each is the module that holds the same names today."""
+"""Old import paths, which stay valid: each loads the module that now holds its names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOVED = {
     "training.curves": "training.reports.learning_curves",
     "training.joint": "training.sharding",
 }
-"""Old path → new path, both below the package."""
+"""New module path by old one, both relative to the package."""
 
 
 class _OldPaths(MetaPathFinder, Loader):
@@ -54,7 +54,7 @@ class _OldPaths(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(PACKAGE + MOVED[spec.name.removeprefix(PACKAGE)])
-        spec.loader_state = module.__spec__  # importlib is about to replace it
+        spec.loader_state = module.__spec__  # importlib overwrites __spec__ next
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -63,6 +63,6 @@ class _OldPaths(MetaPathFinder, Loader):
 
 
 def keep_old_paths() -> None:
-    """Import modules by their old paths as well: as the same modules, found first, since folders find files."""
+    """Install the finder for old import paths; it goes first, ahead of the search in folders."""
     if not any(isinstance(finder, _OldPaths) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OldPaths())

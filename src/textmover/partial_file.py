@@ -1,4 +1,4 @@
-"""Output that is kept if the work ends early."""
+"""Output files whose complete part is kept if the work fails."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from textmover.types import InputError, plural
 
 @contextlib.contextmanager
 def partial_file(path: Path, what: str, unit: str) -> Iterator[tuple[IO[bytes], Callable[[], None]]]:
-    """A binary file that gets its name when all is there, and ``.partial`` until then, and a call for each whole unit.
+    """Open a binary file that is named ``.partial`` until it is complete; yield it with a function to call per unit.
 
-    If the work ends early, the error says where ``what`` (``{}`` for how many units) has been written.
+    If the work fails, the file keeps its whole units, and the error reports ``what`` (with their number for ``{}``).
     """
     if path.exists() and not path.is_file():  # a device or pipe
         with atomic_bytes(path) as raw:
@@ -26,13 +26,13 @@ def partial_file(path: Path, what: str, unit: str) -> Iterator[tuple[IO[bytes], 
     written = end = 0
     with growing_file(partial) as raw:
 
-        def whole() -> None:
+        def mark_complete() -> None:
             nonlocal written, end
             raw.flush()
             written, end = written + 1, raw.tell()
 
         try:
-            yield raw, whole
+            yield raw, mark_complete
             raw.flush()
             os.fsync(raw.fileno())
             os.replace(partial, path)
@@ -41,14 +41,14 @@ def partial_file(path: Path, what: str, unit: str) -> Iterator[tuple[IO[bytes], 
         except (InputError, KeyboardInterrupt, OSError) as error:
             stopped: BaseException = error
         if isinstance(stopped, OSError):
-            with contextlib.suppress(OSError):  # the rest of a line that has no place
+            with contextlib.suppress(OSError):  # closing flushes an incomplete unit, which may fail too
                 raw.close()
             os.truncate(partial, end)
             stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Free some space.")
         if not written:
             partial.unlink()
             raise stopped
-        said = f"{what.format(plural(written, unit))} are in {partial}"
+        saved = f"{what.format(plural(written, unit))} are in {partial}"
         if isinstance(stopped, KeyboardInterrupt):
-            raise type(stopped)(f"interrupted: {said}") from None
-        raise InputError(f"{stopped} What was made before is not lost: {said}.") from stopped
+            raise type(stopped)(f"interrupted: {saved}") from None
+        raise InputError(f"{stopped} What was made before is not lost: {saved}.") from stopped

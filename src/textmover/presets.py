@@ -1,4 +1,4 @@
-"""Named configurations: what ``--model twmd`` stands for, and the classes that configurations are built into."""
+"""Presets: named metric configurations such as ``twmd``, and the metric classes by kind."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Preset:
     """A named configuration with its description.
 
     Attributes:
-        config: The configuration, of the class that its ``kind`` names.
-        formula: What it computes, in one line.
-        source: Where it comes from.
+        config: The configuration; its ``kind`` determines its class.
+        formula: One-line formula.
+        source: Publication.
     """
 
     config: Any
@@ -154,10 +154,10 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_config(name: str, **overrides: Any) -> Any:
-    """Configuration of a preset, with some fields changed.
+    """Return the configuration of a preset, with the given fields changed.
 
     Raises:
-        InputError: If the preset or a field is unknown; names the nearest.
+        InputError: If the preset or a field is unknown; the message suggests the most similar one.
 
     Example:
         >>> preset_config("twmd", temperature=0.05).temperature
@@ -169,20 +169,20 @@ def preset_config(name: str, **overrides: Any) -> Any:
 
 
 def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> InputError:
-    """Build the error for a name without a metric.
+    """Build the error for an unknown metric name.
 
     Args:
         name: The name.
-        released: Names of released metrics, which it may have been meant for.
-        hint: The way out, where it is known and no name is near.
+        released: Names of released metrics to suggest from, in addition to presets.
+        hint: Advice if no name is similar.
     """
     plain = re.sub(r"bert-?score", "bertscore", name.lower().replace("_", "-"))
-    known = [*released, *PRESETS]
-    family = sorted((one for one in known if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
-    alike = difflib.get_close_matches(plain, known, n=1, cutoff=0.9 if hint else 0.7)
-    near = family if plain not in known and family else alike
+    names = [*released, *PRESETS]
+    family = sorted((one for one in names if one.startswith(f"{plain}-")), key=lambda one: not one.endswith("-f1"))
+    similar = difflib.get_close_matches(plain, names, n=1, cutoff=0.9 if hint else 0.7)
+    suggestions = family if plain not in names and family else similar
     hint = hint or f"For an encoder, score with `--model twmd --encoder {name or 'NAME'}`, in Python `encoder=`."
-    hint = f"Did you mean {near[0]!r}?" if near else hint
+    hint = f"Did you mean {suggestions[0]!r}?" if suggestions else hint
     return InputError(
         f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint} "
         "`textmover list` shows all names."
@@ -190,7 +190,7 @@ def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> I
 
 
 def build_metric(config: Any) -> Any:
-    """The metric that a configuration describes, on its pretrained encoder.
+    """Build the metric of a configuration, with its pretrained encoder.
 
     Args:
         config: A configuration object, or a mapping with its ``kind`` and fields.
@@ -211,9 +211,9 @@ def build_metric(config: Any) -> Any:
 
 @cache
 def measured() -> Mapping[str, Mapping[str, float]]:
-    """Return agreement with people and speed of each metric, as ``benchmarks/frontier.py`` found them.
+    """Return the agreement and speed of each metric as measured by ``benchmarks/frontier.py``.
 
-    Agreement is the mean of Pearson's correlations on six test sets; speed is that of two cores in float32.
+    Agreement is the mean Pearson correlation with human ratings on six test sets; speed is on two cores in float32.
 
     Example:
         >>> sorted(measured()["textmover-static"])

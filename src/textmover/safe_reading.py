@@ -1,4 +1,4 @@
-"""Files, YAML and JSON that a user gives, read within bounds, and YAML as dataclasses."""
+"""Read user-supplied files, YAML and JSON within limits, and convert YAML to dataclasses."""
 
 from __future__ import annotations
 
@@ -28,77 +28,79 @@ TEXTS = "tag:yaml.org,2002:str", "tag:yaml.org,2002:binary"
 
 
 class NotYamlError(InputError):
-    """Text that is not YAML."""
+    """Text is not YAML."""
 
 
 class NotJsonError(InputError):
-    """Text that is not JSON."""
+    """Text is not JSON."""
 
 
-class _Refused(yaml.MarkedYAMLError):
+class _ContentError(yaml.MarkedYAMLError):
     def __init__(self, expected: str, got: str, way_out: str, mark: yaml.Mark) -> None:
         super().__init__(problem=f"{got}, {expected}", problem_mark=mark)
         self.expected, self.got, self.way_out = expected, got, way_out
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values alone; 1e-5 is a number, as in YAML 1.2, and a date is text."""
+    """YAML loader for plain values; 1e-5 is a number, as in YAML 1.2, and dates are text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._values = self._level = 0
-        self._extents: dict[int, tuple[int, int]] = {}  # values and levels of each node that is complete
+        self._extents: dict[int, tuple[int, int]] = {}  # number of values and levels of each completed node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node within the bounds, aliases counted as if they were written out."""
+        """Compose a node within the limits; aliases count as if expanded."""
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
             node = super().compose_node(parent, index)
             if id(node) not in self._extents:
-                raise _Refused("to hold no value that contains itself", "one", "remove the alias", mark)
+                raise _ContentError("to hold no value that contains itself", "one", "remove the alias", mark)
             values, levels = self._extents[id(node)]
             self._count(values, levels, mark)
             return node
-        before = self._values
+        values_before = self._values
         self._count(1, 1, mark)
         self._level += 1
         node = super().compose_node(parent, index)
         self._level -= 1
-        inner: list[yaml.Node] = []
+        children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
-            inner = node.value
+            children = node.value
         elif isinstance(node, yaml.MappingNode):
-            inner = [one for pair in node.value for one in pair]
+            children = [child for pair in node.value for child in pair]
             self._check_keys(node)
         elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and node.tag not in TEXTS:
-            most = f"numbers of at most {most_of('yaml_number'):,} characters"
-            raise _Refused(f"to hold {most}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
-        levels = 1 + max((self._extents[id(one)][1] for one in inner), default=0)
-        self._extents[id(node)] = self._values - before, levels
+            bound = f"numbers of at most {most_of('yaml_number'):,} characters"
+            raise _ContentError(f"to hold {bound}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
+        levels = 1 + max((self._extents[id(child)][1] for child in children), default=0)
+        self._extents[id(node)] = self._values - values_before, levels
         return node
 
     def _count(self, values: int, levels: int, mark: yaml.Mark) -> None:
         self._values += values
         if self._values > most_of("yaml_values"):
-            most = f"at most {most_of('yaml_values'):,} values, aliases written out"
-            raise _Refused(f"to hold {most}", "more", "shorten it", mark)
+            bound = f"at most {most_of('yaml_values'):,} values, aliases written out"
+            raise _ContentError(f"to hold {bound}", "more", "shorten it", mark)
         if self._level + levels > most_of("file_levels"):
-            most = f"at most {most_of('file_levels')} levels of lists and keys"
-            raise _Refused(f"to have {most}", "more", "nest it less deeply", mark)
+            bound = f"at most {most_of('file_levels')} levels of lists and keys"
+            raise _ContentError(f"to have {bound}", "more", "nest it less deeply", mark)
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
-        """Refuse a key that stands twice; a merge may repeat keys, which it is for."""
+        """Raise an error for duplicate keys; merge keys may override."""
         seen: set[Any] = set()
         for key_node, _ in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 continue
             key = key_node.value if key_node.tag == MERGE else self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
             if key in seen:
-                raise _Refused("to hold each key once", f"{key!r} again", "remove one of them", key_node.start_mark)
+                raise _ContentError(
+                    "to hold each key once", f"{key!r} again", "remove one of them", key_node.start_mark
+                )
             seen.add(key)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Construct a value; one that does not fit its tag is an error like any other."""
+        """Construct a value; report a value that does not match its tag as a YAML error."""
         try:
             return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
         except (ValueError, LookupError, AttributeError) as error:
@@ -113,7 +115,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456
 
 
 def unreadable(name: str, error: Exception) -> InputError:
-    """The error of a file that cannot be opened or parsed, with its cause on one line."""
+    """Build the error for a file that cannot be opened or parsed, with its cause on one line."""
     if isinstance(error, FileNotFoundError):
         return InputError(f"Expected a file at {os.path.abspath(name)}, but there is none: correct the path.")
     if isinstance(error, IsADirectoryError):
@@ -123,35 +125,35 @@ def unreadable(name: str, error: Exception) -> InputError:
 
 
 def is_pipe(path: Path | str) -> bool:
-    """Return whether a path is there and neither a file nor a folder: a pipe or a device."""
+    """Return whether a path exists and is neither a file nor a folder: a pipe or a device."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def open_input(path: Path | str) -> IO[bytes]:
-    """Open a file to read; a named pipe waits a few seconds for its writer."""
+    """Open a file for reading; for a named pipe, wait a few seconds for its writer."""
     return open(open_pipe(path, os.O_RDONLY) if stat.S_ISFIFO(os.stat(path).st_mode) else path, "rb")
 
 
 def open_pipe(path: Path | str, flag: int) -> int:
-    """Open a named pipe to read or to write, and wait a few seconds for its other end."""
-    other, does, did = (os.O_WRONLY, "writes to", "write to") if flag == os.O_RDONLY else (os.O_RDONLY, "reads", "read")
+    """Open a named pipe for reading or writing; wait a few seconds for its other end."""
+    other, does, do = (os.O_WRONLY, "writes to", "write to") if flag == os.O_RDONLY else (os.O_RDONLY, "reads", "read")
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(os.open, path, flag)
         try:
             return opening.result(most_of("pipe_seconds"))
         except TimeoutError:
             raise InputError(
-                f"Expected a program to {did} the pipe {path}, but none opened it within {most_of('pipe_seconds')} "
+                f"Expected a program to {do} the pipe {path}, but none opened it within {most_of('pipe_seconds')} "
                 f"seconds: start the one that {does} it first."
             ) from None
         finally:
             if not opening.done():
-                os.close(os.open(path, other | os.O_NONBLOCK))  # ends the wait of the thread
+                os.close(os.open(path, other | os.O_NONBLOCK))  # unblocks the waiting thread
                 os.close(opening.result())
 
 
 def read_text(path: Path | str, bound: str = "json_bytes") -> str:
-    """Return the text of a file in UTF-8."""
+    """Return the text of a UTF-8 file."""
     try:
         with open_input(path) as stream:
             raw = stream.read(most_of(bound) + 1)
@@ -169,7 +171,7 @@ def read_text(path: Path | str, bound: str = "json_bytes") -> str:
 
 
 def check_size(raw: bytes, name: str, bound: str) -> None:
-    """Refuse content that exceeds a bound of its size, of which one byte more has been read."""
+    """Raise an error if content exceeds a size limit; the caller reads one byte more than allowed."""
     if len(raw) > most_of(bound):
         size = most_of(bound) >> 10
         raise InputError(
@@ -178,20 +180,20 @@ def check_size(raw: bytes, name: str, bound: str) -> None:
 
 
 def read_yaml(path: Path | str) -> Any:
-    """Return the value that a YAML file holds."""
+    """Return the value of a YAML file."""
     return load_yaml(read_text(path, "yaml_bytes"), str(path))
 
 
 def read_json(path: Path | str) -> Any:
-    """Return the value that a JSON file holds."""
+    """Return the value of a JSON file."""
     return load_json(read_text(path), str(path))
 
 
 def load_yaml(text: str, name: str) -> Any:
-    """Return the value that a YAML text holds."""
+    """Parse YAML text."""
     try:
         return yaml.load(text, _Loader)
-    except _Refused as error:
+    except _ContentError as error:
         raise InputError(
             f"Expected {name} {error.expected}, but got {error.got}{_line(error)}: {error.way_out}."
         ) from error
@@ -206,18 +208,18 @@ def _line(error: yaml.YAMLError) -> str:
 
 
 def load_json(text: str | bytes, name: str) -> Any:
-    """Return the value that a JSON text holds."""
+    """Parse JSON text."""
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
             keys = [key for key, _ in pairs]
-            twice = next(key for key in found if keys.count(key) > 1)
-            raise InputError(f"Expected {name} to hold each key once, but got {twice!r} again: remove one of them.")
-        return found
+            duplicate = next(key for key in entries if keys.count(key) > 1)
+            raise InputError(f"Expected {name} to hold each key once, but got {duplicate!r} again: remove one of them.")
+        return entries
 
     try:
-        found = json.loads(text, object_pairs_hook=once)
+        value = json.loads(text, object_pairs_hook=without_duplicates)
     except InputError:
         raise
     except RecursionError as error:
@@ -229,13 +231,13 @@ def load_json(text: str | bytes, name: str) -> Any:
         raise NotJsonError(f"Expected {name} to be JSON, but got '{reason}'{line}: correct it.") from error
     opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
     levels = most_of("file_levels")
-    if sum(map(text.count, opening)) > levels and _deeper([found], levels):  # type: ignore[arg-type]
+    if sum(map(text.count, opening)) > levels and _is_deeper([value], levels):  # type: ignore[arg-type]
         raise _too_deep(name)
-    return found
+    return value
 
 
-def _deeper(values: Iterable[Any], levels: int) -> bool:
-    """Return whether lists and objects are nested more deeply than that."""
+def _is_deeper(values: Iterable[Any], levels: int) -> bool:
+    """Return whether lists and objects are nested more than ``levels`` deep."""
     for _ in range(levels):
         nested = [one for one in values if isinstance(one, (list, dict))]
         values = [inner for one in nested for inner in (one.values() if isinstance(one, dict) else one)]
@@ -249,11 +251,11 @@ def _too_deep(name: str) -> InputError:
     )
 
 
-Words = Annotated[str, "or a number"]  # type of a field of text that YAML may take for a number, such as 1987
+Words = Annotated[str, "or a number"]  # type of a text field that YAML may parse as a number, such as 1987
 
 
 class Place(NamedTuple):
-    """Place of a value in the YAML, as errors name it.
+    """Position of a value in a YAML file, for error messages.
 
     Example:
         >>> str(Place("a.yaml").inner("rows", 0)), str(Place("a.yaml"))
@@ -264,7 +266,7 @@ class Place(NamedTuple):
     key: str = ""
 
     def inner(self, *keys: object) -> Place:
-        """The place of a value inside this one."""
+        """Return the position of a value inside this one."""
         return Place(self.file, ".".join([*([self.key] if self.key else []), *map(str, keys)]))
 
     def __str__(self) -> str:
@@ -272,9 +274,9 @@ class Place(NamedTuple):
 
 
 def converted(kind: type[Kind], value: object, place: Place) -> Kind:
-    r"""A dataclass from the keys of a mapping, checked against the types of its fields.
+    r"""Convert a mapping to a dataclass, checked against the types of its fields.
 
-    One value may stand without a list where a field takes several. The field ``origin`` is the name of the file.
+    A single value is accepted for a tuple field. The field ``origin`` gets the name of the file.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -286,18 +288,18 @@ def converted(kind: type[Kind], value: object, place: Place) -> Kind:
     """
     if not isinstance(value, dict):
         raise _wrong(place, "keys with values", value)
-    entries = {one.name: one for one in dataclasses.fields(kind) if one.name != "origin"}  # type: ignore[arg-type]
+    entries = {field.name: field for field in dataclasses.fields(kind) if field.name != "origin"}  # type: ignore[arg-type]
     check_keys(value, list(entries), str(place))
     for name, entry in entries.items():
         if name not in value and entry.default is entry.default_factory is dataclasses.MISSING:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
     hints = get_type_hints(kind, include_extras=True)
-    found = {name: _value(hints[name], one, place.inner(name)) for name, one in value.items()}
-    return kind(**found, **({"origin": place.file} if "origin" in hints else {}))
+    arguments = {name: _value(hints[name], entry_value, place.inner(name)) for name, entry_value in value.items()}
+    return kind(**arguments, **({"origin": place.file} if "origin" in hints else {}))
 
 
 def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> None:
-    """Refuse an unknown key of a description."""
+    """Raise an error for unknown keys."""
     for key in found:
         if key not in known:
             hint = did_you_mean(str(key), known, "remove it.")
@@ -305,7 +307,7 @@ def check_keys(found: Collection[object], known: Sequence[str], origin: str) -> 
 
 
 def check_filled(values: Collection[object], place: Place) -> None:
-    """Refuse an empty list, or a mapping without keys."""
+    """Raise an error for an empty list or mapping."""
     if not values:
         raise InputError(f"Expected {place} to hold something, but got none: add one.")
 
@@ -320,11 +322,11 @@ def _value(hint: Any, value: object, place: Place) -> Any:
         return _plain_value(hint, value, place)
     if origin is tuple:
         entries = value if isinstance(value, list) else [value]
-        return tuple(_value(inner[0], one, place.inner(index)) for index, one in enumerate(entries))
+        return tuple(_value(inner[0], entry, place.inner(index)) for index, entry in enumerate(entries))
     if origin is not None:  # a mapping
         if not isinstance(value, dict):
             raise _wrong(place, "names with values", value)
-        return {_value(inner[0], key, place): _value(inner[1], one, place.inner(key)) for key, one in value.items()}
+        return {_value(inner[0], key, place): _value(inner[1], entry, place.inner(key)) for key, entry in value.items()}
     return converted(hint, value, place)
 
 
@@ -335,14 +337,14 @@ PLAIN: Mapping[Any, tuple[str, tuple[type, ...]]] = {
     int: ("a whole number", (int,)),
     float: ("a number", (int, float)),
 }
-"""Name of a type in errors, and the types of YAML that it accepts."""
+"""Name of each type in error messages, and the YAML types it accepts."""
 
 
 def _plain_value(hint: Any, value: Any, place: Place) -> Any:
     expected, accepted = PLAIN[hint]
-    if type(value) not in accepted:  # isinstance takes a bool for a number
-        quote = expected == "text" and isinstance(value, (bool, int, float))
-        raise _wrong(place, expected, value, "put it in quotation marks" if quote else "correct it")
+    if type(value) not in accepted:  # isinstance accepts bool as int
+        needs_quotes = expected == "text" and isinstance(value, (bool, int, float))
+        raise _wrong(place, expected, value, "put it in quotation marks" if needs_quotes else "correct it")
     if isinstance(value, str):
         if not value.strip():
             raise _wrong(place, expected, value)

@@ -1,4 +1,4 @@
-"""Tables and lines on standard output: aligned on a terminal, plain and unwrapped in a file or pipe; progress bars."""
+"""Tables, lines and progress bars: aligned on a terminal, plain and unwrapped in a file or pipe."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 from rich.text import Text
 
-UNWRAPPED = 100_000  # width of a file or pipe in characters: no line is ever broken or cut there
-LEGIBLE = 12  # width below which a column of text is not folded further
+UNWRAPPED = 100_000  # width in characters of a file or pipe, so that lines are never wrapped or cut
+LEGIBLE = 12  # minimum width of a text column
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that draws boxes on a terminal and writes plain, unwrapped lines into a file or pipe."""
+    """Return a console that draws boxes on a terminal, and writes plain, unwrapped lines to a file or pipe."""
     stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not stream.is_terminal:
         stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
@@ -37,61 +37,61 @@ def print_table(
     stream: Console | None = None,
     fold: bool = False,
 ) -> None:
-    """Print aligned columns: with a rule below the header on a terminal, without one in a pipe.
+    """Print aligned columns, with a rule below the header on a terminal only.
 
     Args:
-        headers: Names of the columns.
-        rows: Cells, as many as there are headers.
-        numbers: Names or positions of the columns that are aligned on the right.
-        narrow: Names or positions of the columns that never wrap, so that the others do where the terminal is narrow.
-        longest: Width of the first column on a terminal, at most; then cells fold rather than lines wrap.
-        stream: Where to print; standard output if ``None``.
-        fold: Whether cells fold in a pipe too, where ``COLUMNS`` gives its width.
+        headers: Column names.
+        rows: Cells, one per header.
+        numbers: Names or indices of columns to align right.
+        narrow: Names or indices of columns that never wrap; on a narrow terminal the others wrap.
+        longest: Maximum width of the first column on a terminal; cells are then folded instead of wrapping whole lines.
+        stream: Console to print to; ``None`` is standard output.
+        fold: Whether to fold cells in a pipe too, if ``COLUMNS`` gives its width.
     """
     stream = stream or console()
     if fold and not stream.is_terminal and os.environ.get("COLUMNS", "").isdecimal():
         stream.width = int(os.environ["COLUMNS"])
     table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=False)
-    for place, header in enumerate(headers):
-        justify: Literal["left", "right"] = "right" if {header, place} & set(numbers) else "left"
-        table.add_column(header, justify=justify, overflow="fold", no_wrap=bool({header, place} & set(narrow)))
+    for index, header in enumerate(headers):
+        justify: Literal["left", "right"] = "right" if {header, index} & set(numbers) else "left"
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=bool({header, index} & set(narrow)))
     for row in rows:
         table.add_row(*row)
     table.columns[0].max_width = longest if stream.is_terminal else None
     for column in table.columns if longest is None else ():
-        texts = (str(one) for one in (column.header, *column.cells))
-        widest = max(cell_len(line) for one in texts for line in one.splitlines() or [""])
+        texts = (str(cell_text) for cell_text in (column.header, *column.cells))
+        widest = max(cell_len(line) for cell_text in texts for line in cell_text.splitlines() or [""])
         column.min_width = widest if column.no_wrap else min(widest, LEGIBLE)
     fits = longest or Measurement.get(stream, stream.options.update(max_width=UNWRAPPED), table).minimum <= stream.width
     if stream.is_terminal and fits:
         stream.print(table)
         return
     width = stream.width if fits else UNWRAPPED
-    # Too narrow for that: the terminal wraps whole lines, and no name or number is cut.
+    # Too narrow for the table: print plain lines that the terminal wraps, so that no name or number is cut.
     table.box = None
-    whole = Console(highlight=False, markup=False, emoji=False, width=width, color_system=None)
-    with whole.capture() as captured:
-        whole.print(table)
+    unboxed = Console(highlight=False, markup=False, emoji=False, width=width, color_system=None)
+    with unboxed.capture() as captured:
+        unboxed.print(table)
     stream.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def print_line(stream: Console, line: str | Text) -> None:
-    """Print a line, without trailing spaces into a file or pipe."""
+    """Print a line, without trailing spaces in a file or pipe."""
     if stream.is_terminal:
         stream.print(line)
         return
     with stream.capture() as captured:
         stream.print(line)
-    stream.file.write("".join(f"{one.rstrip()}\n" for one in captured.get().splitlines()))
+    stream.file.write("".join(f"{text_line.rstrip()}\n" for text_line in captured.get().splitlines()))
 
 
 AdvancePart = Callable[[str, int, "int | None"], None]
-"""Called with the name of a part of the work, how much of it was finished since the last call, and its length."""
+"""Function to report progress: name of a part, number of items finished since the last call, and total."""
 
 
 @contextlib.contextmanager
 def progress_bars(*, shown: bool) -> Iterator[AdvancePart]:
-    """Show a bar for each part of the work on standard error, if that is a terminal, and if they may be ``shown``."""
+    """Show a progress bar per part of the work on standard error, if ``shown`` and it is a terminal."""
     stream = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:

@@ -35,7 +35,7 @@ def test_a_repeated_position_is_counted_once():
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, [0, 3, 6]), (2, [2, 5, 8])])
 def test_processes_number_as_samplers_deal(monkeypatch, rank, expected):
-    monkeypatch.setattr(ordered_states, "_place", lambda: (rank, 3))
+    monkeypatch.setattr(ordered_states, "_rank_and_world_size", lambda: (rank, 3))
     metric = of(([0.0, 0.0], None), ([0.0], None))
     assert torch.cat(metric.positions).tolist() == expected
 
@@ -71,7 +71,7 @@ def test_a_position_stands_for_one_segment():
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_forward_that_synchronises_at_each_step_goes_on_counting(monkeypatch, rank):
-    monkeypatch.setattr(ordered_states, "_place", lambda: (rank, 2))
+    monkeypatch.setattr(ordered_states, "_rank_and_world_size", lambda: (rank, 2))
     metric = OrderedScores(dist_sync_on_step=True)
     for _ in range(3):
         metric(torch.tensor([0.0, 1.0]))

@@ -1,1 +1,1 @@
-"""Explanations of scores: words, plans and the steps from their values to the score."""
+"""Explanations of scores: words, plans, and the steps from plan values to the score."""

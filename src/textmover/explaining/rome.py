@@ -1,4 +1,4 @@
-"""Explanations of RoMe: aligned words, edits of trees, and how the features become the score."""
+"""Explain RoMe: aligned words, tree edits, and the steps from features to the score."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ MEANINGS = {
     "length-ratio": "words of the shorter text to those of the longer one",
     "chrf": "F-score of the n-grams of characters that both texts share",
 }
-"""Descriptions of features; any other feature is the score of a metric of that name."""
+"""Descriptions of features; a feature not listed is the score of the metric with its name."""
 
 
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Fields of an :class:`~textmover.report.explanation.explanation.Explanation` of RoMe's score of a pair."""
-    found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
-    vectors = (one.vectors for one in apart(given, found))
+    """Return the fields of an :class:`~textmover.report.explanation.explanation.Explanation` of RoMe for a pair."""
+    hyp, ref = (metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference))
+    vectors = (aligned.vectors for aligned in apart(ref, hyp))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
     similarity = cosines.cpu().double().numpy()
-    texts = tuple(_text(metric, one) for one in (given, found))
-    match, pairs = _match(metric, found, given, similarity)
-    lonely = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
-    lonely[0] -= {one.reference for one in pairs}
-    lonely[1] -= {one.hypothesis for one in pairs}
+    texts = tuple(_text(metric, side) for side in (ref, hyp))
+    match, pairs = _match(metric, hyp, ref, similarity)
+    unmatched = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
+    unmatched[0] -= {pair.reference for pair in pairs}
+    unmatched[1] -= {pair.hypothesis for pair in pairs}
     shares = rome_shares(metric, match, components, empty=empty)
     trees = None
     if "syntactic" in metric.config.features:
-        trees = _trees(metric, found, given, similarity)
+        trees = _trees(metric, hyp, ref, similarity)
     return {
         "hypothesis": texts[1],
         "reference": texts[0],
         "similarity": similarity,
         "matches": (match,) if match.plan.any() else (),
         "pairs": pairs,
-        "unmatched_reference": tuple(sorted(lonely[0])),
-        "unmatched_hypothesis": tuple(sorted(lonely[1])),
+        "unmatched_reference": tuple(sorted(unmatched[0])),
+        "unmatched_hypothesis": tuple(sorted(unmatched[1])),
         "steps": _steps(metric, components, empty=empty),
         "contributions": shares.contributions,
         "remainders": shares.remainders,
@@ -71,39 +71,39 @@ def explain_rome(
 
 
 def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
-    """A text with its words, which weigh 0 where they take no part."""
-    (read,) = side.texts
-    mask = taking_part(side.mask, [read.words])
+    """Return a text with its words; words that are not matched have weight 0."""
+    (text,) = side.texts
+    mask = taking_part(side.mask, [text.words])
     weights, _ = word_weights(
-        [read.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
+        [text.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
     )
-    spans = read.parsed.spans if read.parsed is not None else word_spans(read.text, read.words)
-    return ExplainedText(read.text, read.words, tuple(spans), weights[0].cpu().double().numpy())
+    spans = text.parsed.spans if text.parsed is not None else word_spans(text.text, text.words)
+    return ExplainedText(text.text, text.words, tuple(spans), weights[0].cpu().double().numpy())
 
 
 def _match(
-    metric: RomeMetric, found: RomeFeatures, given: RomeFeatures, similarity: np.ndarray
+    metric: RomeMetric, hyp: RomeFeatures, ref: RomeFeatures, similarity: np.ndarray
 ) -> tuple[ExplainedMatch, tuple[WordPair, ...]]:
-    """The plan of the semantic feature, of mass 1, and the aligned words."""
-    result = metric.semantic(found, given)
-    flow, distance = (one[0].cpu().double().numpy() for one in (result.flow, result.distance))
+    """Return the plan of the semantic feature, with total mass 1, and the aligned words."""
+    result = metric.semantic(hyp, ref)
+    flow, distance = (tensor[0].cpu().double().numpy() for tensor in (result.flow, result.distance))
     plan = flow / flow.sum() if flow.any() else flow
     pairs = []
     for column, row in enumerate(result.alignment[0].tolist()):
         if row >= 0:
-            at = row, column
-            cosine, rate = float(similarity[at]), float(distance[at])
+            cell = row, column
+            cosine, rate = float(similarity[cell]), float(distance[cell])
             penalty = (1 - rate) / cosine if metric.config.semantic.align else None
-            pairs.append(WordPair(row, column, cosine, float(plan[at]), rate, penalty))
+            pairs.append(WordPair(row, column, cosine, float(plan[cell]), rate, penalty))
     return ExplainedMatch("cost", plan, distance, "cost"), tuple(pairs)
 
 
-def _trees(metric: RomeMetric, found: RomeFeatures, given: RomeFeatures, similarity: np.ndarray) -> ExplainedTrees:
-    (reference,), (hypothesis,) = parses_of(given.texts), parses_of(found.texts)
+def _trees(metric: RomeMetric, hyp: RomeFeatures, ref: RomeFeatures, similarity: np.ndarray) -> ExplainedTrees:
+    (reference,), (hypothesis,) = parses_of(ref.texts), parses_of(hyp.texts)
     options = metric.config.syntactic
     edits = syntactic_edits(reference, hypothesis, similarity.astype(np.float32), options)
-    largest = float(compare_trees(metric.config, found, given).largest[0])
-    return ExplainedTrees(reference, hypothesis, tuple(_edit(one, options) for one in edits), largest)
+    largest = float(compare_trees(metric.config, hyp, ref).largest[0])
+    return ExplainedTrees(reference, hypothesis, tuple(_edit(edit, options) for edit in edits), largest)
 
 
 def _edit(edit: WordEdit, options: SyntacticOptions) -> NodeEdit:
@@ -115,22 +115,22 @@ def _edit(edit: WordEdit, options: SyntacticOptions) -> NodeEdit:
 
 
 def _steps(metric: RomeMetric, components: Mapping[str, float], *, empty: bool) -> tuple[Step, ...]:
-    """The features, and how the scorer joins them."""
+    """Return the features and their combination to the score."""
     config = metric.config
     steps = [
         Step(name, components[name], MEANINGS.get(name, f"score of the metric {name}")) for name in config.features
     ]
     listed = ", ".join(config.features)
     if empty:
-        how = "a side has no words: 0"
+        note = "a side has no words: 0"
     elif metric.scorer is None:
-        how = f"mean of {listed}" if len(config.features) > 1 else listed
+        note = f"mean of {listed}" if len(config.features) > 1 else listed
     else:
         layers = metric.scorer.config
         shape = f"{len(layers.features)}-{'-'.join(map(str, (*layers.hidden, 1)))}"
         rising = ", in which no feature can lower the score" if layers.monotone else ""
-        how = f"network {config.scorer} ({shape}) of {listed}{rising}"
+        note = f"network {config.scorer} ({shape}) of {listed}{rising}"
     if metric.calibration is not None:
         scale, offset = float(metric.calibration.scale), float(metric.calibration.offset)
-        how += f", on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}"
-    return (*steps, Step("score", components["score"], how))
+        note += f", on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}"
+    return (*steps, Step("score", components["score"], note))

@@ -1,4 +1,4 @@
-"""Explanations of transport metrics: plans between words, and how the values of plans become the score."""
+"""Explain transport metrics: plans between words, and the steps from plan values to the score."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from textmover.report.explanation.explanation import ExplainedMatch, ExplainedTe
 from textmover.types import InputError, TokenBatch, TokenEmbeddings
 
 
-class _Read(NamedTuple):
-    """One side: its words, what is matched, and the word of each unit of that as a 0-1 matrix ``[words, units]``."""
+class _ExplainedSide(NamedTuple):
+    """One side of a pair: its words, what is matched, and the words of each matched unit, 0-1 ``[words, units]``."""
 
     text: ExplainedText
     features: TokenEmbeddings
@@ -33,32 +33,32 @@ class _Read(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Fields of an :class:`~textmover.report.explanation.explanation.Explanation` of a pair with these components."""
+    """Return the fields of an :class:`~textmover.report.explanation.explanation.Explanation` of a pair."""
     texts = reference, hypothesis
     batches = [metric.tokenize([text]).to(metric.device) for text in texts]
     features = [_features(metric, batch) for batch in batches]
     sides = metric.weighting.sides(features[0], features[1])
     roles: tuple[Role, Role] = ("reference", "hypothesis")
-    given, found = map(partial(_read, metric), texts, roles, batches, features, sides)
-    cosines = pairwise_similarity(unit_vectors(given.side.vectors), unit_vectors(found.side.vectors))[0].double()
-    present = given.side.mask[0][:, None] & found.side.mask[0]
-    similarity = _largest(cosines.masked_fill(~present, -torch.inf), given.units, found.units)
+    ref, hyp = map(partial(_read, metric), texts, roles, batches, features, sides)
+    cosines = pairwise_similarity(unit_vectors(ref.side.vectors), unit_vectors(hyp.side.vectors))[0].double()
+    present = ref.side.mask[0][:, None] & hyp.side.mask[0]
+    similarity = _largest(cosines.masked_fill(~present, -torch.inf), ref.units, hyp.units)
     matches: list[ExplainedMatch] = []
-    if not bool(given.side.empty | found.side.empty):
-        matches = _matches(metric, given, found)
+    if not bool(ref.side.empty | hyp.side.empty):
+        matches = _matches(metric, ref, hyp)
     floor = unrelated_closeness(metric) if matches else 0.0
-    pairs, lonely = counterparts(matches, similarity, (given.text, found.text), floor)
-    own = own_values(metric, given.features, found.features)
-    shares = transport_shares(metric, matches, own, similarity.shape, components["score"])
+    pairs, unmatched = counterparts(matches, similarity, (ref.text, hyp.text), floor)
+    with_self = own_values(metric, ref.features, hyp.features)
+    shares = transport_shares(metric, matches, with_self, similarity.shape, components["score"])
     return {
-        "hypothesis": found.text,
-        "reference": given.text,
+        "hypothesis": hyp.text,
+        "reference": ref.text,
         "similarity": similarity,
         "matches": tuple(matches),
         "pairs": pairs,
-        "unmatched_reference": lonely[0],
-        "unmatched_hypothesis": lonely[1],
-        "steps": _steps(metric, matches, own, components, "reference" if bool(given.side.empty) else "hypothesis"),
+        "unmatched_reference": unmatched[0],
+        "unmatched_hypothesis": unmatched[1],
+        "steps": _steps(metric, matches, with_self, components, "reference" if bool(ref.side.empty) else "hypothesis"),
         "contributions": shares.contributions,
         "remainders": shares.remainders,
     }
@@ -79,7 +79,7 @@ def _features(metric: MetricModel, batch: TokenBatch) -> TokenEmbeddings:
 
 def _read(
     metric: MetricModel, text: str, role: Role, batch: TokenBatch, features: TokenEmbeddings, side: Side
-) -> _Read:
+) -> _ExplainedSide:
     words = words_of_texts(metric, batch, [text])[0]
     tokens = torch.zeros(len(words.words), features.mask.shape[1], dtype=torch.float64)
     tokens[words.of_token, torch.arange(len(words.of_token))] = 1.0
@@ -89,7 +89,7 @@ def _read(
     else:
         units = tokens
     weights = units @ side.weights[0, : units.shape[1]].cpu().double()
-    return _Read(ExplainedText(text, tuple(names), tuple(spans), weights.numpy()), features, side, units)
+    return _ExplainedSide(ExplainedText(text, tuple(names), tuple(spans), weights.numpy()), features, side, units)
 
 
 def _pooled(
@@ -99,70 +99,70 @@ def _pooled(
     tokens: Tensor,
     words: tuple[Sequence[str], Sequence[Span | None]],
 ) -> tuple[list[str], list[Span | None], Tensor]:
-    """The units of a metric that matches words as means of their pieces, or stretches of tokens."""
+    """Return the units of a metric that pools tokens into words or n-grams."""
     length = features.mask.shape[1]
-    # Tokens whose vectors are the axes: those of which a unit is made can be read off its vector.
+    # With unit vectors as token vectors, a unit's nonzero components are its tokens.
     axes = torch.eye(length, dtype=features.vectors.dtype, device=features.vectors.device)[None]
-    made = metric.weighting(replace(features, vectors=axes), role)
+    pooled = metric.weighting(replace(features, vectors=axes), role)
     names, spans = [], []
-    for vector in made.vectors[0][made.mask[0]].cpu():
-        of_unit = (tokens[:, vector != 0].sum(dim=1) > 0).nonzero()[:, 0].tolist()
-        places = [span for word in of_unit if (span := words[1][word]) is not None]
-        names.append(" ".join(words[0][word] for word in of_unit))
-        spans.append((places[0][0], places[-1][1]) if places else None)
-    units = torch.zeros(len(names), made.mask.shape[1], dtype=torch.float64)
-    units[torch.arange(len(names)), made.mask[0].nonzero()[:, 0].cpu()] = 1.0
+    for vector in pooled.vectors[0][pooled.mask[0]].cpu():
+        words_of_unit = (tokens[:, vector != 0].sum(dim=1) > 0).nonzero()[:, 0].tolist()
+        spans_of_unit = [span for word in words_of_unit if (span := words[1][word]) is not None]
+        names.append(" ".join(words[0][word] for word in words_of_unit))
+        spans.append((spans_of_unit[0][0], spans_of_unit[-1][1]) if spans_of_unit else None)
+    units = torch.zeros(len(names), pooled.mask.shape[1], dtype=torch.float64)
+    units[torch.arange(len(names)), pooled.mask[0].nonzero()[:, 0].cpu()] = 1.0
     return names, spans, units
 
 
 def _largest(values: Tensor, rows: Tensor, columns: Tensor) -> np.ndarray:
-    """The largest value between the units of two words, 0 where there is none, ``[M, N]``."""
-    found = np.full((len(rows), len(columns)), -np.inf)
-    if found.size:
+    """Return the largest value between the units of two words, 0 without any, ``[M, N]``."""
+    largest = np.full((len(rows), len(columns)), -np.inf)
+    if largest.size:
         down, across = (one.argmax(dim=0).numpy() for one in (rows[:, : len(values)], columns[:, : values.shape[1]]))
-        np.maximum.at(found, np.ix_(down, across), values[: len(down), : len(across)].cpu().numpy())
-    return np.where(np.isinf(found), 0.0, found)
+        np.maximum.at(largest, np.ix_(down, across), values[: len(down), : len(across)].cpu().numpy())
+    return np.where(np.isinf(largest), 0.0, largest)
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
-def _matches(metric: MetricModel, given: _Read, found: _Read) -> list[ExplainedMatch]:
-    """The values of the matching with their plans, by words."""
-    similarity = pairwise_similarity(given.side.vectors, found.side.vectors)
-    forward = metric.matching(similarity, given.side, found.side, with_plan=True)
+def _matches(metric: MetricModel, ref: _ExplainedSide, hyp: _ExplainedSide) -> list[ExplainedMatch]:
+    """Return the values of the matching with their plans, aggregated by words."""
+    similarity = pairwise_similarity(ref.side.vectors, hyp.side.vectors)
+    forward = metric.matching(similarity, ref.side, hyp.side, with_plan=True)
     config = metric.config
     if forward.plan is None:
         raise RuntimeError(f"Expected a plan of the matching {config.matching}, but it gave none.")
     rates, measure = similarity, "similarity"
     if config.matching in COSTS:
-        rates, measure = pairwise_cost(given.side.vectors, found.side.vectors, similarity, config.cost), "cost"
+        rates, measure = pairwise_cost(ref.side.vectors, hyp.side.vectors, similarity, config.cost), "cost"
     elif config.matching == "wordset-cka":
         rates = similarity.square()
     names = ("recall", "precision") if metric.matching.has_sides else (measure,)
-    plans = [(forward.plan, given.side, found.side)]
+    plans = [(forward.plan, ref.side, hyp.side)]
     if metric.matching.has_sides:
-        turned = similarity.transpose(1, 2)
-        backward = metric.matching(turned, found.side, given.side, with_plan=True).plan
-        # With a tolerance both values are of the one plan that it converged to.
+        transposed = similarity.transpose(1, 2)
+        backward = metric.matching(transposed, hyp.side, ref.side, with_plan=True).plan
+        # With a tolerance, both values come from the single converged plan.
         same = config.matching == "twmd" and config.tolerance is not None
-        plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, found.side, given.side))
+        plans.append((forward.plan.transpose(1, 2) if same or backward is None else backward, hyp.side, ref.side))
     matches = []
     for name, (plan, rows, columns) in zip(names, plans, strict=True):
-        extras = _extras(metric, plan, rows, columns, similarity if rows is given.side else similarity.transpose(1, 2))
-        by_rows = plan if rows is given.side else plan.transpose(1, 2)
-        moved, worth = (
-            given.units @ one[0].cpu().double() @ found.units.T for one in (by_rows, by_rows.double() * rates.double())
+        extras = _extras(metric, plan, rows, columns, similarity if rows is ref.side else similarity.transpose(1, 2))
+        by_rows = plan if rows is ref.side else plan.transpose(1, 2)
+        mass, values = (
+            ref.units @ one[0].cpu().double() @ hyp.units.T for one in (by_rows, by_rows.double() * rates.double())
         )
-        plain = _largest(rates[0].double() * (1 if measure == "similarity" else -1), given.units, found.units)
-        per_mass = (worth / torch.where(moved > 0, moved, 1.0)).numpy()
-        per_mass = np.where(moved.numpy() > 0, per_mass, plain if measure == "similarity" else -plain)
-        matches.append(ExplainedMatch(name, moved.numpy(), per_mass, measure, extras))  # type: ignore[arg-type]
+        plain = _largest(rates[0].double() * (1 if measure == "similarity" else -1), ref.units, hyp.units)
+        per_mass = (values / torch.where(mass > 0, mass, 1.0)).numpy()
+        per_mass = np.where(mass.numpy() > 0, per_mass, plain if measure == "similarity" else -plain)
+        matches.append(ExplainedMatch(name, mass.numpy(), per_mass, measure, extras))  # type: ignore[arg-type]
     return matches
 
 
 def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:
-    """Parts of a value beside its plan: the entropy, or a penalty of order."""
+    """Return the terms of a value other than its plan: the entropy, or the order penalty."""
     config = metric.config
     plan, a, b = plan.double(), rows.weights.double(), columns.weights.double()
     if config.matching == "emd" and config.order_penalty:
@@ -171,7 +171,7 @@ def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, simila
     if not regularised or config.matching not in ("sinkhorn-divergence", "twmd", "trwmd"):
         return {}
     temperature = metric.matching.learned_fields().get("temperature", config.temperature)
-    if config.matching == "trwmd":  # relative to all words of the other side alike, whatever they weigh
+    if config.matching == "trwmd":  # relative to a uniform distribution over the other side, independent of weights
         b = columns.mask.double() / columns.mask.sum(dim=1, keepdim=True)
     product = a[:, :, None] * b[:, None, :]
     relative = torch.where(plan > 0, plan * (plan / torch.where(product > 0, product, 1.0)).log(), 0.0)
@@ -185,39 +185,39 @@ def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, simila
 def _steps(
     metric: MetricModel,
     matches: Sequence[ExplainedMatch],
-    own: tuple[float, float] | None,
+    with_self: tuple[float, float] | None,
     components: Mapping[str, float],
     empty: str,
 ) -> tuple[Step, ...]:
-    """From the values of the plans to the score; without plans, one side is empty."""
+    """Return the steps from plan values to the score; there are no matches if a side is empty."""
     config, score = metric.config, components["score"]
     if not matches:
         return (Step("score", score, f"the {empty} is empty: the value of unrelated texts"),)
-    steps = [Step(one.name, one.value, _sum(one)) for one in matches]
+    steps = [Step(match.name, match.value, _sum(match)) for match in matches]
     if metric.matching.has_sides:
         alpha, formula = config.alpha, "harmonic mean of precision and recall"
         formula = formula if alpha == 0.5 else f"P R / ({alpha:g} P + {1 - alpha:g} R)"
-        recall, precision = (torch.tensor(one.value, dtype=torch.float64) for one in matches)
+        recall, precision = (torch.tensor(match.value, dtype=torch.float64) for match in matches)
         steps.append(Step("f", float(f_score(precision, recall, config.alpha)), formula))
-    last = next((one for one in steps if one.name == config.score), steps[-1]) if len(matches) > 1 else steps[-1]
-    how = ["F" if last.name == "f" else last.name]
-    if own is not None:
+    last = next((step for step in steps if step.name == config.score), steps[-1]) if len(matches) > 1 else steps[-1]
+    notes = ["F" if last.name == "f" else last.name]
+    if with_self is not None:
         names = ("reference with itself", "hypothesis with itself")
-        steps += [Step(name, value, f"{how[0]} of the {name}") for name, value in zip(names, own, strict=True)]
-        how.append("less their mean" if metric.matching.debiased else "normalised by self-similarity")
+        steps += [Step(name, value, f"{notes[0]} of the {name}") for name, value in zip(names, with_self, strict=True)]
+        notes.append("less their mean" if metric.matching.debiased else "normalised by self-similarity")
     if config.matching in COSTS and config.output != "distance":
-        how.append("as 1 - cost" if config.output == "similarity" else "as 1 / (1 + cost)")
+        notes.append("as 1 - cost" if config.output == "similarity" else "as 1 / (1 + cost)")
     if metric.baseline is not None:
-        how.append("rescaled by the baseline of unrelated texts")
+        notes.append("rescaled by the baseline of unrelated texts")
     if metric.calibration is not None:
         scale, offset = float(metric.calibration.scale), float(metric.calibration.offset)
-        how.append(f"on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}")
-    raw = len(matches) + metric.matching.has_sides if len(how) > 1 else 0
-    steps = [one._replace(how=f"raw: {one.how}") if place < raw else one for place, one in enumerate(steps)]
-    return (*steps, Step("score", score, ", ".join(how)))
+        notes.append(f"on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}")
+    raw = len(matches) + metric.matching.has_sides if len(notes) > 1 else 0
+    steps = [step._replace(how=f"raw: {step.how}") if index < raw else step for index, step in enumerate(steps)]
+    return (*steps, Step("score", score, ", ".join(notes)))
 
 
 def _sum(match: ExplainedMatch) -> str:
     of = {"recall": "of each word of the reference", "precision": "of each word of the hypothesis"}.get(match.name, "")
-    beside = "".join(f", and {name}" for name in match.extras)
-    return f"sum of matched mass times {match.measure} {of}".rstrip() + beside
+    and_extras = "".join(f", and {name}" for name in match.extras)
+    return f"sum of matched mass times {match.measure} {of}".rstrip() + and_extras

@@ -1,4 +1,4 @@
-"""Words of a text, their matches in the other text, and words without a counterpart."""
+"""Words of a text, their matches in the other text, and unmatched words."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from textmover.types.text_words import UNSPACED, goes_on
 
 Span = tuple[int, int]
 
-START, END = "[start]", "[end]"  # common names of special tokens, which encoders name differently
+START, END = "[start]", "[end]"  # names of special tokens, the same for all encoders
 
 
 class TokenWords(NamedTuple):
-    """Words of a text, special tokens among them, their spans in it (if any), and the word of each token ``[L]``."""
+    """Words of a text including special tokens, their spans (if any), and the word of each token ``[L]``."""
 
     words: tuple[str, ...]
     spans: tuple[Span | None, ...]
@@ -36,7 +36,7 @@ class TokenWords(NamedTuple):
 
 
 def words_of_texts(metric: MetricModel, batch: TokenBatch, texts: Sequence[str]) -> list[TokenWords]:
-    """Words of the tokens of texts: joined letters and digits; any other token is one, as each of Chinese or Thai."""
+    """Return the words of each text: tokens of letters and digits are joined, except in scripts without spaces."""
     lengths = batch.lengths.tolist()
     if not isinstance(metric.tokenizer, Tokenizer):
         return [_static_words(metric, text, length) for text, length in zip(texts, lengths, strict=True)]
@@ -59,10 +59,10 @@ def _joined_words(text: str, places: Sequence[Sequence[int]], special: Sequence[
             words.append(START if kind == SpecialToken.FIRST else END)
             spans.append(None)
         else:
-            while start < end and text[start].isspace():  # some tokens begin with the space before their word
+            while start < end and text[start].isspace():  # some tokens include the space before their word
                 start += 1
             while start < end < len(text) and goes_on(text, end):
-                end += 1  # a mark of the last character, which tokenizers take off
+                end += 1  # a combining mark of the last character, which tokenizers strip
             last = spans[-1] if spans else None
             if last is not None and _joins(text, last, start):
                 start, end = last[0], max(last[1], end)
@@ -75,166 +75,166 @@ def _joined_words(text: str, places: Sequence[Sequence[int]], special: Sequence[
 
 
 def _joins(text: str, word: Span, start: int) -> bool:
-    """Return whether a token that starts at a place goes on with the word before it."""
+    """Return whether a token starting at ``start`` continues the previous word."""
     first, last = word
     if start != last:
-        return start < last  # the second half of a character
+        return start < last  # a token that splits a character
     if first == last:
-        return True  # nothing but a mark of white space
+        return True  # the previous token is a whitespace marker only
     before, after = text[last - 1], text[start : start + 1]
-    return bool(after) and all(map(_joins_others, (before, after)))
+    return bool(after) and all(map(_joins_neighbours, (before, after)))
 
 
-def _joins_others(character: str) -> bool:
-    """Return whether a character is part of longer words: a digit, or a letter or mark of a script with spaces."""
+def _joins_neighbours(character: str) -> bool:
+    """Return whether a character joins words: a digit, or a letter or mark of a script with spaces."""
     joins = unicodedata.category(character)[0] in "LNM"
     return joins and (character.isdigit() or not UNSPACED.match(character))
 
 
 def _static_words(metric: MetricModel, text: str, length: int) -> TokenWords:
-    """Words of a tokenizer that takes each word of :func:`split_words` by itself."""
-    written = split_words(text)
-    counts = [int(one) for one in metric.tokenizer(written).lengths] if written else []
-    of_token = np.repeat(np.arange(len(written)), counts)[:length]
-    return TokenWords(tuple(written), tuple(word_spans(text, written)), of_token)
+    """Return the words of a tokenizer that tokenises each word of :func:`split_words` separately."""
+    words = split_words(text)
+    counts = [int(count) for count in metric.tokenizer(words).lengths] if words else []
+    of_token = np.repeat(np.arange(len(words)), counts)[:length]
+    return TokenWords(tuple(words), tuple(word_spans(text, words)), of_token)
 
 
 def word_spans(text: str, words: Sequence[str]) -> Iterator[Span | None]:
-    """Spans of words in the order of the text; ``None`` for a word that the text spells differently."""
-    place = 0
+    """Yield the span of each word, in order; ``None`` for a word that the text spells differently."""
+    position = 0
     for word in words:
-        start = text.find(word, place)
+        start = text.find(word, position)
         if start < 0:
-            yield None  # in another normal form of Unicode
+            yield None  # in another Unicode normal form
         else:
-            place = start + len(word)
-            yield (start, place)
+            position = start + len(word)
+            yield (start, position)
 
 
-SHARE = 0.1  # least part of the best partner's flow that a word of the reference has to give to be named beside it
-PARTNERS = 3  # most words of the reference that are named for a word of the hypothesis
+SHARE = 0.1  # minimum flow of a further reference word, as a share of the largest, to be listed as a partner
+PARTNERS = 3  # maximum number of reference words listed per hypothesis word
 ROLES: tuple[Role, Role] = ("hypothesis", "reference")
 
 UNRELATED = 0.95
-"""Share of the words of unrelated sentences that are less close to any word of the other sentence than the floor is."""
+"""Quantile of the closeness of words in unrelated sentences that sets the floor."""
 
 
 def unrelated_closeness(metric: MetricModel) -> float:
-    """Cosine that one word in twenty reaches by chance between unrelated sentences, which differs by encoder."""
-    vectors, counted = [], []
-    for place, role in enumerate(ROLES):
-        batch = metric.tokenize([pair[place] for pair in PROBES]).to(metric.device)
+    """Return the cosine that one word in twenty reaches by chance between unrelated sentences with this encoder."""
+    vectors, counts = [], []
+    for index, role in enumerate(ROLES):
+        batch = metric.tokenize([pair[index] for pair in PROBES]).to(metric.device)
         features = metric.text_features(batch)
-        if features is None:  # no text has vectors of its own
+        if features is None:  # the metric encodes texts jointly
             return 0.0
         side = metric.weighting(features, role)
-        # Special tokens are close to one another in all texts. (Those of pooled words have gone already.)
+        # Exclude special tokens, which are close in all texts. (Pooled words contain none.)
         plain = batch.special == 0 if side.weights.shape == batch.special.shape else True
         vectors.append(unit_vectors(side.vectors))
-        counted.append((side.weights > 0) & plain)
+        counts.append((side.weights > 0) & plain)
     best = []
     for step in range(1, len(PROBES)):
         order = torch.arange(len(PROBES)).roll(step)
         cosines = pairwise_similarity(vectors[0], vectors[1][order])
-        own, other = counted[0], counted[1][order]
-        cosines = cosines.masked_fill(~(own[:, :, None] & other[:, None]), -torch.inf)
-        best += [cosines.amax(dim=2)[own], cosines.amax(dim=1)[other]]
-    found = torch.cat(best).double()
-    found = found[found.isfinite()]
-    return float(found.quantile(UNRELATED)) if len(found) else 0.0
+        hypotheses, references = counts[0], counts[1][order]
+        cosines = cosines.masked_fill(~(hypotheses[:, :, None] & references[:, None]), -torch.inf)
+        best += [cosines.amax(dim=2)[hypotheses], cosines.amax(dim=1)[references]]
+    closeness = torch.cat(best).double()
+    closeness = closeness[closeness.isfinite()]
+    return float(closeness.quantile(UNRELATED)) if len(closeness) else 0.0
 
 
 def counterparts(
     matches: Sequence[ExplainedMatch], similarity: np.ndarray, texts: tuple[ExplainedText, ExplainedText], floor: float
 ) -> tuple[tuple[WordPair, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Matched words, largest flow first, and those of each side without a counterpart closer than ``floor``."""
+    """Return matched words, largest flow first, and per side the words without a match closer than ``floor``."""
     if not matches:
-        return (), (_taking(texts[0]), _taking(texts[1]))
+        return (), (_weighted_words(texts[0]), _weighted_words(texts[1]))
     recall, precision = matches[0], matches[-1]
-    # What counts is mass that finds something alike; mass has to go somewhere in a plan with fixed sums.
-    drawn = precision.plan * similarity.clip(min=0)
+    # Weight flow by similarity: with fixed marginals, mass may have to move to unrelated words.
+    useful_flow = precision.plan * similarity.clip(min=0)
     pairs = []
     for column in np.flatnonzero(texts[1].weights > 0):
-        best = np.argsort(-drawn[:, column], kind="stable")[:PARTNERS]
-        for row in best[drawn[best, column] > SHARE * drawn[:, column].max()]:
-            at = int(row), int(column)
-            pairs.append(WordPair(*at, *(float(one[at]) for one in (similarity, precision.plan, precision.rates))))
-    back = (recall.plan * similarity.clip(min=0)).T
-    lonely = [
-        _lonely(texts[0], texts[1], drawn, similarity, floor),
-        _lonely(texts[1], texts[0], back, similarity.T, floor),
+        best = np.argsort(-useful_flow[:, column], kind="stable")[:PARTNERS]
+        for row in best[useful_flow[best, column] > SHARE * useful_flow[:, column].max()]:
+            cell = int(row), int(column)
+            pairs.append(WordPair(*cell, *(float(one[cell]) for one in (similarity, precision.plan, precision.rates))))
+    useful_flow_back = (recall.plan * similarity.clip(min=0)).T
+    unmatched = [
+        _unmatched(texts[0], texts[1], useful_flow, similarity, floor),
+        _unmatched(texts[1], texts[0], useful_flow_back, similarity.T, floor),
     ]
-    return tuple(pairs), (lonely[0], lonely[1])
+    return tuple(pairs), (unmatched[0], unmatched[1])
 
 
-def _taking(text: ExplainedText) -> tuple[int, ...]:
-    """The words of a text that take part, without special tokens."""
+def _weighted_words(text: ExplainedText) -> tuple[int, ...]:
+    """Return the indices of words with positive weight, without special tokens."""
     return tuple(place for place in np.flatnonzero(text.weights > 0).tolist() if text.spans[place] is not None)
 
 
-def _lonely(
-    text: ExplainedText, other: ExplainedText, drawn: np.ndarray, similarity: np.ndarray, floor: float
+def _unmatched(
+    text: ExplainedText, other: ExplainedText, useful_flow: np.ndarray, similarity: np.ndarray, floor: float
 ) -> tuple[int, ...]:
-    """Words without a counterpart: drawn on by none or no closer than unrelated words, and not repeated as they are."""
-    own, others = _taking(text), _taking(other)
-    if not own or not others:
-        return own
-    wanted = set(drawn.argmax(axis=0)[drawn.max(axis=0) > 0].tolist())
-    cosines = similarity[np.ix_(own, others)]
+    """Return words without flow or no closer than unrelated words, unless the other text repeats them exactly."""
+    words, other_words = _weighted_words(text), _weighted_words(other)
+    if not words or not other_words:
+        return words
+    matched = set(useful_flow.argmax(axis=0)[useful_flow.max(axis=0) > 0].tolist())
+    cosines = similarity[np.ix_(words, other_words)]
     close = cosines.max(axis=1) >= max(float(np.median(cosines)), floor)
-    lonely = [place for place, near in zip(own, close, strict=True) if place not in wanted or not near]
-    left = Counter(other.words[place].casefold() for place in others)
-    left.subtract(text.words[place].casefold() for place in own if place not in lonely)
-    found = []
-    for place in lonely:
+    candidates = [place for place, is_close in zip(words, close, strict=True) if place not in matched or not is_close]
+    remaining = Counter(other.words[place].casefold() for place in other_words)
+    remaining.subtract(text.words[place].casefold() for place in words if place not in candidates)
+    unmatched = []
+    for place in candidates:
         word = text.words[place].casefold()
-        left[word] -= 1
-        if left[word] < 0:
-            found.append(place)
-    return tuple(found)
+        remaining[word] -= 1
+        if remaining[word] < 0:
+            unmatched.append(place)
+    return tuple(unmatched)
 
 
-FAINT = 0.15  # share of the weight of either word below which a link is left out
+FAINT = 0.15  # minimum flow of a link, as a share of the smaller maximum of its two words
 
 
 def align_words(metric: SegmentMetric, hypothesis: str, reference: str, number: int = 0) -> Alignment | None:
-    """Match words between white space as a fitted metric matches their tokens, with the largest cosine of these.
+    """Align whitespace-separated words by a metric's plan between their tokens, with their largest cosine.
 
-    The reference is that of a number, from 0. ``None`` if the metric matches no words, or cannot place them.
+    ``number`` is the reference's index. Return ``None`` if the metric matches no words, or cannot locate them.
     """
     if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None
-    found, given_words = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
-    if found is None or given_words is None:
+    hypothesis_tokens, reference_tokens = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
+    if hypothesis_tokens is None or reference_tokens is None:
         return None
-    (hypothesis_words, of_hypothesis), (reference_words, of_reference) = found, given_words
+    (hypothesis_words, of_hypothesis), (reference_words, of_reference) = hypothesis_tokens, reference_tokens
     with scoring_mode(metric):
         features = [metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference)]
         if features[0] is None or features[1] is None:
             return None
-        given, wanted = metric.weighting.sides(features[1], features[0])
-        plan = metric.matching(pairwise_similarity(given.vectors, wanted.vectors), given, wanted, with_plan=True).plan
+        ref, hyp = metric.weighting.sides(features[1], features[0])
+        plan = metric.matching(pairwise_similarity(ref.vectors, hyp.vectors), ref, hyp, with_plan=True).plan
         if plan is None:
             return None
-        cosines = pairwise_similarity(unit_vectors(given.vectors), unit_vectors(wanted.vectors))
-    rows, columns = _taking_part(of_reference, given), _taking_part(of_hypothesis, wanted)
+        cosines = pairwise_similarity(unit_vectors(ref.vectors), unit_vectors(hyp.vectors))
+    rows, columns = _weighted_tokens(of_reference, ref), _weighted_tokens(of_hypothesis, hyp)
     size = len(reference_words), len(hypothesis_words)
-    moved, alike = np.zeros(size), np.full(size, -np.inf)
-    mass, cosine = (one[0].cpu().double().numpy() for one in (plan, cosines))
+    mass, closeness = np.zeros(size), np.full(size, -np.inf)
+    flow, cosine = (tensor[0].cpu().double().numpy() for tensor in (plan, cosines))
     for token, row in rows:
         for other, column in columns:
-            moved[row, column] += mass[token, other]
-            alike[row, column] = max(alike[row, column], cosine[token, other])
-    heaviest = np.minimum(moved.max(axis=1, keepdims=True, initial=0.0), moved.max(axis=0, keepdims=True, initial=0.0))
+            mass[row, column] += flow[token, other]
+            closeness[row, column] = max(closeness[row, column], cosine[token, other])
+    heaviest = np.minimum(mass.max(axis=1, keepdims=True, initial=0.0), mass.max(axis=0, keepdims=True, initial=0.0))
     links = tuple(
-        Link(column, row, float(moved[row, column]), float(min(1.0, alike[row, column])))
-        for row, column in np.argwhere((moved > 0) & (moved >= FAINT * heaviest)).tolist()
+        Link(column, row, float(mass[row, column]), float(min(1.0, closeness[row, column])))
+        for row, column in np.argwhere((mass > 0) & (mass >= FAINT * heaviest)).tolist()
     )
     return Alignment(hypothesis_words, reference_words, links, number)
 
 
-def _taking_part(numbers: tuple[int | None, ...], side: Side) -> list[tuple[int, int]]:
-    """Tokens that are matched, each with the number of its word; special tokens are of none."""
+def _weighted_tokens(numbers: tuple[int | None, ...], side: Side) -> list[tuple[int, int]]:
+    """Return the matched tokens, each with the index of its word; special tokens are excluded."""
     weights = side.weights[0].cpu().numpy()
     return [
         (token, word) for token, word in enumerate(numbers[: len(weights)]) if word is not None and weights[token] > 0

@@ -1,1 +1,1 @@
-"""The metrics as other libraries want them: evaluate's `compute`, data frames, the Trainer's `compute_metrics`."""
+"""Adapters to other libraries: Hugging Face evaluate and transformers, and pandas."""

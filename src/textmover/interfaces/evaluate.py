@@ -1,4 +1,4 @@
-"""Metrics with the methods of the Hugging Face package `evaluate`, which need not be installed."""
+"""Metrics with the interface of Hugging Face `evaluate`, which need not be installed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Returns:
 
 
 class EvaluationModule:
-    """A metric that is called as those of `evaluate` are; it can stand among them in ``evaluate.combine``.
+    """A metric with the interface of modules of `evaluate`; can be used in ``evaluate.combine``.
 
     Args:
         model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric.
-        name: What ``evaluate.combine`` puts before values that several metrics have.
+        name: Prefix that ``evaluate.combine`` adds to values that several metrics return.
         **options: As for :meth:`textmover.Scorer.from_pretrained`.
 
     Attributes:
         name: See above.
         module_type: ``"metric"``.
-        description: What it measures.
-        inputs_description: What :meth:`compute` takes and returns.
+        description: Description of the metric.
+        inputs_description: Arguments and results of :meth:`compute`.
 
     Raises:
         InputError: If the metric cannot be loaded.
@@ -59,11 +59,11 @@ class EvaluationModule:
 
     @property
     def features(self) -> list[Any]:
-        """The two forms of the input, as features of ``datasets``."""
+        """The two accepted input formats, as ``datasets`` features."""
         from datasets import Features, Sequence, Value
 
         text = Value("string")
-        return [Features(predictions=text, references=one) for one in (text, Sequence(text))]
+        return [Features(predictions=text, references=reference_type) for reference_type in (text, Sequence(text))]
 
     def add(
         self,
@@ -74,71 +74,71 @@ class EvaluationModule:
         references: str | Iterable[str] | None = None,
         source: str | None = None,
     ) -> None:
-        """Keep one prediction until :meth:`compute`.
+        """Store one prediction until :meth:`compute`.
 
         Args:
             prediction: The generated text.
-            reference: Its reference, or several.
-            predictions: The same as ``prediction``: ``evaluate.combine`` says it like this.
-            references: The same as ``reference``.
-            source: The text that it translates, for a metric that reads it; then it needs no reference.
+            reference: Its reference or references.
+            predictions: Alias of ``prediction``, used by ``evaluate.combine``.
+            references: Alias of ``reference``.
+            source: Its source text, for a metric that uses sources; the reference is optional then.
 
         Raises:
-            InputError: If one of the two lacks, or is not text.
+            InputError: If the prediction, or both reference and source, are missing or not text.
         """
         text = predictions if prediction is None else prediction
-        wanted = references if reference is None else reference
-        if text is None or (wanted is None and source is None):
+        compared = references if reference is None else reference
+        if text is None or (compared is None and source is None):
             raise InputError("Expected a prediction with its reference or source, but got one side alone.")
-        sides = {"references": wanted, "sources": source}
-        self.add_batch(predictions=[text], **{name: [one] for name, one in sides.items() if one is not None})
+        sides = {"references": compared, "sources": source}
+        self.add_batch(predictions=[text], **{name: [value] for name, value in sides.items() if value is not None})
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, sources: Any = None) -> None:
-        """Keep predictions until :meth:`compute`, whose arguments are the same."""
+        """Store predictions until :meth:`compute`, which takes the same arguments."""
         texts, grouped = _checked(predictions, references, sources)
         self._predictions += texts
         self._references += grouped
 
     def compute(self, *, predictions: Any = None, references: Any = None, sources: Any = None) -> dict[str, Any]:
-        """Score the predictions, along with those that were added since the last call.
+        """Score the predictions, together with those added since the last call.
 
-        Where scoring fails, added predictions stay for the next call, and those of this call are dropped.
+        If scoring fails, added predictions are kept for the next call, and those of this call are dropped.
 
         Args:
-            predictions: ``n`` generated texts; none if all were added before.
+            predictions: ``n`` generated texts; omit them if all were added before.
             references: For each, one text or several.
-            sources: For each, the text that it translates.
+            sources: For each, its source text.
 
         Returns:
-            ``score``, the mean; ``scores`` and, where the metric has them, ``precision``, ``recall`` and ``f1``, a
-            number for each text; ``signature`` (also as ``hashcode``).
+            ``score``, the mean; lists ``scores`` and, if the metric has them, ``precision``, ``recall`` and ``f1``, one
+            number per text; ``signature`` (also as ``hashcode``).
 
         Raises:
             InputError: If there is nothing to score, the counts differ, or a prediction has no reference.
-            TypeError: If something is neither a text nor a list of texts.
+            TypeError: If an argument is neither a text nor a list of texts.
         """
         texts, grouped = self._predictions, self._references
-        if any(one is not None for one in (predictions, references, sources)):
-            further = _checked(predictions, references, sources)
-            texts, grouped = texts + further[0], grouped + further[1]
+        if any(argument is not None for argument in (predictions, references, sources)):
+            new = _checked(predictions, references, sources)
+            texts, grouped = texts + new[0], grouped + new[1]
         if not texts:
             raise InputError("Expected predictions, but got none: give some, or add them before.")
-        given = [one.source for one in grouped]
-        found = self.scorer.score(texts, grouped, given if any(given) else None)
+        sources_of_texts = [one.source for one in grouped]
+        result = self.scorer.score(texts, grouped, sources_of_texts if any(sources_of_texts) else None)
         self._predictions, self._references = [], []
-        signature = str(found.signature)
-        scores = {"score": found.mean, "scores": found.scores.tolist(), **columns_of(found)}
+        signature = str(result.signature)
+        scores = {"score": result.mean, "scores": result.scores.tolist(), **columns_of(result)}
         return {**scores, "signature": signature, "hashcode": signature}
 
     __call__ = compute
 
     def _feature_names(self) -> list[str]:
-        """Feature names, which ``evaluate.combine`` passes on."""
+        """Return the feature names, which ``evaluate.combine`` uses."""
         return ["predictions", "references"]
 
 
 def load(model: Model = None, *, name: str = "textmover", **options: Any) -> EvaluationModule:
-    """A metric by its name, as ``evaluate.load`` does it; see :class:`EvaluationModule`."""
+    """Load a metric by name, like ``evaluate.load``; see :class:`EvaluationModule`."""
     return EvaluationModule(model, name=name, **options)
 
 
@@ -150,6 +150,6 @@ def _checked(predictions: Any, references: Any, sources: Any) -> tuple[list[str]
 
 
 def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
-    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, if there are any."""
+    """Return values per segment under the usual names, ``precision``, ``recall``, ``f1``, if the metric has them."""
     named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
     return {name: values.tolist() for name, values in named.items() if values is not None}

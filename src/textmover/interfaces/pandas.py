@@ -1,4 +1,4 @@
-"""Scores of the rows of a data frame; importing this module registers the accessor ``df.textmover``."""
+"""Score the rows of a data frame; importing this module registers the accessor ``df.textmover``."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ def score_frame(
     Args:
         frame: A data frame; it is not changed.
         hypothesis: Column of the texts to judge.
-        reference: Column of the references, or several; a cell may hold a text or a list of texts. Empty
-            cells of several columns are left out, as long as one remains.
-        model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric. Give a scorer where
-            several frames are scored, so that the metric is loaded once.
-        source: Column of the texts that were translated, for a metric that reads them; ``reference=[]`` reads them
-            alone.
-        full: Also precision, recall and F where the metric has them, as a data frame.
+        reference: Column or columns of references; a cell may hold a text or a list of texts. With several columns,
+            empty cells are ignored if the row has another reference.
+        model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric. Pass a scorer to
+            score several frames, so that the metric is loaded once.
+        source: Column of source texts, for a metric that uses them; with ``reference=[]`` they are used alone.
+        full: Also return precision, recall and F, if the metric has them, as a data frame.
         **options: As for :meth:`textmover.Scorer.from_pretrained`.
 
     Returns:
         A series ``score``, or with ``full`` a data frame ``score``, ``precision``, ``recall``, ``f1``, with the index
-        of the frame. ``attrs["signature"]`` says what the numbers depend on.
+        of the frame. ``attrs["signature"]`` holds the signature of the scores.
 
     Raises:
-        InputError: If a column lacks, or a row has no text in it (NaN, NA, None); column and row are named.
+        InputError: If a column is missing, or a cell has no text (NaN, NA, None); the message names column and row.
 
     Example:
         >>> frame = pd.DataFrame({"output": ["A cat sat."], "gold": ["A cat sat."]}, index=["first"])
@@ -58,10 +57,10 @@ def score_frame(
     if not columns and source is None:
         raise InputError("Expected a column of references, but got none.")
     for name in (hypothesis, *columns, *([] if source is None else [source])):
-        held = list(frame.columns).count(name)
-        if held != 1:
-            listed = ", ".join(repr(one) for one in frame.columns)
-            raise InputError(f"Expected one column {name!r} in the data frame, but got {held} among {listed}.")
+        count = list(frame.columns).count(name)
+        if count != 1:
+            listed = ", ".join(repr(column) for column in frame.columns)
+            raise InputError(f"Expected one column {name!r} in the data frame, but got {count} among {listed}.")
     hypotheses = [_text(cell, hypothesis, label) for label, cell in frame[hypothesis].items()]
     rows = frame[columns].itertuples(index=False, name=None)
     sources = [None] * len(frame) if source is None else list(frame[source])
@@ -70,18 +69,18 @@ def score_frame(
         for label, row, text in zip(frame.index, rows, sources, strict=True)
     ]
 
-    texts = None if source is None else [one.source for one in references]
-    found = as_scorer(model, **options).score(hypotheses, references, texts)
-    values = {"score": found.scores, **(columns_of(found) if full else {})}
+    texts = None if source is None else [compared.source for compared in references]
+    scores = as_scorer(model, **options).score(hypotheses, references, texts)
+    values = {"score": scores.scores, **(columns_of(scores) if full else {})}
     scored = pd.DataFrame(values, index=frame.index, dtype="float64")
     result = scored if full else scored["score"]
-    result.attrs["signature"] = str(found.signature)
+    result.attrs["signature"] = str(scores.signature)
     return result
 
 
 @pd.api.extensions.register_dataframe_accessor("textmover")
 class FrameAccessor:
-    """``df.textmover``: scores of the rows of a data frame."""
+    """Accessor ``df.textmover``: score the rows of a data frame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -103,23 +102,23 @@ class FrameAccessor:
 def _compared(
     row: Sequence[Any], columns: Sequence[str], text: Any, source: str | None, label: object
 ) -> SourcedReferences:
-    """The references of a row: those of all its cells that have some, and its source, which may stand alone."""
-    found: list[str] = []
+    """Return the references from all nonempty cells of a row, with its source, which may be used alone."""
+    texts: list[str] = []
     for cell, column in zip(row, columns, strict=True):
         if isinstance(cell, str):
-            found.append(cell)
+            texts.append(cell)
         elif lists_texts(cell):
-            found += [_text(one, column, label) for one in cell]
+            texts += [_text(text_of_list, column, label) for text_of_list in cell]
         elif not _is_missing(cell):
             raise _no_text(cell, column, label)
-    several = [one for one in found if one.strip()] if len(columns) > 1 else found
+    nonempty = [reference for reference in texts if reference.strip()] if len(columns) > 1 else texts
     if source is None:
-        if not (several or found):
+        if not (nonempty or texts):
             raise _no_text(row[0], " or ".join(columns), label)
-        return SourcedReferences(several or found)
+        return SourcedReferences(nonempty or texts)
     first, second = (one and f"column {one!r} of row {label!r}" for one in (" or ".join(columns), source))
-    given = None if _is_missing(text) else _text(text, source, label)
-    return SourcedReferences(several or found, given, (first, second))
+    source_text = None if _is_missing(text) else _text(text, source, label)
+    return SourcedReferences(nonempty or texts, source_text, (first, second))
 
 
 def _text(cell: Any, column: str, label: object) -> str:
@@ -129,11 +128,11 @@ def _text(cell: Any, column: str, label: object) -> str:
 
 
 def _no_text(cell: Any, column: str, label: object) -> InputError:
-    shown = repr(cell) if pd.api.types.is_scalar(cell) else f"a {type(cell).__name__}"
+    got = repr(cell) if pd.api.types.is_scalar(cell) else f"a {type(cell).__name__}"
     way_out = "convert the column, for instance with `astype(str)`"
     if _is_missing(cell):
         way_out = "drop such rows with `dropna`, or fill them, for instance with an empty text, which is scored as such"
-    return InputError(f"Expected a text in column {column!r} of row {label!r}, but got {shown}: {way_out}.")
+    return InputError(f"Expected a text in column {column!r} of row {label!r}, but got {got}: {way_out}.")
 
 
 def _is_missing(cell: Any) -> bool:

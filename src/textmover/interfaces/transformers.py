@@ -1,4 +1,4 @@
-"""``compute_metrics`` for the ``Seq2SeqTrainer`` of Hugging Face: generated ids in, scores of their texts out."""
+"""``compute_metrics`` for the ``Seq2SeqTrainer`` of Hugging Face: decodes generated ids and scores the texts."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["ComputeMetrics", "compute_metrics"]
 
 
 class ComputeMetrics:
-    """Decodes what a model generated and its labels, and scores the one against the other.
+    """Decode generated ids and labels, and score the texts against each other.
 
-    The metric is loaded when it is first called. Every process of several calls it with the predictions of all, and
-    gets the same numbers.
+    The metric is loaded at the first call. In distributed evaluation every process is called with all predictions, and
+    returns the same numbers.
 
     Args:
-        tokenizer: That of the model: anything with ``batch_decode`` and ``pad_token_id``.
+        tokenizer: Tokenizer of the model: any object with ``batch_decode`` and ``pad_token_id``.
         model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric.
-        name: The first value's name; the others are ``NAME_precision``, ``NAME_recall`` and ``NAME_f1``.
-        sources: Texts that were translated, in the order of the evaluation set. Without them a metric whose ``mode``
-            reads sources decodes the inputs, which ``include_for_metrics=["inputs"]`` hands over.
+        name: Name of the score; other values are ``NAME_precision``, ``NAME_recall`` and ``NAME_f1``.
+        sources: Source texts in the order of the evaluation set. Without them, a metric whose ``mode`` uses sources
+            decodes the inputs, which requires ``include_for_metrics=["inputs"]``.
         **options: As for :meth:`textmover.Scorer.from_pretrained`.
     """
 
@@ -44,35 +44,35 @@ class ComputeMetrics:
         self.tokenizer, self.model, self.name, self.options = tokenizer, model, name, options
         self.sources = sources
         self._scorer: Scorer | None = None
-        self._kept: tuple[list[str], ...] = ([], [], [])
+        self._pending: tuple[list[str], ...] = ([], [], [])
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
         """Score an evaluation.
 
         Args:
             prediction: ``EvalPrediction`` with ids ``[N, T]`` as ``predictions`` (or first of them) and ``label_ids``.
-            compute_result: Whether this is the last batch, as ``batch_eval_metrics=True`` says it; those before it are
-                kept until then.
+            compute_result: Whether this is the last batch, as set with ``batch_eval_metrics=True``; earlier batches are
+                stored until then.
 
         Returns:
-            Means over all texts: the score, and precision, recall and F where the metric has them; nothing before the
+            Means over all texts of the score and, if the metric has them, precision, recall and F; empty before the
             last batch.
         """
-        kept, self._kept = self._kept, ([], [], [])  # also where what follows is refused
-        given = {"predictions": prediction.predictions, "label_ids": prediction.label_ids}
-        given["inputs"] = getattr(prediction, "inputs", None) if self.sources is None else None
-        further = ([] if ids is None else self._texts(ids, name) for name, ids in given.items())
-        predictions, labels, inputs = (old + new for old, new in zip(kept, further, strict=True))
+        earlier, self._pending = self._pending, ([], [], [])  # cleared even if an error follows
+        arrays_by_name = {"predictions": prediction.predictions, "label_ids": prediction.label_ids}
+        arrays_by_name["inputs"] = getattr(prediction, "inputs", None) if self.sources is None else None
+        new_texts = ([] if ids is None else self._texts(ids, name) for name, ids in arrays_by_name.items())
+        predictions, labels, inputs = (old + new for old, new in zip(earlier, new_texts, strict=True))
         if not compute_result:
-            self._kept = (predictions, labels, inputs)
+            self._pending = (predictions, labels, inputs)
             return {}
         if not predictions:
             raise InputError("Expected predictions to score, but got none.")
-        reads = getattr(self.scorer.metric, "combination", None) is not None
-        sources = self.sources if self.sources is not None else inputs if reads and inputs else None
-        found = self.scorer.score(predictions, labels, sources)
-        columns = {self.name: found.scores.tolist()}
-        columns |= {f"{self.name}_{name}": values for name, values in columns_of(found).items()}
+        uses_sources = getattr(self.scorer.metric, "combination", None) is not None
+        sources = self.sources if self.sources is not None else inputs if uses_sources and inputs else None
+        scores = self.scorer.score(predictions, labels, sources)
+        columns = {self.name: scores.scores.tolist()}
+        columns |= {f"{self.name}_{name}": values for name, values in columns_of(scores).items()}
         return {name: sum(values) / len(values) for name, values in columns.items()}
 
     @property
@@ -82,18 +82,18 @@ class ComputeMetrics:
             self._scorer = as_scorer(self.model, **self.options)
         return self._scorer
 
-    def _texts(self, given: Any, name: str) -> list[str]:
-        ids = given[0] if isinstance(given, tuple) else given
+    def _texts(self, predictions: Any, name: str) -> list[str]:
+        ids = predictions[0] if isinstance(predictions, tuple) else predictions
         array = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
             raise InputError(
                 f"Expected {name} to be rows of token ids, but got {array.dtype} of shape {list(array.shape)}: use "
                 "`Seq2SeqTrainingArguments(predict_with_generate=True)`, so that the model generates."
             )
-        fillers = (-100, self.tokenizer.pad_token_id)  # -100 in labels, and in predictions that were gathered
-        rows = [[int(one) for one in row if one not in fillers] for row in array]
+        padding_ids = (-100, self.tokenizer.pad_token_id)  # -100 pads labels and gathered predictions
+        rows = [[int(token) for token in row if token not in padding_ids] for row in array]
         if not rows:
-            return []  # some tokenizers make one empty text of it
+            return []  # some tokenizers would decode it to one empty text
         return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
 

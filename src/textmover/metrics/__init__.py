@@ -1,4 +1,4 @@
-"""The metrics as torchmetrics Metrics."""
+"""Metrics with the torchmetrics interface."""
 
 from textmover.metrics.bert_score import TextMoverBERTScore
 from textmover.metrics.error_spans import ErrorSpanAgreement

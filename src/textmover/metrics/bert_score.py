@@ -1,4 +1,4 @@
-"""BERTScore behind the interface that torchmetrics gives it."""
+"""BERTScore with the torchmetrics interface."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from textmover.types import InputError, SegmentMetric, check_choice
 
 SIDES = ("precision", "recall", "f1")
 
-SCORED = dict.fromkeys(SIDES, torch.float64)  # states of segments that are scored at once
+SCORED = dict.fromkeys(SIDES, torch.float64)  # states without idf: values of scored segments
 
 MATCHED = {"similarities": torch.float32, "tokens": torch.int32, "lengths": torch.long, "references": torch.long}
-"""States of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
+"""States with idf, whose weights are not known yet: the fields of :class:`TokenMatches`."""
 
-TABLE_ENDINGS = (".csv", ".tsv")  # endings of the tables of baselines that bert-score comes with
+TABLE_ENDINGS = (".csv", ".tsv")  # suffixes of the baseline tables that bert-score ships
 
 WITH_IDF: dict[str, tuple[Any, ...]] = {
     "weights": ("uniform",),
@@ -41,7 +41,7 @@ WITH_IDF: dict[str, tuple[Any, ...]] = {
     "reference_special_tokens": ("drop", "targets"),
     "multi_reference": ("best", "mean"),
 }
-"""Fields of a metric whose values can be kept token by token until idf weights are known."""
+"""Values of configuration fields for which similarities can be stored per token until idf weights are known."""
 
 UNAVAILABLE = {
     "all_layers": "make one metric per layer with `num_layers`",
@@ -50,48 +50,47 @@ UNAVAILABLE = {
     "user_forward_fn": "give a metric, such as a subclass of MetricModel, as `model_name_or_path`",
     "baseline_url": "fetch the file and give it as `baseline_path`",
 }
-"""Arguments of torchmetrics that have no meaning here, and the way out."""
+"""Arguments of torchmetrics that are not supported, and their alternatives."""
 
 
 class TextMoverBERTScore(ScorerMetric):
     r"""BERTScore with the arguments and outputs of ``torchmetrics.text.BERTScore``.
 
-    ``compute`` gives ``{"precision", "recall", "f1"}`` of each segment in the order of their positions (see
+    ``compute`` returns ``{"precision", "recall", "f1"}`` of each segment in the order of their positions (see
     :class:`~textmover.metrics.ordered_states.OrderedStates`), float32 ``[n]``, and with ``return_hash`` ``"hash"``.
     With several references each value is the best over them.
 
-    Texts are scored as they come in, and three numbers per segment are kept. With ``idf`` the weights depend on the
-    references of all processes, those of all distinct positions, as often as they occur: then each weighted token's
-    similarity to its best partner and its id are kept, eight bytes a token, and ``compute`` weighs them.
+    Each update scores its texts and stores three numbers per segment. With ``idf``, the weights depend on the
+    references of all processes, counted once per position and duplicates included. Then each weighted token's id and
+    its similarity to its best partner are stored, eight bytes a token, and ``compute`` applies the weights.
 
-    Where torchmetrics gives no finite value, that of :class:`Scorer` is given: 0 for a text without tokens, uniform
-    weights for one whose idf weights are all 0.
+    Where torchmetrics returns NaN, this class returns what :class:`Scorer` does: 0 for a text without tokens, and
+    uniform weights for a text whose idf weights are all 0.
 
-    ``all_layers``, ``model``, ``user_tokenizer``, ``user_forward_fn`` and ``baseline_url`` are not available.
-    ``verbose``, ``batch_size``, ``num_threads`` and ``lang`` are accepted without effect: no score depends on batches,
-    and no baseline is fetched.
+    ``all_layers``, ``model``, ``user_tokenizer``, ``user_forward_fn`` and ``baseline_url`` are not supported.
+    ``verbose``, ``batch_size``, ``num_threads`` and ``lang`` are accepted but ignored: scores do not depend on batches,
+    and no baseline is downloaded.
 
     Args:
-        model_name_or_path: Encoder by name or folder, the default one if ``None``; or a :class:`Scorer` or metric
-            module with ``matching="bertscore"``, which is used as it is and referred to, as in ``TextMoverScore``.
-        num_layers: Layer that is read, counted from 0, the embeddings; negative ones from the end. The last if
-            ``None``.
-        idf: Weigh tokens by their inverse document frequency in the references.
-        device: Where the encoder runs; a GPU, if there is one, if ``None``.
-        max_length: Longest text in tokens, special ones included; what the encoder allows if ``None``.
-        return_hash: Add the model's name, layer and idf as torchmetrics writes them; ``scorer.signature`` says all.
+        model_name_or_path: Name or folder of the encoder, ``None`` for the default one; or a :class:`Scorer` or metric
+            module with ``matching="bertscore"``, which is referenced and not copied, as in ``TextMoverScore``.
+        num_layers: Layer of the encoder: 0 is the embeddings; negative ones count from the end, ``None`` is the last.
+        idf: Weight tokens by their inverse document frequency in the references.
+        device: Device of the encoder; ``None`` selects a GPU if there is one.
+        max_length: Maximum number of tokens per text, special tokens included; ``None`` is the encoder's limit.
+        return_hash: Add torchmetrics' hash of the model's name, layer and idf; ``scorer.signature`` is complete.
         rescale_with_baseline: Map values by :math:`(x - b)/(1 - b)`. Without ``baseline_path``, fit :math:`b` with
             ``metric.scorer.fit(texts)`` before the first update.
-        baseline_path: Table of bert-score's (``.csv`` or ``.tsv``), or a file that ``Scorer.save_statistics`` or
-            ``textmover fit-baseline`` wrote for the same metric.
-        truncation: Cut longer texts; they are refused otherwise.
-        special_tokens: ``"drop"``, if ``None``: as in torchmetrics, tokens match ordinary tokens or nothing
-            (similarity 0). ``"targets"``: as in bert-score, they may match special tokens as well.
-        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and others of :meth:`Scorer.from_pretrained` where
-            the encoder is given by name: ``precision``, ``revision``, ``long_texts="window"``, …
+        baseline_path: Baseline table of bert-score (``.csv`` or ``.tsv``), or a file written by
+            ``Scorer.save_statistics`` or ``textmover fit-baseline`` for the same metric.
+        truncation: Truncate longer texts; otherwise they raise an error.
+        special_tokens: ``"drop"`` (default): as in torchmetrics, tokens match ordinary tokens or nothing (similarity
+            0). ``"targets"``: as in bert-score, they may match special tokens too.
+        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and, if the encoder is given by name, of
+            :meth:`Scorer.from_pretrained`: ``precision``, ``revision``, ``long_texts="window"``, …
 
     Raises:
-        TypeError: If an argument is given that is not available.
+        TypeError: If an unsupported argument is given.
         InputError: If the encoder or the baseline cannot be loaded, or the metric is not BERTScore.
 
     Example:
@@ -132,10 +131,10 @@ class TextMoverBERTScore(ScorerMetric):
         if not isinstance(idf, bool):
             raise InputError(f"Expected `idf` to be True or False, but got {idf!r}.")
         model_name_or_path = DEFAULT_ENCODER if model_name_or_path is None else model_name_or_path
-        own, options = split_options(kwargs)
+        torchmetrics_options, options = split_options(kwargs)
         if device is not None:
             options["device"] = device
-        chosen: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "num_layers": num_layers,
             "max_length": max_length,
             "truncation": truncation,
@@ -144,15 +143,15 @@ class TextMoverBERTScore(ScorerMetric):
             "baseline_path": baseline_path,
         }
         if isinstance(model_name_or_path, (str, Path)):
-            scorer = _load_scorer(model_name_or_path, **chosen, options=options)
+            scorer = _load_scorer(model_name_or_path, **arguments, options=options)
             name, layer = str(model_name_or_path), str(num_layers)
         else:
-            given = {key: value for key, value in chosen.items() if value is not None and value is not False}
-            scorer = as_scorer(model_name_or_path, **{**given, **options})
+            set_arguments = {key: value for key, value in arguments.items() if value is not None and value is not False}
+            scorer = as_scorer(model_name_or_path, **{**set_arguments, **options})
             entries = scorer.metric.signature.entries
             name, layer = entries.get("encoder", ""), entries.get("layer", "")
         _greedy_model(scorer, idf=idf)
-        super().__init__(scorer, MATCHED if idf else SCORED, **own)
+        super().__init__(scorer, MATCHED if idf else SCORED, **torchmetrics_options)
         self.idf = idf
         self.hash = f"{name}_L{layer}_{'idf' if idf else 'no-idf'}" if return_hash else None
 
@@ -167,17 +166,17 @@ class TextMoverBERTScore(ScorerMetric):
         Args:
             preds: One hypothesis or several.
             target: For each, its reference or references.
-            positions: Place of each segment among all; numbered as distributed samplers do where not given.
+            positions: Position of each segment among all; by default segments are numbered as by distributed samplers.
 
         Raises:
-            InputError: If the counts differ, a hypothesis has no reference, a text is too long and not to be cut, or
-                the baseline has not been fitted.
+            InputError: If the counts differ, a hypothesis has no reference, a text is too long and ``truncation`` is
+                off, or the baseline is not fitted.
         """
         if not self.idf:
-            found = self.scorer.score(preds, target)
-            values = (found.precision, found.recall, found.f)
-            columns = {name: torch.from_numpy(one) for name, one in zip(SIDES, values, strict=True)}
-            self.keep(columns, len(found), positions)
+            scores = self.scorer.score(preds, target)
+            values = (scores.precision, scores.recall, scores.f)
+            columns = {name: torch.from_numpy(array) for name, array in zip(SIDES, values, strict=True)}
+            self.keep(columns, len(scores), positions)
             return
         if self.scorer.metric.needs_fit:
             raise InputError(
@@ -191,7 +190,7 @@ class TextMoverBERTScore(ScorerMetric):
         self.keep(matches._asdict(), len(hypotheses), positions)
 
     def compute(self) -> dict[str, Any]:
-        """Precision, recall and F1 of all segments in order, float32; torchmetrics makes single ones scalars."""
+        """Return precision, recall and F1 of all segments in order, float32; torchmetrics makes single ones scalars."""
         rows, _ = self.order()
         if self.idf:
             recall, precision, f = self._weighted(rows).unbind(dim=1)
@@ -202,9 +201,9 @@ class TextMoverBERTScore(ScorerMetric):
         return result if self.hash is None else {**result, "hash": self.hash}
 
     def _weighted(self, rows: Tensor) -> Tensor:
-        """Recall, precision and F of the segments at the given rows, ``[n, 3]``, with the idf of their references."""
+        """Return recall, precision and F of the segments at ``rows``, ``[n, 3]``, with the idf of their references."""
         model = _greedy_model(self.scorer, idf=self.idf)
-        # On the CPU, since not every device has float64.
+        # On the CPU, since some devices lack float64.
         matches = TokenMatches(*(self.column(name).cpu() for name in TokenMatches._fields)).select(rows.cpu())
         values, unweighted = idf_values(matches, model.config.alpha)
         if model.baseline is not None:
@@ -263,7 +262,7 @@ def _load_scorer(
     )
     model = _greedy_model(scorer, idf=False)
     if special_tokens == "drop":
-        # Before the baseline, which is another one without the floor.
+        # Before loading the baseline, which depends on the floor.
         model.matching = FlooredGreedy(model.config)
     if baseline_path is not None and Path(baseline_path).suffix in TABLE_ENDINGS:
         _read_baseline(model, Path(baseline_path))
@@ -275,9 +274,9 @@ def _load_scorer(
 def _greedy_model(scorer: Scorer, *, idf: bool) -> MetricModel:
     model = scorer.metric
     if not isinstance(model, MetricModel) or not isinstance(model.matching, Greedy):
-        what = model.config.matching if isinstance(model, MetricModel) else type(model).__name__
+        kind = model.config.matching if isinstance(model, MetricModel) else type(model).__name__
         raise InputError(
-            f"Expected a metric with matching='bertscore', but got {what}: TextMoverScore takes any metric."
+            f"Expected a metric with matching='bertscore', but got {kind}: TextMoverScore takes any metric."
         )
     if not idf and model.fits_on_call:
         raise InputError(
@@ -295,7 +294,7 @@ def _greedy_model(scorer: Scorer, *, idf: bool) -> MetricModel:
 
 
 def _read_baseline(model: MetricModel, path: Path) -> None:
-    """Take the baseline of the model's layer from a table of bert-score: ``LAYER,P,R,F`` in rows from layer 0 on."""
+    """Load the baseline of the model's layer from a table of bert-score: rows ``LAYER,P,R,F`` from layer 0 on."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = [[float(cell) for cell in row] for row in list(csv.reader(stream))[1:] if row]
@@ -305,12 +304,12 @@ def _read_baseline(model: MetricModel, path: Path) -> None:
             f"{error}. Take one of bert-score's, or a file that `Scorer.save_statistics` wrote."
         ) from error
     layer = model.encoder.layers[-1]
-    found = [row for row in rows if len(row) == 4 and row[0] == layer]
-    if len(found) != 1 or model.baseline is None:
+    matches = [row for row in rows if len(row) == 4 and row[0] == layer]
+    if len(matches) != 1 or model.baseline is None:
         raise InputError(
-            f"Expected {path} to have one row LAYER,P,R,F for layer {layer}, but got {len(found)}: choose another "
+            f"Expected {path} to have one row LAYER,P,R,F for layer {layer}, but got {len(matches)}: choose another "
             "layer with `num_layers`, or the table of this encoder."
         )
-    _, precision, recall, f = found[0]
+    _, precision, recall, f = matches[0]
     state = {"values": torch.tensor([recall, precision, f], dtype=torch.float64), "count": torch.tensor(1)}
     model.baseline.load_state_dict(state)

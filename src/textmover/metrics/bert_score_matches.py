@@ -1,4 +1,4 @@
-"""Greedy matching as torchmetrics does it, and matches kept until the idf weights of all references are known."""
+"""Greedy matching as in torchmetrics, and matches stored until the idf weights of all references are known."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from textmover.types import InputError, MatchResult, PairScores, SegmentMetric, 
 
 
 class FlooredGreedy(Greedy):
-    """Greedy matching in which the best partner of a token is never worse than orthogonal.
+    """Greedy matching in which the similarity of a token to its best partner is at least 0.
 
-    torchmetrics leaves zero vectors in the places of special tokens, so that each token has a partner of similarity 0.
+    torchmetrics puts zero vectors in place of special tokens, so every token has a partner with similarity 0.
     """
 
     bounds = (0.0, 1.0)
 
     def signature_entries(self) -> dict[str, str]:
-        """Those of greedy matching, and the floor."""
+        """Return the entries of greedy matching, and the floor."""
         return {**super().signature_entries(), "floor": "0"}
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
@@ -40,19 +40,19 @@ class FlooredGreedy(Greedy):
 
 
 class TokenMatches(NamedTuple):
-    """Best partners of the tokens of ``P`` pairs of ``S`` segments, with ``T`` tokens in all and without padding."""
+    """Best partners of the tokens in ``P`` pairs of ``S`` segments, ``T`` tokens in total, without padding."""
 
-    # of each weighted token to its best partner, float32 ``[T]``: pair after pair, the reference before the hypothesis
+    # similarity of each weighted token to its best partner, float32 ``[T]``; pair by pair, reference first
     similarities: Tensor
-    tokens: Tensor  # ids of these tokens, int32 ``[T]``; -1 for those that the vocabulary lacks
-    lengths: Tensor  # how many of them are of the reference and of the hypothesis of each pair in turn, int64 ``[2 P]``
-    references: Tensor  # number of references, and so of pairs, of each segment, int64 ``[S]``
+    tokens: Tensor  # ids of these tokens, int32 ``[T]``; -1 if not in the vocabulary
+    lengths: Tensor  # number of them in reference and hypothesis of each pair, alternating, int64 ``[2 P]``
+    references: Tensor  # number of references, and thus pairs, of each segment, int64 ``[S]``
 
     def select(self, segments: Tensor) -> TokenMatches:
-        """The segments at the given rows, in their order."""
-        pairs = _members(self.references, segments)
+        """Return the segments at the given rows, in their order."""
+        pairs = _member_indices(self.references, segments)
         lengths = self.lengths.view(-1, 2)
-        tokens = _members(lengths.sum(dim=1), pairs)
+        tokens = _member_indices(lengths.sum(dim=1), pairs)
         return TokenMatches(
             self.similarities[tokens], self.tokens[tokens], lengths[pairs].flatten(), self.references[segments]
         )
@@ -62,36 +62,36 @@ class TokenMatches(NamedTuple):
 def match_tokens(
     scorer: Scorer, model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> TokenMatches:
-    """Match each hypothesis with each of its references; texts are read in the scorer's batches and by its cache."""
+    """Match each hypothesis with each of its references, with the batches and the cache of the scorer."""
     matcher = _Matcher(model)
     engine = scorer._engine.matching_by(cast("SegmentMetric", matcher))
     with engine as reading, scorer._progress_bar(len(hypotheses)) as advance:
-        places = reading.score(hypotheses, references, advance, by_pair=True).values["score"]
+        positions = reading.score(hypotheses, references, advance, by_pair=True).values["score"]
     sizes = torch.tensor([len(group) for group in references], dtype=torch.long)
-    found = matcher.matches().select(torch.from_numpy(places).long())
-    owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes).repeat_interleave(2)
-    check_finite({"similarity": found.similarities.numpy()}, owners.repeat_interleave(found.lengths).numpy())
-    return found._replace(references=sizes)
+    matches = matcher.matches().select(torch.from_numpy(positions).long())
+    segments = torch.repeat_interleave(torch.arange(len(sizes)), sizes).repeat_interleave(2)
+    check_finite({"similarity": matches.similarities.numpy()}, segments.repeat_interleave(matches.lengths).numpy())
+    return matches._replace(references=sizes)
 
 
 @own_arithmetic()
 def idf_values(matches: TokenMatches, alpha: float) -> tuple[Tensor, Tensor]:
-    r"""Recall, precision and F of each pair with weights :math:`\log\frac{n+1}{df+1}`.
+    r"""Return recall, precision and F of each pair with weights :math:`\log\frac{n+1}{df+1}`, and the pairs' flags.
 
-    Each reference of the matches is one of the ``n`` documents, as often as it occurs. A text whose weights are all 0
-    has uniform ones; a pair with an empty side has the values 0.
+    The references of the matches are the ``n`` documents, duplicates included. A text whose weights are all 0 gets
+    uniform weights, which sets the pair's flag; a pair with an empty side has the values 0.
     """
-    sides = torch.repeat_interleave(torch.arange(len(matches.lengths)), matches.lengths)
+    side_indices = torch.repeat_interleave(torch.arange(len(matches.lengths)), matches.lengths)
     tokens = matches.tokens.long()
-    weights = _idf_table(tokens, sides, len(matches.lengths) // 2)(tokens).double()
+    weights = _idf_table(tokens, side_indices, len(matches.lengths) // 2)(tokens).double()
 
-    def summed(values: Tensor) -> Tensor:
-        return torch.zeros(len(matches.lengths), dtype=torch.float64).index_add_(0, sides, values)
+    def side_sums(values: Tensor) -> Tensor:
+        return torch.zeros(len(matches.lengths), dtype=torch.float64).index_add_(0, side_indices, values)
 
-    unweighted = (summed(weights) <= 0) & (matches.lengths > 0)
-    weights = torch.where(unweighted[sides], 1.0, weights)
-    total = summed(weights)
-    values = summed(weights * matches.similarities) / torch.where(total > 0, total, 1.0)
+    unweighted = (side_sums(weights) <= 0) & (matches.lengths > 0)
+    weights = torch.where(unweighted[side_indices], 1.0, weights)
+    total = side_sums(weights)
+    values = side_sums(weights * matches.similarities) / torch.where(total > 0, total, 1.0)
     recall, precision = values.view(-1, 2).unbind(dim=1)
     empty = (matches.lengths.view(-1, 2) == 0).any(dim=1)
     scores = torch.stack([recall, precision, f_score(precision, recall, alpha)], dim=1)
@@ -99,7 +99,7 @@ def idf_values(matches: TokenMatches, alpha: float) -> tuple[Tensor, Tensor]:
 
 
 def _idf_table(tokens: Tensor, sides: Tensor, documents: int) -> IdfTable:
-    """The table of the references: every other side is one."""
+    """Build the idf table of the references, which are the sides with even index."""
     size = int(tokens.max()) + 1 if len(tokens) else 1
     table = IdfTable(size, "smooth")
     of_references = (sides % 2 == 0) & (tokens >= 0)
@@ -110,17 +110,17 @@ def _idf_table(tokens: Tensor, sides: Tensor, documents: int) -> IdfTable:
 
 
 class _Matcher(nn.Module):
-    """The model as a metric that keeps the matches of each pair; the pair's score is the place where they are kept.
+    """Proxy of a model that stores the matches of each pair; the score of a pair is its index among them.
 
-    For everything but the scores of pairs it answers as the model does.
+    All other attributes are those of the model.
     """
 
     def __init__(self, model: MetricModel) -> None:
         super().__init__()
         self.model = model
-        self._kept: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._batches: list[tuple[Tensor, Tensor, Tensor]] = []
         self._pairs = 0
-        self._lock = threading.Lock()  # pairs are matched in several threads
+        self._lock = threading.Lock()  # several threads match pairs
 
     def __getattr__(self, name: str) -> Any:
         model = self.__dict__["_modules"]["model"]
@@ -137,44 +137,44 @@ class _Matcher(nn.Module):
         similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
         if isinstance(self.model.matching, FlooredGreedy):
             similarity = similarity.clamp(min=0)
-        nothing = torch.finfo(similarity.dtype).min
-        to_hypothesis = similarity.masked_fill(~hypothesis.mask[:, None, :], nothing).amax(dim=2)
-        to_reference = similarity.masked_fill(~reference.mask[:, :, None], nothing).amax(dim=1)
+        lowest = torch.finfo(similarity.dtype).min
+        to_hypothesis = similarity.masked_fill(~hypothesis.mask[:, None, :], lowest).amax(dim=2)
+        to_reference = similarity.masked_fill(~reference.mask[:, :, None], lowest).amax(dim=1)
         best = torch.cat([to_hypothesis, to_reference], dim=1).float()
-        ids = torch.cat([_widened(references, reference), _widened(hypotheses, hypothesis)], dim=1)
-        # 1 and 2 for the weighted tokens of the sides, 0 for others, which are left out at the end, since a GPU would
-        # have to be waited for here.
-        weighted = [(one.weights > 0) & ~one.empty[:, None] for one in (reference, hypothesis)]
+        ids = torch.cat([_padded_ids(references, reference), _padded_ids(hypotheses, hypothesis)], dim=1)
+        # Mark weighted tokens of the two sides by 1 and 2, and others by 0. These are removed in `matches`, since
+        # removing them here would synchronise the GPU.
+        weighted = [(part.weights > 0) & ~part.empty[:, None] for part in (reference, hypothesis)]
         side = torch.cat([weighted[0].char(), 2 * weighted[1].char()], dim=1)
         with self._lock:
             start, self._pairs = self._pairs, self._pairs + len(best)
-            self._kept.append((best, ids, side))
-        places = torch.arange(start, start + len(best), dtype=torch.float64)
-        # The engine refuses pairs without a finite value; places are finite whatever stands at them.
-        found = (best.isfinite() | (side == 0)).all(dim=1)
-        recall = torch.zeros_like(best[:, 0]).masked_fill(~found, math.nan)
-        return PairScores(places, recall=recall, flags={"empty": reference.empty | hypothesis.empty})
+            self._batches.append((best, ids, side))
+        positions = torch.arange(start, start + len(best), dtype=torch.float64)
+        # The engine rejects non-finite values, but indices are always finite: report NaN as recall.
+        is_finite = (best.isfinite() | (side == 0)).all(dim=1)
+        recall = torch.zeros_like(best[:, 0]).masked_fill(~is_finite, math.nan)
+        return PairScores(positions, recall=recall, flags={"empty": reference.empty | hypothesis.empty})
 
     def matches(self) -> TokenMatches:
-        """The matches of all pairs, each as a segment of its own, at their places."""
+        """Return the matches of all pairs, each as its own segment, at their indices."""
         similarities, tokens, lengths = [torch.zeros(0)], [torch.zeros(0, dtype=torch.int32)], [torch.zeros(0).long()]
-        for best, ids, side in ((one.cpu() for one in batch) for batch in self._kept):
+        for best, ids, side in ((tensor.cpu() for tensor in batch) for batch in self._batches):
             similarities.append(best[side > 0])
             tokens.append(ids[side > 0])
-            lengths.append(torch.stack([(side == number).sum(dim=1) for number in (1, 2)], dim=1).flatten())
+            lengths.append(torch.stack([(side == side_number).sum(dim=1) for side_number in (1, 2)], dim=1).flatten())
         ones = torch.ones(self._pairs, dtype=torch.long)
         return TokenMatches(torch.cat(similarities), torch.cat(tokens), torch.cat(lengths), ones)
 
 
-def _widened(tokens: TokenEmbeddings, side: Side) -> Tensor:
-    """Token ids, int32, as wide as the side; where no text of a batch has a token, that is wider by one of padding."""
+def _padded_ids(tokens: TokenEmbeddings, side: Side) -> Tensor:
+    """Return token ids, int32, padded to the width of the side; it is wider by one if a batch has no token."""
     ids = token_keys(tokens).clamp(min=-1).to(torch.int32)
     return torch.nn.functional.pad(ids, (0, side.mask.shape[1] - ids.shape[1]))
 
 
-def _members(sizes: Tensor, groups: Tensor) -> Tensor:
-    """Indices of the members of the given groups, which lie one after another and have so many members each."""
+def _member_indices(sizes: Tensor, groups: Tensor) -> Tensor:
+    """Return the indices of members of the given groups; groups are consecutive and have the given sizes."""
     chosen = sizes[groups]
-    # How far the members of each chosen group lie behind the place that they come to.
+    # Offset between the index of a member in its group's output block and in the input.
     shift = (sizes.cumsum(0) - sizes)[groups] - (chosen.cumsum(0) - chosen)
     return torch.arange(int(chosen.sum()), device=sizes.device) + torch.repeat_interleave(shift, chosen)

@@ -1,4 +1,4 @@
-"""Agreement of marked errors with those that people marked, as a torchmetrics Metric."""
+"""Agreement of marked errors with human annotations, as a torchmetrics metric."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from textmover.meta_evaluation.error_spans.segment_sums import COLUMNS, check_pa
 from textmover.metrics.ordered_states import FullPrecision
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
 
-CELLS = 1000  # steps of the probabilities that are counted; bins of the calibration are made of these
+CELLS = 1000  # bins of probability in the histogram state; the calibration bins consist of these
 
 
 class ErrorSpanAgreement(FullPrecision):
-    """Agreement of marked errors with those that people marked, accumulated over batches and processes.
+    """Agreement of marked errors with human annotations, accumulated over batches and processes.
 
-    States are sums, so that nothing grows with the number of texts. :meth:`compute` gives the figures of
+    The states are sums, so memory is constant. :meth:`compute` returns the figures of
     :class:`~textmover.meta_evaluation.SpanAgreement` over all segments.
 
     Args:
-        bins: Bins of the calibration error, about equally full, made of 1,000 steps of the probabilities.
+        bins: Number of bins of the calibration error, about equally full; built from 1,000 probability steps.
         **kwargs: Options of torchmetrics (``sync_on_compute``, …).
 
     Raises:
-        InputError: If there are no bins.
+        InputError: If ``bins`` is not positive.
 
     Example:
         >>> metric = ErrorSpanAgreement()
@@ -54,27 +54,27 @@ class ErrorSpanAgreement(FullPrecision):
         self.add_state("histogram", torch.zeros(CELLS, len(Cells._fields), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, found: Sequence[Sequence[ErrorSpan]], gold: Sequence[MarkedSegment]) -> None:
-        """Judge the errors of further texts.
+        """Add the errors of further texts.
 
         Args:
-            found: For each text what :meth:`Scorer.errors` gives, or its spans alone, which have no calibration.
-            gold: Errors that people marked in the same texts.
+            found: For each text the result of :meth:`Scorer.errors`, or its spans only, without calibration.
+            gold: Human annotations of the same texts.
 
         Raises:
             TypeError: If an item is not a span.
-            InputError: If the texts differ, a span ends behind its text, or found spans overlap or share a gap.
+            InputError: If the texts differ, a span ends after its text, or found spans overlap or share a gap.
         """
         errors = check_pairs(gold, found)
         sums = sum(map(segment_sums, gold, errors), np.zeros(COLUMNS))
         words, _ = judged_probabilities(gold, errors)
         histogram = np.zeros((CELLS, len(Cells._fields)))
-        cell = np.minimum((words.probabilities * CELLS).astype(np.int64), CELLS - 1)
-        np.add.at(histogram, cell, np.stack([np.ones(len(cell)), words.wrong, words.probabilities], axis=1))
+        cells = np.minimum((words.probabilities * CELLS).astype(np.int64), CELLS - 1)
+        np.add.at(histogram, cells, np.stack([np.ones(len(cells)), words.wrong, words.probabilities], axis=1))
         self.sums = self.sums + torch.from_numpy(sums).to(self.sums)
         self.histogram = self.histogram + torch.from_numpy(histogram).to(self.histogram)
 
     def compute(self) -> dict[str, Tensor]:
-        """Figures by name, float64; NaN where there is nothing to judge."""
-        values = {name: float(one) for name, one in figures(self.sums.cpu().numpy()).items()}
+        """Return the figures by name, float64; NaN if undefined."""
+        values = {name: float(value) for name, value in figures(self.sums.cpu().numpy()).items()}
         values["ece"] = reliability(Cells(*self.histogram.cpu().numpy().T), self.bins).error
-        return {name: torch.tensor(one, dtype=torch.float64) for name, one in values.items()}
+        return {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}

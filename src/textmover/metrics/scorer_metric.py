@@ -1,4 +1,4 @@
-"""Base of the torchmetrics Metrics over a scorer."""
+"""Base class of torchmetrics metrics that wrap a scorer."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _TORCHMETRICS_OPTIONS = (
 
 
 class _Reference:
-    """Holds a scorer without owning it: copies of the holder share it."""
+    """Reference to a scorer that copies of the holder share."""
 
     def __init__(self, target: Scorer) -> None:
         self.target = target
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Reference:
-        # Where the metric was copied along with its holder (a whole training module), the copy is what it refers to.
+        # If the metric was copied with its holder, such as a training module, refer to the copy.
         copied = memo.get(id(self.target.metric))
         return self if copied is None else _Reference(Scorer(copied, cache=False))
 
 
 class ScorerMetric(OrderedStates):
-    """Columns of values that a scorer gives, and what torchmetrics asks of a metric beside them.
+    """Columns of values from a scorer, with the attributes that torchmetrics expects of a metric.
 
     Args:
-        scorer: What scores. It is referred to and not registered: copies share it, and no weights are saved with it.
+        scorer: Scorer of the metric. It is not registered: copies share it, and no weights are saved with the metric.
         columns: See :class:`OrderedStates`.
         **kwargs: Options of torchmetrics.
     """
@@ -50,9 +50,9 @@ class ScorerMetric(OrderedStates):
 
     def __init__(self, scorer: Scorer, columns: Mapping[str, torch.dtype], **kwargs: Any) -> None:
         super().__init__(columns, **kwargs)
-        # A collection lets metrics share their states if these are equal after the first update, as they are where
-        # both metrics give identical texts a 1. This one is equal only where they score with the same object. It holds
-        # single bytes, since torchmetrics takes numbers that differ by a part in 100,000 for equal.
+        # A MetricCollection merges metrics whose states are equal after the first update, as with scores of 1 for
+        # identical texts. This state is equal for the same scorer object only. It stores single bytes, since
+        # torchmetrics compares with a relative tolerance of 1e-5.
         self.add_state("identity", default=torch.zeros(8, dtype=torch.long), dist_reduce_fx="max")
         self._scorer = _Reference(scorer)
 
@@ -68,45 +68,45 @@ class ScorerMetric(OrderedStates):
 
     @property
     def plot_lower_bound(self) -> float | None:  # type: ignore[override]
-        """Lowest score that can occur, where there is one."""
+        """Lowest possible score, or ``None`` if unbounded."""
         low = self.scorer.metric.range[0]
         return low if low > float("-inf") else None
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """Highest score that can occur, where there is one."""
+        """Highest possible score, or ``None`` if unbounded."""
         high = self.scorer.metric.range[1]
         return high if high < float("inf") else None
 
     def keep(self, columns: Mapping[str, Tensor], count: int, positions: Sequence[int] | Tensor | None) -> None:
         """See :meth:`OrderedStates.keep`."""
         super().keep(columns, count, positions)
-        place = id(self.scorer.metric).to_bytes(8, "little")
-        self.identity = torch.tensor(list(place), dtype=torch.long, device=self.device)
+        address = id(self.scorer.metric).to_bytes(8, "little")
+        self.identity = torch.tensor(list(address), dtype=torch.long, device=self.device)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """See :meth:`OrderedStates.merge_state`.
 
         Raises:
-            InputError: If both have collected something under the same position, or score differently.
+            InputError: If both have a segment at the same position, or their scorers differ.
         """
         if isinstance(incoming_state, ScorerMetric) and incoming_state.scorer is not self.scorer:
-            ours, theirs = (one.scorer.metric.signature.entries for one in (self, incoming_state))
-            differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-            if differing and differing != ["backend"]:
+            ours, theirs = (metric.scorer.metric.signature.entries for metric in (self, incoming_state))
+            different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+            if different and different != ["backend"]:
                 raise InputError(
                     "Expected metrics that score alike, but their signatures differ in "
-                    f"{', '.join(differing)}: merge copies of one metric."
+                    f"{', '.join(different)}: merge copies of one metric."
                 )
         super().merge_state(incoming_state)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw a value or a series of them.
+        """Plot a value or a series of values.
 
         Args:
-            val: What :meth:`compute` or :meth:`forward` gave, or a list of such; of a list, each entry is drawn as its
-                mean over the segments. The mean of all segments up to now if ``None``.
-            ax: Matplotlib axes to draw into.
+            val: Result of :meth:`compute` or :meth:`forward`, or a list of results, each plotted as its mean over the
+                segments. ``None`` plots the mean of all segments so far.
+            ax: Matplotlib axes to plot into.
 
         Returns:
             Figure (``None`` with ``ax``) and axes.
@@ -119,14 +119,14 @@ class ScorerMetric(OrderedStates):
         elif isinstance(val, Mapping):
             val = _tensors(val)
         elif not isinstance(val, Tensor):
-            val = [_means(one) for one in val]
+            val = [_means(value) for value in val]
         return self._plot(val, ax)
 
 
 def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of torchmetrics, and the others."""
-    own = {name: value for name, value in kwargs.items() if name in _TORCHMETRICS_OPTIONS}
-    return own, {name: value for name, value in kwargs.items() if name not in own}
+    """Split keyword arguments into torchmetrics options and others."""
+    torchmetrics_options = {name: value for name, value in kwargs.items() if name in _TORCHMETRICS_OPTIONS}
+    return torchmetrics_options, {name: value for name, value in kwargs.items() if name not in torchmetrics_options}
 
 
 def _means(value: Tensor | Mapping[str, Any]) -> Tensor | dict[str, Tensor]:
@@ -136,5 +136,5 @@ def _means(value: Tensor | Mapping[str, Any]) -> Tensor | dict[str, Tensor]:
 
 
 def _tensors(values: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Values of a result that can be drawn: all but the hash."""
+    """Return the values of a result that can be plotted: all except the hash."""
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}

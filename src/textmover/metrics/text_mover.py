@@ -1,4 +1,4 @@
-"""Any metric of the project, and RoMe with its features, as torchmetrics Metrics."""
+"""Any metric of the package, and RoMe with its features, as torchmetrics metrics."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Reduction = Literal["mean", "none"]
 
 
 class SegmentValues(ScorerMetric):
-    """Values of each segment by name, as a scorer gives them; see :class:`TextMoverScore` for the arguments."""
+    """Named values of each segment from a scorer; see :class:`TextMoverScore` for the arguments."""
 
     def __init__(
         self, model: str | Path | Scorer | SegmentMetric | None = None, *, reduction: Reduction = "mean", **kwargs: Any
     ) -> None:
         check_choice("reduction", reduction, ("mean", "none"))
-        own, options = split_options(kwargs)
+        torchmetrics_options, options = split_options(kwargs)
         scorer = as_scorer(model, **options)
         self.names = self.value_names(scorer)
-        super().__init__(scorer, {_state(name): torch.float64 for name in self.names}, **own)
+        super().__init__(scorer, {_state(name): torch.float64 for name in self.names}, **torchmetrics_options)
         self.reduction = reduction
 
     @staticmethod
     def value_names(scorer: Scorer) -> tuple[str, ...]:
-        """Names of the values that are kept: the score alone."""
+        """Return the names of the values to store: only the score."""
         return ("score",)
 
     def update(  # type: ignore[override]
@@ -47,26 +47,26 @@ class SegmentValues(ScorerMetric):
         Args:
             preds: One hypothesis or several.
             target: For each, its reference or references.
-            sources: For each, the text that it translates, for a metric whose ``mode`` or ``fallback`` reads it.
-            positions: Place of each segment among all; numbered as distributed samplers do where not given.
+            sources: For each, its source text, for a metric whose ``mode`` or ``fallback`` uses it.
+            positions: Position of each segment among all; by default segments are numbered as by distributed samplers.
 
         Raises:
-            InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
-                of each update.
+            InputError: If the counts differ, a hypothesis has no reference, or the metric would fit idf weights on the
+                texts of each update.
         """
-        if self.scorer.metric.fits_on_call:  # scores would hang on how texts are cut into updates
+        if self.scorer.metric.fits_on_call:  # scores would depend on how texts are split into updates
             raise InputError(
                 "Expected idf weights that all updates share, but this metric fits them on the texts of each call. "
                 "Give a scorer fitted with `Scorer.fit(texts)` as `model`, or a file of `textmover fit-idf` as "
                 "`statistics`."
             )
-        found = self.scorer.score(preds, target, sources)
-        values = {"score": found.scores, **found.components}
+        scores = self.scorer.score(preds, target, sources)
+        values = {"score": scores.scores, **scores.components}
         columns = {_state(name): torch.from_numpy(values[name]) for name in self.names}
-        self.keep(columns, len(found), positions)
+        self.keep(columns, len(scores), positions)
 
     def reduced(self) -> dict[str, Tensor]:
-        """Values by name, float64: means, or those of all segments in order.
+        """Return values by name, float64: means, or the values of all segments in order.
 
         Raises:
             InputError: If there is no segment to average over.
@@ -75,29 +75,29 @@ class SegmentValues(ScorerMetric):
         if self.reduction == "mean" and not len(order):
             raise InputError("Expected at least one segment for a mean, but got none: call `update` before `compute`.")
         values = {name: self.column(_state(name))[order] for name in self.names}
-        return {name: one.mean() for name, one in values.items()} if self.reduction == "mean" else values
+        return {name: tensor.mean() for name, tensor in values.items()} if self.reduction == "mean" else values
 
 
 def _state(name: str) -> str:
-    """Name of a value's state, which is an attribute: a metric's name may hold dashes."""
+    """Return the name of a value's state, a valid attribute name: a metric's name may contain dashes."""
     return f"value_{name}"
 
 
 class TextMoverScore(SegmentValues):
     """Scores of generated texts, accumulated over batches and processes.
 
-    Each update is scored at once; one float64 score per segment is kept and gathered, with its int64 position (see
-    :class:`~textmover.metrics.ordered_states.OrderedStates` for how positions are numbered).
+    Each update scores its texts and stores one float64 score per segment with its int64 position (see
+    :class:`~textmover.metrics.ordered_states.OrderedStates` for the numbering of positions).
 
-    A metric given as a module, such as ``pl_module.model``, is referred to and not registered: its weights stay where
-    they are, are not saved twice, and each update scores with their current values.
+    A metric given as a module, such as ``pl_module.model``, is referenced and not registered as a submodule: its
+    weights are not saved twice, and each update uses their current values.
 
     Args:
-        model: Name of a released metric or a preset, checkpoint folder, hub id, :class:`Scorer`, or a metric module
-            that lives elsewhere; ``None`` as for :meth:`Scorer.from_pretrained`.
-        reduction: ``"mean"`` for one number (what ``self.log`` takes), ``"none"`` for one per segment.
-        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and whatever :meth:`Scorer.from_pretrained` takes
-            where the model is given by name: ``precision``, ``device``, fields of the metric's configuration.
+        model: Name of a released metric or a preset, checkpoint folder, hub id, :class:`Scorer`, or a metric module;
+            ``None`` as for :meth:`Scorer.from_pretrained`.
+        reduction: ``"mean"`` for one number (for ``self.log``), ``"none"`` for one per segment.
+        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and, if the model is given by name, of
+            :meth:`Scorer.from_pretrained`: ``precision``, ``device``, fields of the metric's configuration.
 
     Example:
         >>> from textmover import TextMoverScore
@@ -110,21 +110,21 @@ class TextMoverScore(SegmentValues):
     value_score: list[Tensor]
 
     def compute(self) -> Tensor:
-        """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
+        """Return the mean score, or all scores in order, float64; torchmetrics turns a single score into a scalar."""
         return self.reduced()["score"]
 
 
 class RoMeScore(SegmentValues):
-    """RoMe of generated texts with its features, accumulated over batches and processes.
+    """RoMe score of generated texts with its features, accumulated over batches and processes.
 
-    As :class:`~textmover.metrics.text_mover.TextMoverScore`, but :meth:`compute` gives every value by name: ``score``,
+    Like :class:`~textmover.metrics.text_mover.TextMoverScore`, but :meth:`compute` returns values by name: ``score``,
     and each feature of the configuration (``semantic``, ``syntactic``, ``acceptability``, …), all in [0, 1].
 
     Args:
-        model: Preset or checkpoint of RoMe, a :class:`Scorer` over one, or the metric itself.
-        reduction: ``"mean"`` for one number each, ``"none"`` for one per segment.
-        **kwargs: Options of torchmetrics, and where the model is given by name whatever
-            :meth:`Scorer.from_pretrained` takes, such as ``parser`` or ``scorer``.
+        model: Preset or checkpoint of RoMe, a :class:`Scorer` with it, or the metric itself.
+        reduction: ``"mean"`` for one number per value, ``"none"`` for one per segment.
+        **kwargs: Options of torchmetrics, and, if the model is given by name, of :meth:`Scorer.from_pretrained`, such
+            as ``parser`` or ``scorer``.
 
     Raises:
         InputError: If the model is not RoMe.
@@ -147,10 +147,10 @@ class RoMeScore(SegmentValues):
 
     @staticmethod
     def value_names(scorer: Scorer) -> tuple[str, ...]:
-        """The score and the features.
+        """Return the names of the score and of the features.
 
         Raises:
-            InputError: If the scorer is not one of RoMe.
+            InputError: If the scorer's metric is not RoMe.
         """
         config = scorer.metric.config
         if config.kind != "rome":
@@ -161,5 +161,5 @@ class RoMeScore(SegmentValues):
         return ("score", *config.features)
 
     def compute(self) -> dict[str, Tensor]:
-        """Values by name, float64: means, or those of all segments in order."""
+        """Return values by name, float64: means, or the values of all segments in order."""
         return self.reduced()

@@ -1,4 +1,4 @@
-"""Scoring: the engine, its back-ends and caches, and the scorer over it."""
+"""Scoring: the scorer, its engine, back-ends and caches."""
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import average_metrics, interpolate

@@ -1,4 +1,4 @@
-"""Explain a score: :func:`explain` for any scorer."""
+"""Explain the score of any scorer: :func:`explain`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
 LONGEST = 25_000_000
-"""Most pairs of words, estimated from the spaces in the texts, whose plans are laid out: 200 MB to a matrix."""
+"""Maximum number of word pairs to explain, estimated from whitespace: a plan of this size takes 200 MB."""
 
-NAMES = "reference", "source"  # name of the other side in steps, and that which it has instead
+NAMES = "reference", "source"  # step names: the other side, and its replacement for scores against the source
 
 
 def explain(
     scorer: Scorer, hypothesis: str, references: str | Sequence[str] | None = None, source: str | None = None
 ) -> Explanation:
-    """Explain a score; a metric that fits idf weights on each call fits them on these texts: fit it on more before."""
+    """Explain a score. A metric that fits idf weights per call fits them on these texts: fit it on a corpus first."""
     compared = _checked(hypothesis, references, source)
     if source is not None:
         check_sources(scorer.metric)
@@ -38,72 +38,72 @@ def explain(
 
 
 def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[str] | None) -> Explanation:
-    """Explain with the statistics as they are; see :func:`explain`."""
-    given = _checked(hypothesis, references, getattr(references, "source", None))
+    """Explain a score with the present statistics; see :func:`explain`."""
+    references_given = _checked(hypothesis, references, getattr(references, "source", None))
     scorer = scorer.frozen()
     metric = scorer.metric
     check_fitted(metric)
-    (compared,) = compared_texts(metric, [given])
+    (compared,) = compared_texts(metric, [references_given])
     if metric.multi_reference == "all" and len(compared) > 1:
         raise InputError(
             f"Expected one reference to explain where multi_reference='all' makes one text of them, but got "
             f"{len(compared)}: give one, or choose 'best' or 'mean'."
         )
-    pairs = [SourcedReferences([one], compared.source) for one in compared] or [compared]
+    pairs = [SourcedReferences([reference], compared.source) for reference in compared] or [compared]
     alone = scorer.score_fitted([hypothesis] * len(pairs), pairs, warn=False)
-    whole = alone if len(pairs) == 1 else scorer.score_fitted([hypothesis], [compared], warn=False)
+    all_references = alone if len(pairs) == 1 else scorer.score_fitted([hypothesis], [compared], warn=False)
     chosen = int(alone.scores.argmax() if metric.higher_is_better else alone.scores.argmin())
     flags = tuple(scorer.score_fitted([hypothesis], [pairs[chosen]], warn=False).counts)
     texts = pairs[chosen].texts
     with scorer.engine() as engine, scoring_mode(metric):
-        plain = engine.score([hypothesis] * len(pairs), pairs, warn=False, by_pair=True).values
-        found = []
-        for place, text in enumerate(texts, start=chosen * len(texts)):
-            values = {name: float(array[place]) for name, array in plain.items()}
+        pair_scores = engine.score([hypothesis] * len(pairs), pairs, warn=False, by_pair=True).values
+        explanations = []
+        for index, text in enumerate(texts, start=chosen * len(texts)):
+            values = {name: float(array[index]) for name, array in pair_scores.items()}
             parts = _parts(metric, hypothesis, text, values, empty="empty" in flags)
             unknown = metric.tokenize([hypothesis, text]).unknown_words or ()
             parts["unknown_words"] = tuple(dict.fromkeys(itertools.chain.from_iterable(unknown)))
-            found.append(Explanation(values.pop("score"), values, flags, scorer.signature, **parts))
+            explanations.append(Explanation(values.pop("score"), values, flags, scorer.signature, **parts))
     values = {name: float(array[chosen]) for name, array in alone.values.items()}
     marked = mark_fitted(scorer, [hypothesis], [pairs[chosen]], warn=False) if marks_errors(metric) else None
     return replace(
-        found[0] if compared.source is None else _with_source(metric, found, copied="copied" in flags),
+        explanations[0] if compared.source is None else _with_source(metric, explanations, copied="copied" in flags),
         score=values.pop("score"),
         components=values,
         chosen=chosen,
         reference_scores=tuple(alone.scores.tolist()),
-        segment_score=float(whole.scores[0]),
+        segment_score=float(all_references.scores[0]),
         errors=marked[0] if marked else None,
-        flags=(*flags, *(one for one in (marked[0].flags if marked else ()) if one == "unreferenced")),
+        flags=(*flags, *(flag for flag in (marked[0].flags if marked else ()) if flag == "unreferenced")),
         signature=marked.signature if marked else alone.signature,
     )
 
 
-def _with_source(metric: Any, found: list[Explanation], *, copied: bool) -> Explanation:
-    """The explanation of a score against the source, or of one against a reference with that against the source."""
-    *references, plain = found
-    if references and copied:  # it is judged by its reference alone
+def _with_source(metric: Any, explanations: list[Explanation], *, copied: bool) -> Explanation:
+    """Return the explanation against the source, or against a reference combined with the source."""
+    *references, second = explanations
+    if references and copied:  # a copy of the source is scored on its reference alone
         return references[0]
-    own = [Step(name.replace(*NAMES), value, how.replace(*NAMES)) for name, value, how in plain.steps]
-    plain, scale = replace(plain, compared_with="source", steps=tuple(own)), metric.combination.source.scale.item()
+    steps = [Step(name.replace(*NAMES), value, how.replace(*NAMES)) for name, value, how in second.steps]
+    second, scale = replace(second, compared_with="source", steps=tuple(steps)), metric.combination.source.scale.item()
     offset = Step("scale of sources", metric.combination.scaled(0 * metric.ends[0], metric.ends).item(), "its offset")
-    source = plain.mapped(scale, offset, f"{scale:.4g} * source {offset.value:+.4g}, on the scale of references")
-    source = source if (scale, offset.value) != (1, 0) else plain
+    source = second.mapped(scale, offset, f"{scale:.4g} * source {offset.value:+.4g}, on the scale of references")
+    source = source if (scale, offset.value) != (1, 0) else second
     if not references:
         return source
     weight = metric.combination.logit.sigmoid().item()
-    adds = Step("source", weight * source.score, f"{weight:.4g} times the score against the source")
+    added = Step("source", weight * source.score, f"{weight:.4g} times the score against the source")
     how = f"{1 - weight:.4g} * reference + {weight:.4g} * source"
-    return replace(references[0].mapped(1 - weight, adds, how), source=source)
+    return replace(references[0].mapped(1 - weight, added, how), source=source)
 
 
 def _checked(hypothesis: str, references: str | Sequence[str] | None, source: str | None) -> SourcedReferences:
-    """References and source of a hypothesis, as :meth:`Scorer.score` would take it."""
+    """Validate the texts as :meth:`Scorer.score` does; return references and source."""
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")
-    several: Any = None if references is None and source is not None else [references]
-    (compared,) = normalize_references([hypothesis], several, None if source is None else [source])
-    words = len(hypothesis.split()), max(len(one.split()) for one in compared.texts)
+    listed: Any = None if references is None and source is not None else [references]
+    (compared,) = normalize_references([hypothesis], listed, None if source is None else [source])
+    words = len(hypothesis.split()), max(len(text.split()) for text in compared.texts)
     if words[0] * words[1] > LONGEST:
         raise InputError(
             f"Expected texts of at most {LONGEST:,} pairs of words to explain, but got {words[0]:,} by {words[1]:,} "

@@ -1,4 +1,4 @@
-"""Metrics of surface overlap, as sacrebleu and rouge-score compute them: the rows that every comparison begins with."""
+"""Surface-overlap metrics computed by sacrebleu and rouge-score, as baselines."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from textmover.types.text_words import legible
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
-STEP = 64  # segments that a process takes at a time, and after which progress is reported
-WORTH_PROCESSES = 1000  # scores from which on processes of their own pay, which take about two seconds to start
+STEP = 64  # segments per task of a worker process, and between progress reports
+WORTH_PROCESSES = 1000  # minimum number of scores that pays for worker processes, which take about two seconds to start
 
 ScoreOne = Callable[[str, Sequence[str]], float]
 
 
 @dataclass(frozen=True)
 class LexicalMetric:
-    """A metric of surface overlap, computed by a package, with the entries of its signature."""
+    """A surface-overlap metric of a package, with its signature entries."""
 
     package: str
     make: Callable[[], ScoreOne]
@@ -75,9 +75,9 @@ LEXICAL: Mapping[str, LexicalMetric] = {
         for name, kind in (("rouge-1", "rouge1"), ("rouge-2", "rouge2"), ("rouge-l", "rougeL"))
     },
 }
-"""By name: sentence BLEU, chrF, chrF++ and TER of sacrebleu, in percent, and F1 of ROUGE in [0, 1].
+"""Metrics by name: sentence BLEU, chrF, chrF++ and TER of sacrebleu, in percent, and F1 of ROUGE in [0, 1].
 
-With several references BLEU counts all n-grams together; chrF, TER and ROUGE take the best one.
+With several references BLEU pools the n-grams of all; chrF, TER and ROUGE use the best one.
 """
 
 
@@ -88,14 +88,14 @@ def lexical_scores(
     on_progress: Callable[[int], None] | None = None,
     pool: Executor | None = None,
 ) -> SegmentScores:
-    """Score each hypothesis by itself with a metric of surface overlap.
+    """Score each hypothesis separately with a surface-overlap metric.
 
     Args:
         name: One of :data:`LEXICAL`.
         hypotheses: ``n`` texts.
         references: For each, one or more texts.
-        on_progress: Called with the number of segments that have been finished since the last call.
-        pool: Processes that share the work, of :func:`lexical_pool`; ``None`` computes here.
+        on_progress: Called with the number of segments finished since the last call.
+        pool: Worker processes from :func:`lexical_pool`; ``None`` computes in this process.
 
     Returns:
         Scores in input order, with the settings and the package's version in the signature.
@@ -108,23 +108,23 @@ def lexical_scores(
     metric = LEXICAL.get(name)
     if metric is None:
         raise InputError(f"Expected the name of a metric to be {', '.join(LEXICAL)}, but got {name!r}: choose one.")
-    lacking = next((place for place, texts in enumerate(references, start=1) if not texts), None)
-    if lacking is not None:
-        raise InputError(f"Expected references to compute {name}, but number {lacking} has none: leave {name} out.")
-    with needs_extra("lexical", f"the package {metric.package} to compute {name}"):  # its metadata, and what it needs
+    missing = next((position for position, texts in enumerate(references, start=1) if not texts), None)
+    if missing is not None:
+        raise InputError(f"Expected references to compute {name}, but number {missing} has none: leave {name} out.")
+    with needs_extra("lexical", f"the package {metric.package} to compute {name}"):  # its metadata and its dependencies
         version = metadata.version(metric.package)
         metric.make()
     starts = range(0, len(hypotheses), STEP)
     parts = ([hypotheses[at : at + STEP] for at in starts], [references[at : at + STEP] for at in starts])
     names = [name] * len(starts)
     scores: list[float] = []
-    for found in map(_part, names, *parts) if pool is None else pool.map(_part, names, *parts):
-        scores += found
+    for part_scores in map(_part, names, *parts) if pool is None else pool.map(_part, names, *parts):
+        scores += part_scores
         if on_progress is not None:
-            on_progress(len(found))
+            on_progress(len(part_scores))
     counts = sorted({len(texts) for texts in references})
-    of_each = str(counts[0]) if len(counts) == 1 else "var"
-    entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": of_each, **metric.settings}
+    reference_count = str(counts[0]) if len(counts) == 1 else "var"
+    entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": reference_count, **metric.settings}
     values = {"score": np.array(scores, dtype=np.float64)}
     empty = np.array([not legible(text) for text in hypotheses], dtype=bool)
     return SegmentScores.from_values(values, Signature(entries), {"empty": empty} if empty.any() else {})
@@ -132,19 +132,19 @@ def lexical_scores(
 
 @contextlib.contextmanager
 def lexical_pool(scores: int, processes: int | None = None) -> Iterator[Executor | None]:
-    """Processes that :func:`lexical_scores` shares its work among, where there is enough of it.
+    """Yield a pool of worker processes for :func:`lexical_scores`, or ``None`` if there is too little work.
 
-    Both packages are written in Python, so that threads would wait for one another.
+    Both packages are pure Python, so threads would not run in parallel.
 
     Note:
-        Processes are started afresh, which runs the main script again: it has to keep what it does behind
+        Workers are spawned, which imports the main script again: guard its code with
         ``if __name__ == "__main__"``.
     """
     processes = worker_count(torch.device("cpu")) if processes is None else processes
     if processes < 2 or scores < WORTH_PROCESSES:
         yield None
         return
-    # Copies of this process would hold its threads' locks and none of the threads.
+    # A forked child would inherit locks held by threads that do not exist in it.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_enter_pool) as pool:
         try:
@@ -160,7 +160,7 @@ def lexical_pool(scores: int, processes: int | None = None) -> Iterator[Executor
 
 
 def _enter_pool() -> None:
-    """Leave interruptions to the process that started this one, and end with it even if it is killed."""
+    """Ignore interrupts, which the parent handles, and exit when the parent exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

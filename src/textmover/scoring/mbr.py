@@ -1,4 +1,4 @@
-"""Minimum Bayes risk decoding: of several candidates, the one that is best on average against all of them."""
+"""Minimum Bayes risk decoding: choose the candidate that is best on average against all candidates."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
 BLOCK = 4096
-"""Texts that are taken in at a time: enough for full batches, and few enough to hold whatever their number."""
+"""Texts per block: enough for full batches, and a bound on memory."""
 
 TIE = 1e-6
-"""Largest difference of two expected utilities, of one that is 1, that counts as a tie: what scores are exact to."""
+"""Largest relative difference of expected utilities that counts as a tie: the exactness of scores."""
 
 SYMMETRIC = frozenset({"sbert", "sbert-pooled", "wordset-cka", "emd"})
-"""Matchings whose value stays as it is where the texts are swapped."""
+"""Matchings whose value does not change if the two texts are swapped."""
 
 MIRRORED = frozenset({"twmd", "trwmd", "bertscore"})
-"""Matchings whose precision and recall change places where the texts are swapped, so that F1 stays as it is."""
+"""Matchings whose precision and recall are exchanged if the two texts are swapped, so that F1 does not change."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,12 +40,12 @@ class Choice(Shown):
     """Choice for a segment.
 
     Attributes:
-        index: Place of the chosen candidate, from 0; the first of those that are equally good.
+        index: Index of the chosen candidate, from 0; the first one in a tie.
         text: The chosen candidate.
         utility: Its expected utility.
         utilities: Expected utility of each of the ``N`` candidates, float64 ``[N]``.
-        matrix: Utility of each candidate against each of the ``M`` texts that it was compared with, float64
-            ``[N, M]``; ``None`` where it was not asked for.
+        matrix: Utility of each candidate against each of the ``M`` texts it was compared with, float64 ``[N, M]``;
+            ``None`` unless requested.
     """
 
     index: int
@@ -65,8 +65,8 @@ class MbrResult(Shown):
 
     Attributes:
         choices: The choices, in input order.
-        signature: What they depend on.
-        counts: How many segments were out of the ordinary: ``"empty"``, ``"truncated"``, …
+        signature: Everything that they depend on.
+        counts: Number of flagged segments by flag: ``"empty"``, ``"truncated"``, …
     """
 
     choices: tuple[Choice, ...]
@@ -78,7 +78,7 @@ class MbrResult(Shown):
 
     def view(self) -> View:
         """Show the first choices."""
-        rows = [(n, one.index + 1, one.utility, one.text) for n, one in enumerate(self.choices, start=1)]
+        rows = [(n, choice.index + 1, choice.utility, choice.text) for n, choice in enumerate(self.choices, start=1)]
         return View(plural(len(self), "choice"), ("segment", "candidate", "utility", "text"), rows)
 
     @property
@@ -88,7 +88,7 @@ class MbrResult(Shown):
 
     @property
     def indices(self) -> np.ndarray:
-        """Places of the chosen candidates, int64 ``[n]``."""
+        """Indices of the chosen candidates, int64 ``[n]``."""
         return np.array([choice.index for choice in self.choices], dtype=np.int64)
 
     @property
@@ -112,20 +112,20 @@ def choose(
     .. math:: \hat y = \arg\max_{h \in H} \frac{\sum_{r \in R} w_r\, u(h, r)}{\sum_{r \in R} w_r}
 
     with the metric as the utility :math:`u` (a distance is minimised). Each distinct text is encoded once, and each
-    pair of distinct texts is scored once; a text that comes several times counts several times.
+    pair of distinct texts is scored once; duplicate texts count once per copy.
 
     Args:
-        scorer: The metric. One that fits idf weights on the texts of a call fits them on all these texts.
+        scorer: The metric. If it fits idf weights per call, it fits them on all these texts.
         candidates: For each of ``n`` segments one or more candidates :math:`H`; their numbers may differ.
-        references: For each, the texts :math:`R` that they are compared with; the candidates themselves if ``None``.
-        weights: For each, a weight of at least 0 of each text in :math:`R`, such as a probability.
-        include_self: Whether a candidate is also compared with itself. If ``None``: with weights it is, as an
-            expectation wants it; without, it is compared with the others, as COMET's ``comet-mbr`` does. Copies of it
-            at other places are others. A candidate that has no others is compared with itself.
-        matrices: Whether to give all utilities.
-        sources: For each, the text that its candidates translate, for a metric whose ``mode`` is ``source``: then the
-            score against it is the utility, and no candidate is compared with another; or ``both``: then it is combined
-            with the expected utility.
+        references: For each segment, the texts :math:`R` to compare with; ``None`` compares with the candidates.
+        weights: For each segment, a weight of at least 0 of each text in :math:`R`, such as a probability.
+        include_self: Whether a candidate is also compared with itself. The default ``None`` includes it with weights
+            (an expectation), and excludes it without, as COMET's ``comet-mbr`` does. Duplicates of a candidate count as
+            other candidates. A single candidate is always compared with itself.
+        matrices: Whether to return all utilities.
+        sources: For each segment, the source text, for a metric whose ``mode`` is ``source`` or ``both``. With
+            ``source`` the score against the source is the utility, and candidates are not compared with each other;
+            with ``both`` it is combined with the expected utility.
 
     Example:
         >>> from textmover import Scorer
@@ -148,14 +148,14 @@ def choose(
     check_fitted(scorer.metric)
     counts: Counter[str] = Counter()
     with scorer._progress_bar(len(sets), "choosing") as advance:
-        found = tuple(
+        choices = tuple(
             choose_each(scorer, sets, include_self=include_self, matrices=matrices, on_progress=advance, counts=counts)
         )
     scorer.warn(counts)
-    given = {"references": references, "weights": weights, "sources": sources}
-    there = {name: one is not None for name, one in given.items()}
-    signature = mbr_signature(scorer, include_self=include_self, **there)
-    return MbrResult(found, signature, dict(counts))
+    arguments = {"references": references, "weights": weights, "sources": sources}
+    provided = {name: value is not None for name, value in arguments.items()}
+    signature = mbr_signature(scorer, include_self=include_self, **provided)
+    return MbrResult(choices, signature, dict(counts))
 
 
 def choose_each(
@@ -167,40 +167,40 @@ def choose_each(
     on_progress: Callable[[int], None] | None = None,
     counts: Counter[str] | None = None,
 ) -> Iterator[Choice]:
-    """Choose for one segment after the other, in memory that does not grow with their number."""
+    """Choose for one segment after the other, in constant memory."""
     scorer = scorer.frozen()
     symmetric = is_symmetric(scorer.metric)
     for block in _blocks(sets):
-        plans = [_Plan.of(one, include_self=include_self, matrix=matrices, symmetric=symmetric) for one in block]
-        sides = compared_texts(scorer.metric, [one.compared for one in block])
-        plans = [plan if one.source is None else plan.beside(one) for plan, one in zip(plans, sides, strict=True)]
+        plans = [_Plan.of(group, include_self=include_self, matrix=matrices, symmetric=symmetric) for group in block]
+        sides = compared_texts(scorer.metric, [group.compared for group in block])
+        plans = [plan if one.source is None else plan.add_source(one) for plan, one in zip(plans, sides, strict=True)]
         with scorer.engine() as engine:
-            scores, unusual = engine.score_within(
+            scores, flagged = engine.score_within(
                 [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
             )
         if counts is not None:
-            found = {"copied": sum(bool(plan.copied.any()) for plan in plans)}
-            few = [one for one in block if len(one.texts) < 2 + symmetric and not include_self]
-            found["few candidates"] = sum(not (one.references or one.weights or one.source) for one in few)
-            found[FALLBACK] = int(fell_back(scorer.metric, sides).sum())
-            counts.update(unusual + Counter(found))
+            extra_counts = {"copied": sum(bool(plan.copied.any()) for plan in plans)}
+            few = [group for group in block if len(group.texts) < 2 + symmetric and not include_self]
+            extra_counts["few candidates"] = sum(not (one.references or one.weights or one.source) for one in few)
+            extra_counts[FALLBACK] = int(fell_back(scorer.metric, sides).sum())
+            counts.update(flagged + Counter(extra_counts))
         for plan, values in zip(plans, scores, strict=True):
             yield plan.choice(values, scorer.metric)
 
 
 def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
-    """Fit the idf weights of a metric on candidates, and on what they are compared with as its references."""
+    """Fit the idf weights of a metric on candidates as hypotheses, and on the texts they are compared with."""
     scorer.fit_on_call(*_texts_of(sets))
 
 
 def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[SourcedReferences]]:
-    return [text for one in sets for text in one.texts], [one.compared for one in sets]
+    return [text for group in sets for text in group.texts], [group.compared for group in sets]
 
 
 def mbr_signature(
     scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool, sources: bool
 ) -> Signature:
-    """Signature of choices: the metric's, and how its values are averaged."""
+    """Return the signature of choices: the metric's, extended by how utilities are averaged."""
     compared = "references" if references else "all" if _with_self(include_self, weights) else "others"
     mode = getattr(scorer.metric, "mode", "reference")
     compared = "source" if mode == "source" else f"{compared}{'+source' if sources and mode == 'both' else ''}"
@@ -208,55 +208,55 @@ def mbr_signature(
 
 
 def is_symmetric(metric: SegmentMetric) -> bool:
-    """Return whether swapping two texts provably keeps their score: no direction, and no tolerance to stop at."""
+    """Return whether scores do not depend on the order of the two texts: no direction, and no convergence tolerance."""
     if not isinstance(metric, MetricModel) or metric.weighting.roles_differ:
         return False
     config = metric.config
     if config.matching in SYMMETRIC:
         return config.order_penalty == 0
-    alike = config.score == "f" and config.alpha == 0.5 and config.tolerance is None
-    return config.matching in MIRRORED and alike
+    symmetric_score = config.score == "f" and config.alpha == 0.5 and config.tolerance is None
+    return config.matching in MIRRORED and symmetric_score
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Pairs of a segment's distinct texts to score, and their sums to expected utilities."""
+    """Pairs of a segment's distinct texts to score, and how scores are averaged to expected utilities."""
 
     texts: list[str]
     pairs: np.ndarray
-    """Places in the texts of the hypothesis and the reference of each pair that is scored, int64 ``[P, 2]``."""
-    rows: np.ndarray  # place of each candidate, int64 `[N]`
-    columns: np.ndarray  # place of each text that they are compared with, int64 `[M]`
-    weights: np.ndarray  # weight of each of these, float64 `[M]`
-    left_out: bool  # true if a candidate is not compared with itself; possible among the candidates alone
-    symmetric: bool  # true if each score stands for both directions
+    """Index of the hypothesis and of the reference of each pair to score in ``texts``, int64 ``[P, 2]``."""
+    rows: np.ndarray  # index of each candidate in `texts`, int64 `[N]`
+    columns: np.ndarray  # index of each text to compare with, int64 `[M]`
+    weights: np.ndarray  # weight of each text to compare with, float64 `[M]`
+    without_self: bool  # whether candidates are not compared with themselves; only without references
+    symmetric: bool  # whether each score counts for both directions
     matrix: bool
     with_source: int = 0
-    """Pairs of a candidate and the source, the last ones, or all where there is nothing else to compare with."""
+    """Number of pairs with the source, which come last; there are no other pairs if there are no references."""
 
     @classmethod
-    def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
-        among = given.references is None
-        compared = given.texts if given.references is None else given.references
-        place = {text: number for number, text in enumerate(dict.fromkeys((*given.texts, *compared)))}
-        rows, columns = (np.array([place[text] for text in texts]) for texts in (given.texts, compared))
-        weights = np.ones(len(compared)) if given.weights is None else np.array(given.weights, dtype=np.float64)
+    def of(cls, group: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
+        self_compared = group.references is None
+        compared = group.texts if group.references is None else group.references
+        index = {text: number for number, text in enumerate(dict.fromkeys((*group.texts, *compared)))}
+        rows, columns = (np.array([index[text] for text in texts]) for texts in (group.texts, compared))
+        weights = np.ones(len(compared)) if group.weights is None else np.array(group.weights, dtype=np.float64)
         weights = weights / weights.max()
-        left_out = among and not _with_self(include_self, given.weights is not None)
-        if not among:
+        without_self = self_compared and not _with_self(include_self, group.weights is not None)
+        if not self_compared:
             firsts, seconds = np.unique(rows), np.unique(columns)
             pairs = np.stack(np.meshgrid(firsts, seconds, indexing="ij"), axis=-1).reshape(-1, 2)
-            return cls(list(place), pairs, rows, columns, weights, left_out, False, matrix)
-        size = len(place)
+            return cls(list(index), pairs, rows, columns, weights, without_self, False, matrix)
+        size = len(index)
         masses = np.bincount(columns, weights, size)
         alone = _sums_without_each(masses) == 0
-        with_itself = (np.bincount(rows) > 1) | alone | (not left_out or matrix)
+        with_itself = (np.bincount(rows) > 1) | alone | (not without_self or matrix)
         grid = np.triu(np.ones((size, size), dtype=bool), 1) if symmetric else ~np.eye(size, dtype=bool)
         pairs = np.argwhere(grid | np.diag(with_itself))
-        return cls(list(place), pairs, rows, columns, weights, left_out, symmetric, matrix)
+        return cls(list(index), pairs, rows, columns, weights, without_self, symmetric, matrix)
 
-    def beside(self, compared: SourcedReferences) -> _Plan:
-        """The plan that compares each candidate with the source too, or, without references, with nothing else."""
+    def add_source(self, compared: SourcedReferences) -> _Plan:
+        """Return the plan with the source compared too, or alone if there are no references."""
         firsts = np.unique(self.rows)
         added = np.stack([firsts, np.full(len(firsts), len(self.texts))], axis=1)
         pairs = np.concatenate([self.pairs, added]) if compared else added
@@ -265,18 +265,18 @@ class _Plan:
 
     @property
     def copied(self) -> np.ndarray:
-        """Candidates that are the source, bool ``[N]``."""
+        """Candidates that copy the source, bool ``[N]``."""
         source = self.texts[-1] if self.with_source else None
         return copied_sources([self.texts[row] for row in self.rows], [source] * len(self.rows))
 
     def choice(self, scores: np.ndarray, metric: SegmentMetric) -> Choice:
         size = len(self.texts)
         table = np.zeros((size, size))
-        among = len(self.pairs) - self.with_source
+        own_pairs = len(self.pairs) - self.with_source
         table[self.pairs[:, 0], self.pairs[:, 1]] = scores
         if self.symmetric:
-            table[self.pairs[:among, 1], self.pairs[:among, 0]] = scores[:among]
-        utilities = self._expected(table) if among else np.full(len(self.rows), np.nan)
+            table[self.pairs[:own_pairs, 1], self.pairs[:own_pairs, 0]] = scores[:own_pairs]
+        utilities = self._expected(table) if own_pairs else np.full(len(self.rows), np.nan)
         if self.with_source:
             sides = torch.from_numpy(np.stack([utilities, table[self.rows, -1]])).to(metric.device, torch.float32)
             combined = cast("ConfiguredMetric", metric).combine(sides[0], sides[1]).detach().cpu().double().numpy()
@@ -287,20 +287,20 @@ class _Plan:
         return Choice(index, self.texts[self.rows[index]], float(utilities[index]), utilities, matrix)
 
     def _expected(self, table: np.ndarray) -> np.ndarray:
-        """Expected utility of each candidate, from the utilities of all pairs of distinct texts."""
+        """Return the expected utility of each candidate, given the utilities of all pairs of distinct texts."""
         masses = np.bincount(self.columns, self.weights, len(self.texts))
-        if not self.left_out:
+        if not self.without_self:
             return (table @ masses / masses.sum())[self.rows]
-        own = np.diag(table)[self.rows]
-        copies = masses[self.rows] - self.weights  # what its own text weighs at other places
+        self_utility = np.diag(table)[self.rows]
+        copies = masses[self.rows] - self.weights  # weight of the other copies of each candidate
         elsewhere = table.copy()
         np.fill_diagonal(elsewhere, 0.0)
         value, total = (elsewhere @ masses)[self.rows], _sums_without_each(masses)[self.rows] + copies
-        return np.where(total > 0, (value + copies * own) / np.where(total > 0, total, 1.0), own)
+        return np.where(total > 0, (value + copies * self_utility) / np.where(total > 0, total, 1.0), self_utility)
 
 
 def _sums_without_each(values: np.ndarray) -> np.ndarray:
-    """Sum of all other values for each, without the error of a difference: 0 where all others are."""
+    """Return the sum of all other values for each value; computed without subtraction, so exact zeros stay 0."""
     before = np.concatenate([[0.0], np.cumsum(values)[:-1]])
     behind = np.concatenate([np.cumsum(values[::-1])[-2::-1], [0.0]])
     return before + behind
@@ -311,12 +311,12 @@ def _with_self(include_self: bool | None, weights: bool) -> bool:
 
 
 def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
-    """Segments that together have some thousand texts; one at the least."""
+    """Yield blocks of segments with at least ``BLOCK`` texts in total, except the last one."""
     block: list[Candidates] = []
     texts = 0
-    for one in sets:
-        block.append(one)
-        texts += len(one.texts) + len(one.references or ())
+    for group in sets:
+        block.append(group)
+        texts += len(group.texts) + len(group.references or ())
         if texts >= BLOCK:
             yield block
             block, texts = [], 0
@@ -328,23 +328,23 @@ def _checked_sets(candidates: Any, references: Any, weights: Any, sources: Any) 
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
     groups = [_group(one, "candidates", place) for place, one in enumerate(listed_texts(candidates, "candidates"), 1)]
-    others: dict[str, list[Any]] = {}
-    for name, given in (("references", references), ("weights", weights), ("sources", sources)):
-        others[name] = [None] * len(groups) if given is None else listed_texts(given, name)
-        if len(others[name]) != len(groups):
+    lists: dict[str, list[Any]] = {}
+    for name, argument in (("references", references), ("weights", weights), ("sources", sources)):
+        lists[name] = [None] * len(groups) if argument is None else listed_texts(argument, name)
+        if len(lists[name]) != len(groups):
             raise InputError(
-                f"Expected {name} for every segment ({len(groups)}), but got {len(others[name])}: give a list for each."
+                f"Expected {name} for every segment ({len(groups)}), but got {len(lists[name])}: give a list for each."
             )
-    found = []
-    for place, (texts, compared, masses, source) in enumerate(zip(groups, *others.values(), strict=True), 1):
+    sets = []
+    for place, (texts, compared, masses, source) in enumerate(zip(groups, *lists.values(), strict=True), 1):
         compared = None if references is None else _group(compared, "references", place)
         masses = None if weights is None else tuple(map(as_number, listed_texts(masses, "weights")))
-        at = f"segment {place}"
-        found.append(Candidates(texts, compared, masses, place=at, source=source, source_place=at).checked())
-    # Each is a text, and Unicode.
-    everything = [(*one.texts, *(one.references or ())) for one in found]
-    normalize_references([one.texts[0] for one in found], everything, sources)
-    return found
+        position = f"segment {place}"
+        sets.append(Candidates(texts, compared, masses, place=position, source=source, source_place=position).checked())
+    # Check that all are texts, and valid Unicode.
+    all_texts = [(*group.texts, *(group.references or ())) for group in sets]
+    normalize_references([group.texts[0] for group in sets], all_texts, sources)
+    return sets
 
 
 def _group(given: object, name: str, place: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Several metrics over the same texts, each text encoded once; settings that read texts alike share an encoder."""
+"""Score the same texts with several metrics; metrics with the same token vectors share an encoder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from textmover.types import InputError, SegmentScores
 
 logger = logging.getLogger(__name__)
 
-WINDOW = 2048  # segments that all metrics score before the next ones: bounds what is kept of their texts
+WINDOW = 2048  # segments that all metrics score before the next ones; bounds the memory for cached texts
 
 
 def score_together(
@@ -37,7 +37,7 @@ def score_together(
     memory: EncoderMemory | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> dict[str, SegmentScores]:
-    """Score the same segments with several metrics, :data:`WINDOW` segments at a time; it warns of nothing."""
+    """Score segments with several metrics, :data:`WINDOW` segments at a time, without warnings."""
     scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
     for start in range(0, max(1, len(hypotheses)), WINDOW):
@@ -47,33 +47,33 @@ def score_together(
             scorer.clear_cache()
         if memory is not None:
             memory.forget()
-    return {metric: joined_scores(found) for metric, found in parts.items()}
+    return {metric: joined_scores(part_scores) for metric, part_scores in parts.items()}
 
 
 def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Warn of the segments of a set that were out of the ordinary, once for all metrics of which that is true."""
+    """Log one warning per flag and number of flagged segments of a set, for all metrics that share them."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for metric, kinds in counts.items():
-        for kind, number in kinds.items():
-            metrics.setdefault((kind, number), []).append(metric)
-    for (kind, number), named in metrics.items():
-        logger.warning("%s, scored with %s: %s.", name, ", ".join(named), unusual(kind, number))
+        for kind, count in kinds.items():
+            metrics.setdefault((kind, count), []).append(metric)
+    for (kind, count), names_of_metrics in metrics.items():
+        logger.warning("%s, scored with %s: %s.", name, ", ".join(names_of_metrics), unusual(kind, count))
 
 
 def joined_scores(parts: Sequence[SegmentScores]) -> SegmentScores:
-    """Scores of consecutive segments as one."""
+    """Concatenate the scores of consecutive segments."""
     values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
-    names = dict.fromkeys(name for part in parts for name in part.flags)
-    none = [np.zeros(len(part), dtype=bool) for part in parts]
+    flag_names = dict.fromkeys(name for part in parts for name in part.flags)
+    zeros = [np.zeros(len(part), dtype=bool) for part in parts]
     flags = {
-        name: np.concatenate([part.flags.get(name, clear) for part, clear in zip(parts, none, strict=True)])
-        for name in names
+        name: np.concatenate([part.flags.get(name, zero) for part, zero in zip(parts, zeros, strict=True)])
+        for name in flag_names
     }
     sides = (side for part in parts for side in part.signature.entries.get("compared", "").split("/") if side)
     return SegmentScores.from_values(values, parts[0].signature.beside(sides), flags)
 
 
-STATES_BYTES = 1 << 30  # memory that remembered hidden states may take
+STATES_BYTES = 1 << 30  # memory for cached hidden states
 
 BEHIND_VECTORS = frozenset(
     {
@@ -83,11 +83,11 @@ BEHIND_VECTORS = frozenset(
         "rescale", "multi_reference", "mode", "fallback", "calibrate",
     }
 )  # fmt: skip
-"""Fields that neither the tokens of a text nor their raw vectors depend on. A field that is missing here costs time."""
+"""Fields that affect neither the tokens nor their raw vectors; a field missing here costs time only."""
 
 
 class Settings:
-    """A grid over the fields of the metric that the options name, checked before any encoder is loaded."""
+    """A grid over fields of the metric that the options name, validated before an encoder is loaded."""
 
     def __init__(self, options: argparse.Namespace, grid: Sequence[Mapping[str, Any]]) -> None:
         if options.precision == "auto":
@@ -95,55 +95,55 @@ class Settings:
                 "Expected `--precision` to be exact, fast or int8, but got auto, which would choose for each setting "
                 "again."
             )
-        self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # a bar for all, none for each
+        self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # one progress bar for all
         self.grid = grid
         model = options.model
         self.is_preset = model in PRESETS and not Path(model).expanduser().is_dir()
         if self.is_preset:
-            self.configs = [described_config(self.options, model, one) for one in grid]
+            self.configs = [described_config(self.options, model, fields) for fields in grid]
             for config in {vectors_key(one): one for one in self.configs if isinstance(one, MetricConfig)}.values():
                 check_layers(config)
         else:
-            first = build_scorer(self.options, **grid[0]).metric.config
-            self.configs = [first.override(**one) for one in grid]
+            first_config = build_scorer(self.options, **grid[0]).metric.config
+            self.configs = [first_config.override(**fields) for fields in grid]
 
 
 def described_config(options: argparse.Namespace, model: str, fields: Mapping[str, Any]) -> Any:
-    """The configuration of a preset with the fields that the options set, and further ones."""
+    """Return the configuration of a preset with the fields that the options set, and further ones."""
     revision = {} if options.revision is None else {"revision": options.revision}
     return preset_config(model, **{**revision, **given_fields(options), **fields})
 
 
 def vectors_key(config: Any) -> tuple[tuple[str, str], ...]:
-    """The fields that the raw token vectors of a metric depend on."""
-    # Without a layer, which one is taken may depend on the matching.
-    behind = BEHIND_VECTORS if getattr(config, "layer", None) is not None else BEHIND_VECTORS - {"matching"}
-    return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
+    """Return the fields that determine a metric's raw token vectors."""
+    # The default layer may depend on the matching.
+    irrelevant = BEHIND_VECTORS if getattr(config, "layer", None) is not None else BEHIND_VECTORS - {"matching"}
+    return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in irrelevant)
 
 
-Fitted = dict[tuple[Any, ...], dict[str, Tensor]]  # states of fitted statistics by what they depend on
+Fitted = dict[tuple[Any, ...], dict[str, Tensor]]  # state dicts of fitted statistics, by everything they depend on
 
 
 def fit_once(scorer: Scorer, texts: Sequence[str], names: Iterable[str], fitted: Fitted) -> None:
-    """Fit statistics on texts, or take what was fitted for another metric for which they have the same values."""
+    """Fit statistics on texts, or load those fitted for another metric if they are the same."""
     metric = scorer.metric
     for name in names:
         basis = (name, tuple(metric.statistic_basis(name).items()))
         if basis not in fitted:
             scorer.fit(texts, [name])
-            fitted[basis] = {key: one.clone() for key, one in metric.statistics[name].state_dict().items()}
+            fitted[basis] = {key: tensor.clone() for key, tensor in metric.statistics[name].state_dict().items()}
         metric.statistics[name].load_state_dict(fitted[basis])
         scorer.clear_cache()
 
 
 def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
-    """The scorer of each setting, ready to score, with its place in the grid; group by group."""
+    """Yield each setting's index in the grid and its fitted scorer, grouped by shared token vectors."""
     options = settings.options
     texts = None if options.fit_on is None else read_lines(options.fit_on)
-    alike: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for index, config in enumerate(settings.configs):
-        alike.setdefault(vectors_key(config), []).append(index)
-    for members in alike.values():
+        groups.setdefault(vectors_key(config), []).append(index)
+    for members in groups.values():
         memory = EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False)
         parts: Parts | None = None
         fitted: Fitted = {}
@@ -155,12 +155,12 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
                     parts = scorer.metric.parts
                 scorer.metric.encoder = parts.encoder
             if texts is not None:
-                memory.limit //= 2  # the other half is for the texts that every setting scores
-                fit_once(scorer, texts, list(scorer.metric.statistics), fitted)  # the baseline last
+                memory.limit //= 2  # the other half is for the texts to score
+                fit_once(scorer, texts, list(scorer.metric.statistics), fitted)  # the baseline comes last
                 memory.limit *= 2
             elif unfitted_statistics(scorer.metric):
                 changes = {FIELD + name: value for name, value in settings.grid[index].items()}
-                scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # says what is lacking
+                scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # names what is missing
             yield index, scorer
 
 

@@ -1,4 +1,4 @@
-"""Scoring in Ray Data: a class for ``Dataset.map_batches``, which loads its metric once in each actor."""
+"""Scoring in Ray Data: a class for ``Dataset.map_batches`` that loads its metric once per actor."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from textmover.types.text_words import is_unicode
 
 
 class RayScorer:
-    """Adds columns of scores to batches.
+    """Add columns of scores to batches.
 
-    Batches are dicts of NumPy arrays, pandas data frames or pyarrow tables, and come back as what they were. Ray itself
-    is not needed here; ``pip install 'textmover[ray]'`` brings the part of it that makes batches.
+    Batches are dicts of NumPy arrays, pandas data frames or pyarrow tables; the type is preserved. This class does not
+    import Ray; ``pip install 'textmover[ray]'`` installs the part of it that makes batches.
 
     Args:
         model: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
         hypothesis: Column of the texts to judge.
-        references: One or more columns of references; a cell is a text or a list of texts.
-        source: Column of the texts that were translated, for a metric that reads them; with ``references=()`` alone.
-        prefix: What stands before the names of the new columns: ``score``, and ``precision``, ``recall`` and ``f``
-            where the metric has them.
+        references: One or more reference columns; a cell is a text or a list of texts.
+        source: Column of the source texts, for a metric that uses them; with ``references=()`` it is used alone.
+        prefix: Prefix of the new columns: ``score``, and ``precision``, ``recall`` and ``f`` if the metric has them.
         **options: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
 
     Raises:
-        InputError: If the metric cannot be loaded, or needs the texts of all batches before it can score one.
+        InputError: If the metric cannot be loaded, or fits idf weights on all texts of a call.
 
     Example:
         >>> how = {"fn_constructor_kwargs": {"model": "twmd"}, "concurrency": 2, "batch_size": 4096}
@@ -64,7 +63,7 @@ class RayScorer:
             )
 
     def __call__(self, batch: Any) -> Any:
-        """Return a batch with the columns of its scores, float64, behind its own."""
+        """Return the batch with float64 columns of scores appended."""
         names = list(batch.column_names if hasattr(batch, "column_names") else batch.keys())
         columns = [self._cells(batch, names, column) for column in (self._hypothesis, *self._references)]
         sources = None
@@ -78,10 +77,10 @@ class RayScorer:
         ]
         values = self._scorer.score(hypotheses, references if self._references else None, sources).values
         values = {f"{self._prefix}{name}": values[name] for name in VALUES if name in values}
-        taken = next((name for name in values if name in names), None)
-        if taken is not None:
+        conflict = next((name for name in values if name in names), None)
+        if conflict is not None:
             raise InputError(
-                f"Expected a batch without a column {taken!r}, which holds the scores, but it has one: give prefix=."
+                f"Expected a batch without a column {conflict!r}, which holds the scores, but it has one: give prefix=."
             )
         if hasattr(batch, "append_column"):
             for name, array in values.items():
@@ -106,7 +105,7 @@ def _texts(cell: Any, column: str, row: int) -> list[str]:
                 f"Expected a reference in column {column!r}, but row {row} of the batch has an empty list: leave such "
                 "rows out."
             )
-        return [_text(one, column, row) for one in cell]
+        return [_text(text, column, row) for text in cell]
     return [_text(cell, column, row)]
 
 
@@ -121,4 +120,4 @@ def _text(cell: Any, column: str, row: int) -> str:
             f"Expected Unicode text in column {column!r}, but row {row} of the batch has half a surrogate pair: "
             f"{REPAIR}."
         )
-    return str(cell)  # no subclass of NumPy's
+    return str(cell)  # converts NumPy's string type

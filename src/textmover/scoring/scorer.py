@@ -1,4 +1,4 @@
-"""The scoring door in Python: load a metric, hand it texts, get numbers and what they depend on."""
+"""Python API for scoring: load a metric, pass texts, and get scores with their signature."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 
 class Scorer(ScorerStatistics):
-    """Scores texts with one metric.
+    """Score texts with one metric.
 
     Args:
-        metric: Any metric; it is used as it is, where it is.
-        batch_tokens: Tokens to an encoder batch, padding included; ``None`` suits the device. No score depends on it.
-        cache: Keep what was computed of each text between calls. Turn it off where the metric's weights change.
-        cache_bytes: Memory that what is kept may take, on the metric's device; the longest unused texts go first.
-        progress: Show a progress bar on long work, where standard error is a terminal.
+        metric: Any metric; it is neither copied nor moved.
+        batch_tokens: Tokens per encoder batch, padding included; ``None`` suits the device. Scores do not depend on it.
+        cache: Cache the features of texts between calls. Turn it off if the metric's weights change.
+        cache_bytes: Maximum size of this cache on the metric's device; the least recently used texts are evicted first.
+        progress: Show a progress bar for long work if standard error is a terminal.
 
     Example:
         >>> from textmover import Scorer
@@ -93,35 +93,35 @@ class Scorer(ScorerStatistics):
         memory: EncoderMemory | None = None,
         **overrides: Any,
     ) -> Scorer:
-        """Load a metric and get ready to score.
+        """Load a metric and return its scorer.
 
         Args:
-            name: A checkpoint folder, a released metric or a preset by name (see ``textmover list``), or a hub id.
-                ``None`` takes the released metric ``textmover-general``, or the preset ``twmd`` over an ``encoder=``
-                that is named.
-            precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder where the processor has it), ``"int8"``, or
-                ``"auto"`` (the fastest of them that stays close; see :mod:`textmover.scoring.precision`).
+            name: A checkpoint folder, the name of a released metric or a preset (see ``textmover list``), or a hub id.
+                ``None`` loads the released metric ``textmover-general``, or the preset ``twmd`` if ``encoder=`` is
+                given.
+            precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder if the processor supports it), ``"int8"``, or
+                ``"auto"`` (the fastest of them with scores close to float32; see :mod:`textmover.scoring.precision`).
             backend: ``"torch"``, ``"torch-compile"``, ``"openvino"``, ``"onnxruntime"``, or ``"auto"`` for the fastest
-                that is installed, which is prepared where an encoder is met for the first time.
-            device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes a GPU if there is one.
+                installed one. A back-end prepares each encoder once.
+            device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` selects a GPU if there is one.
             batch_tokens: See :class:`Scorer`.
             cache: See :class:`Scorer`.
             cache_bytes: See :class:`Scorer`.
             progress: See :class:`Scorer`.
             revision: Commit or tag on the hub.
             statistics: Files of fitted statistics to load, see :meth:`load_statistics`.
-            memory: Shares hidden states, and the encoder itself, with the other scorers that it was given to.
+            memory: Cache that shares hidden states, and the encoder itself, between all scorers created with it.
             **overrides: Fields of the metric's configuration, such as ``encoder=`` or ``temperature=``.
 
         Raises:
-            InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or the
-                back-end is not there.
+            InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or back-end
+                is not available.
         """
         name = default_metric(overrides) if name is None else name
         check_choice("precision", precision, get_args(Precision))
         target = resolve_device(device)
         check_backend(backend, target)
-        with torch.device("cpu"):  # whatever device is the default around
+        with torch.device("cpu"):  # independent of torch's default device
             metric = load_metric(name, revision=revision, **overrides)
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
@@ -135,37 +135,37 @@ class Scorer(ScorerStatistics):
                 )
             memory.join(metric, f"{precision} {backend}")
         run_with = functools.partial(
-            apply_precision, precision=precision, backend=backend, beside=checkpoint_folder(name, revision)
+            apply_precision, precision=precision, backend=backend, checkpoint=checkpoint_folder(name, revision)
         )
-        waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
-        with contextlib.nullcontext() if memory is None else memory.asleep():  # probes are not to be kept
-            metric = metric if waits else run_with(metric)
+        choose_later = precision == "auto" and metric.needs_fit  # choosing a precision needs the statistics
+        with contextlib.nullcontext() if memory is None else memory.asleep():  # probe sentences are not cached
+            metric = metric if choose_later else run_with(metric)
             if memory is not None and memory.join(metric, f"{precision} {backend}"):
-                metric = run_with(metric)  # it left when its weights were cast, and came back with others
+                metric = run_with(metric)  # casting its weights removed it; now added with the new ones
         scorer = cls(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes, progress=progress)
-        scorer._waits_for_fit = run_with if waits else None
-        released = None if Path(name).is_dir() else released_folder(str(name))
-        if released and not (overrides and changes(released, overrides)):
+        scorer._choose_precision = run_with if choose_later else None
+        release_folder = None if Path(name).is_dir() else released_folder(str(name))
+        if release_folder and not (overrides and changes(release_folder, overrides)):
             scorer._release = {"release": str(name)}
         return scorer
 
     def score(
         self, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
     ) -> SegmentScores:
-        """Score each hypothesis against its reference or references, its source, or both.
+        """Score each hypothesis against its references, its source, or both.
 
         Args:
-            hypotheses: One text, or ``n`` of them.
-            references: One text, or for each hypothesis one text or several.
-            sources: Text that each hypothesis translates, for a metric whose ``mode`` or ``fallback`` reads it.
+            hypotheses: One text, or ``n`` texts.
+            references: One text, or for each hypothesis one or several texts.
+            sources: Source text of each hypothesis, for a metric whose ``mode`` or ``fallback`` uses it.
 
         Returns:
-            Scores in input order; with several references each value is the best (or mean) over them.
+            Scores in input order; with several references, the best (or mean) value over them.
 
         Raises:
-            InputError: If the counts differ, a hypothesis has no reference, a text is not Unicode, a statistic has
-                not been fitted, or sources are given to a metric that does not read them.
-            TypeError: If something is neither a text nor a list of texts.
+            InputError: If the counts differ, a hypothesis has no reference, a text is not valid Unicode, a statistic is
+                not fitted, or sources are given to a metric that does not use them.
+            TypeError: If an argument is neither a text nor a list of texts.
         """
         hypotheses = listed_texts(hypotheses, "hypotheses")
         grouped = normalize_references(hypotheses, references, sources)
@@ -177,23 +177,23 @@ class Scorer(ScorerStatistics):
             return scorer.score_fitted(hypotheses, grouped, advance)
 
     def score_stream(self, pairs: Iterable[PairedTexts], shard_size: int = 4096) -> Iterator[SegmentScores]:
-        """Score an input that need not fit into memory, a shard at a time.
+        """Score an input of any size, one shard at a time.
 
-        Statistics stay as they are: a stream is read once, so that a metric which fits idf weights on the texts that it
-        scores has to be fitted before (:meth:`fit`, :meth:`fit_on_call`, :meth:`load_statistics`).
+        The stream is read once, so statistics are not fitted on it. A metric that fits idf weights on the texts of each
+        call has to be fitted before (:meth:`fit`, :meth:`fit_on_call`, :meth:`load_statistics`).
 
         Args:
-            pairs: Hypothesis of each segment, its reference or references (``None`` without any), and possibly its
-                source, read as they are wanted.
-            shard_size: Segments that are held and scored together; it moves no score by more than rounding.
+            pairs: For each segment the hypothesis, its reference or references (``None`` without any), and optionally
+                its source; read lazily.
+            shard_size: Segments held in memory and scored together; scores depend on it by rounding only.
 
         Returns:
-            Scores of each shard, in input order, made as they are asked for.
+            Lazy iterator over the scores of each shard, in input order.
 
         Raises:
-            InputError: If a segment cannot be scored, which is said with the place of its shard, or a statistic has not
-                been fitted.
-            TypeError: If something is neither a pair nor a triple of texts.
+            InputError: If a segment cannot be scored (the message gives the position of its shard), or a statistic is
+                not fitted.
+            TypeError: If an item is neither a pair nor a triple of texts.
 
         Example:
             >>> from textmover import Scorer
@@ -214,14 +214,14 @@ class Scorer(ScorerStatistics):
             while shard := list(itertools.islice(pairs, shard_size)):
                 try:
                     hypotheses, references = paired_texts(shard)
-                    if any(one.source is not None for one in references):
+                    if any(segment.source is not None for segment in references):
                         check_sources(self.metric)
                     scores = self.score_fitted(hypotheses, references, advance, warn=False)
                 except (InputError, TypeError) as error:
                     if not done:
                         raise
-                    where = f"(counted from {done + 1}, where its shard of the stream begins)"
-                    raise type(error)(f"{str(error).rstrip('.')} {where}.") from error
+                    position = f"(counted from {done + 1}, where its shard of the stream begins)"
+                    raise type(error)(f"{str(error).rstrip('.')} {position}.") from error
                 counts.update(scores.counts)
                 done += len(shard)
                 yield scores
@@ -235,21 +235,21 @@ class Scorer(ScorerStatistics):
         *,
         warn: bool = True,
     ) -> SegmentScores:
-        """Score with the statistics as they are, for callers that bring a long input in parts.
+        """Score with the present statistics, for callers that split a long input.
 
         Args:
             hypotheses: ``n`` texts.
             references: For each, one or more texts.
-            on_progress: Called with the number of segments that have been finished since the last call.
-            warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
+            on_progress: Called with the number of segments finished since the last call.
+            warn: Log warnings of flagged segments; otherwise the caller does so with :meth:`warn`.
 
         Returns:
-            Scores in input order; without a segment, the same values as for others, of none.
+            Scores in input order; for an empty input, empty arrays under the usual names.
         """
-        if not hypotheses:  # which values there are, only scores can say
-            one = self.score_fitted(["a"], [SourcedReferences(["a"], "a")], warn=False)
-            none = {name: array[:0] for name, array in one.values.items()}
-            return SegmentScores.from_values(none, self.signature, {})
+        if not hypotheses:  # score one dummy segment to get the names of the values
+            scores = self.score_fitted(["a"], [SourcedReferences(["a"], "a")], warn=False)
+            empty_values = {name: array[:0] for name, array in scores.values.items()}
+            return SegmentScores.from_values(empty_values, self.signature, {})
         scorer = self.frozen()
         with scorer.engine() as engine:
             raw = engine.score(hypotheses, references, on_progress, warn=warn)
@@ -259,16 +259,16 @@ class Scorer(ScorerStatistics):
     def explain(
         self, hypothesis: str, reference: str | Sequence[str] | None = None, source: str | None = None
     ) -> Explanation:
-        """Say why a hypothesis gets its score: words, plan, what each word adds; it draws and saves itself.
+        """Explain the score of a hypothesis: its words, transport plan, and the contribution of each word.
 
         Args:
-            hypothesis: The text that is judged.
-            reference: What it is compared with; of several, the one with the best score is explained.
-            source: The text that it translates, where the metric's ``mode`` is ``source``.
+            hypothesis: The text to judge.
+            reference: Its reference; of several, the one with the best score is explained.
+            source: Its source text, for a metric that uses sources.
 
         Returns:
             The explanation, with ``draw("plan.png")``, ``save("page.html")`` and ``to_dict()``; a notebook shows it as
-            a page whose words light up.
+            an interactive page.
 
         Raises:
             InputError: If the texts or the metric cannot be explained; see :func:`textmover.scoring.explain.explain`.
@@ -280,13 +280,13 @@ class Scorer(ScorerStatistics):
     def errors(
         self, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
     ) -> MarkedTexts:
-        """Mark the errors of each hypothesis: wrong stretches, and places where words are missing.
+        """Mark the errors of each hypothesis: spans of wrong words, and positions where words are missing.
 
-        A metric with a head that learned from marked errors marks them by it, any other transport metric by a rule of
-        its plan (:func:`~textmover.modules.error_spans.head.plan_rule`). Arguments and errors are as in :meth:`score`.
+        A metric with a trained error-span head uses it; any other transport metric applies a rule to its plan
+        (:func:`~textmover.modules.error_spans.head.plan_rule`). Arguments and exceptions are as in :meth:`score`.
 
         Returns:
-            For each hypothesis a sequence of :class:`~textmover.types.ErrorSpan`, in characters of the text.
+            For each hypothesis a sequence of :class:`~textmover.types.ErrorSpan`, in character offsets of the text.
 
         Example:
             >>> from textmover import Scorer
@@ -315,16 +315,16 @@ class Scorer(ScorerStatistics):
         return choose(self, candidates, references, weights, **options)
 
     def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Say once of each kind how many segments were out of the ordinary, by system where counts are by system."""
+        """Log one warning per flag with the number of flagged segments, by system if the counts are by system."""
         self._engine.warn(counts, examples)
 
 
 Model = Scorer | SegmentMetric | str | Path | None
-"""A scorer, a metric (also one that is being trained), or the name of one; ``None`` is the default metric."""
+"""A scorer, a metric (which may be in training), or the name of one; ``None`` is the default metric."""
 
 
 def as_scorer(model: Model = None, **options: Any) -> Scorer:
-    """The scorer of a model; options are those of :meth:`Scorer.from_pretrained`, where the model is a name.
+    """Return the scorer of a model; the options of :meth:`Scorer.from_pretrained` are allowed with a name only.
 
     Example:
         >>> as_scorer(as_scorer("twmd"), device="cpu")  # doctest: +IGNORE_EXCEPTION_DETAIL
@@ -343,7 +343,7 @@ def as_scorer(model: Model = None, **options: Any) -> Scorer:
             f"Expected the model to be a name, a Scorer or a metric, but got {type(model).__name__}: give one of "
             "these, such as Scorer.from_pretrained(…)."
         )
-    # The weights of a module that lives elsewhere may change between calls: nothing is kept.
+    # Without a cache, since the caller may change the module's weights between calls.
     return model if isinstance(model, Scorer) else Scorer(model, cache=False)
 
 
@@ -355,14 +355,14 @@ def score(
     sources: Sources | None = None,
     **options: Any,
 ) -> SegmentScores:
-    """Score texts in one line, in input order: ``textmover.score(hypotheses, references)``.
+    """Score texts in one call, in input order: ``textmover.score(hypotheses, references)``.
 
-    The metric is loaded at each call; keep a :class:`Scorer` where there are several.
+    Each call loads the metric; use a :class:`Scorer` for several calls.
 
     Args:
-        hypotheses: One text, or ``n`` of them.
-        references: One text, or for each hypothesis one text or several.
-        model: Checkpoint folder, released metric or preset by name, or hub id; see :meth:`Scorer.from_pretrained`.
+        hypotheses: One text, or ``n`` texts.
+        references: One text, or for each hypothesis one or several texts.
+        model: Checkpoint folder, name of a released metric or preset, or hub id; see :meth:`Scorer.from_pretrained`.
         sources: See :meth:`Scorer.score`.
         **options: As for :meth:`Scorer.from_pretrained`.
     """

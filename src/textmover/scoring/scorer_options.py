@@ -1,4 +1,4 @@
-"""The scorer that a command's options describe."""
+"""Build the scorer that command-line options describe."""
 
 from __future__ import annotations
 
@@ -33,49 +33,49 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-ENOUGH = 100  # texts from which on a statistic can be trusted
+ENOUGH = 100  # minimum number of texts for reliable statistics
 
 
 def take_default(options: argparse.Namespace) -> None:
-    """Name the metric of a command that scores with one, where the options do not."""
+    """Set the default metric if the options name none."""
     if options.model is None:
         options.model = default_metric(given_fields(options))
 
 
 def references_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """Columns of references, each once."""
+    """Return the reference columns without duplicates."""
     default = _compared_column(options, "reference", "source")
     return tuple(dict.fromkeys(options.reference_column or ([default] if default else [])))
 
 
 def source_column(options: argparse.Namespace) -> str | None:
-    """Column of sources, which metrics that read them have without an option."""
+    """Return the source column: the one given, or the default if the metric uses sources."""
     return getattr(options, "source_column", None) or _compared_column(options, "source", "reference")
 
 
 def _compared_column(options: argparse.Namespace, side: str, other: str) -> str | None:
-    """Default column of a side that metrics compare with; all of them do without it if all fall back on the other.
+    """Return the default column of a side if a metric uses it; it may be missing if all metrics accept ``other``.
 
-    ``--model auto`` takes what is there, and then a metric that reads it.
+    With ``--model auto`` the column is optional, since the metric is chosen by the columns present.
     """
     model = getattr(options, "model", None)
-    lenient = []
+    optional = []
     for name in model if isinstance(model, list) else [model]:
         if name == AUTO:
-            lenient.append(True)
+            optional.append(True)
             continue
         folder = None if name is None else checkpoint_folder(name, getattr(options, "revision", None))
-        own = read_json(folder / CONFIG).get("metric") if folder and is_metric(folder / CONFIG) else None
-        for swept in getattr(options, "swept", [{}]):
-            fields = (own if isinstance(own, dict) else {}) | given_fields(options) | swept
+        metric_config = read_json(folder / CONFIG).get("metric") if folder and is_metric(folder / CONFIG) else None
+        for setting in getattr(options, "swept", [{}]):
+            fields = (metric_config if isinstance(metric_config, dict) else {}) | given_fields(options) | setting
             fallback = fields.get("fallback", False)
             if fallback or fields.get("mode", "reference") != other:
-                lenient.append(fallback)
-    return (IfThere(side) if all(lenient) else side) if lenient else None
+                optional.append(fallback)
+    return (IfThere(side) if all(optional) else side) if optional else None
 
 
 def read_before(options: argparse.Namespace) -> int:
-    """Segments to read before the metric is loaded: one that may be refused, some to tell the language of all."""
+    """Return the number of segments to read before loading the metric, to detect errors early and the language."""
     return 256 if options.model == AUTO else 1
 
 
@@ -85,31 +85,31 @@ def take_by_language(
     references: Iterable[Sequence[str]],
     swept: Collection[str] = (),
 ) -> None:
-    """Name the metric of ``--model auto``, if that is asked for: the default one where all sides are English."""
+    """Resolve ``--model auto``: the default metric if all sides are English and there is no source."""
     if options.model != AUTO:
         return
     if "encoder" in (*given_fields(options), *swept):
         raise InputError("Expected `--model auto` or `--encoder`, but got both: name the metric to choose its encoder.")
     references = list(references)
-    sides = {"hypotheses": list(hypotheses), "references": [text for one in references for text in one]}
-    asked = getattr(options, "source_column", None) or getattr(options, "sources", None)
-    sourced = asked or (references and all(not one and getattr(one, "source", None) for one in references))
+    sides = {"hypotheses": list(hypotheses), "references": [text for texts in references for text in texts]}
+    has_option = getattr(options, "source_column", None) or getattr(options, "sources", None)
+    has_sources = has_option or (references and all(not one and getattr(one, "source", None) for one in references))
     foreign = [name for name, texts in sides.items() if not is_english(texts)]
-    if not foreign and not sourced:
+    if not foreign and not has_sources:
         options.model = DEFAULT_METRIC
         return
     if released_folder(MULTILINGUAL_METRIC):
-        options.model = taken = MULTILINGUAL_METRIC
+        options.model = choice = MULTILINGUAL_METRIC
     else:
         options.model = DEFAULT_PRESET
         setattr(options, f"{FIELD}encoder", MULTILINGUAL)
-        taken = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
-    why = "sources are given" if sourced else f"the {' and '.join(foreign)} do not look English"
-    logger.warning("`--model auto` takes %s, since %s.", taken, why)
+        choice = f"{DEFAULT_PRESET} on {MULTILINGUAL}"
+    reason = "sources are given" if has_sources else f"the {' and '.join(foreign)} do not look English"
+    logger.warning("`--model auto` takes %s, since %s.", choice, reason)
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
-    """The scorer that the options describe, whether or not its statistics are there."""
+    """Build the scorer that the options describe; its statistics may be unfitted."""
     memory = _memory(options) if memory is None else memory
     presets = {name: f"--model {name}" for name in ("twmd", "rome")}
     names = (*metric_fields(), "backend", "device", "precision")
@@ -132,7 +132,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
 def load_scorer(
     options: argparse.Namespace, memory: EncoderMemory | None = None, *, one_of_several: bool = False, **changes: Any
 ) -> Scorer:
-    """The scorer that the options describe, ready to score."""
+    """Build the scorer that the options describe, with fitted statistics."""
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
     scorer = build_scorer(options, memory, **changes)
     if not one_of_several and any(getattr(options, name, None) is not None for name in ("sources", "source_column")):
@@ -140,25 +140,25 @@ def load_scorer(
     if fitting is not None and (scorer.metric.statistics or not one_of_several):
         warn_of_few(len(fitting), "the statistics of `--fit-on`")
         return scorer.fit(fitting)
-    lacking = unfitted_statistics(scorer.metric)
-    if lacking:
-        commands = " and ".join(f"`textmover {one}`" for one in dict.fromkeys(FIT_COMMANDS[name] for name in lacking))
+    missing = unfitted_statistics(scorer.metric)
+    if missing:
+        commands = " and ".join(f"`textmover {one}`" for one in dict.fromkeys(FIT_COMMANDS[name] for name in missing))
         raise InputError(
-            f"Expected the corpus statistics ({', '.join(lacking)}) of {options.model} to be fitted, but they are not: "
+            f"Expected the corpus statistics ({', '.join(missing)}) of {options.model} to be fitted, but they are not: "
             f"give texts to fit them on with --fit-on FILE (one a line), a file that {commands} wrote with "
             "--statistics FILE, or a trained checkpoint."
         )
     return scorer
 
 
-def warn_of_few(texts: int, what: str) -> None:
-    """Warn where statistics are fitted on fewer texts than they need."""
+def warn_of_few(texts: int, purpose: str) -> None:
+    """Warn if statistics are fitted on too few texts."""
     if texts < ENOUGH:
-        logger.warning("Fitted on few texts (%d) for %s: give at least %d.", texts, what, ENOUGH)
+        logger.warning("Fitted on few texts (%d) for %s: give at least %d.", texts, purpose, ENOUGH)
 
 
 def folder_limit(options: argparse.Namespace) -> int:
-    """Bytes that the folder of ``--cache`` may hold."""
+    """Return the maximum size in bytes of the folder of ``--cache``."""
     limit: float | None = getattr(options, "cache_limit", None)
     if limit is None:
         return 1 << 33

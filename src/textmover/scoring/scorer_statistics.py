@@ -1,4 +1,4 @@
-"""Corpus statistics of a scorer, fitted beforehand or for one call."""
+"""Corpus statistics of a scorer, fitted in advance or per call."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from textmover.rome.metric import RomeMetric
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Shown, Signature, View, compared_texts
 
-SHOWN = ("metric", "encoder", "backend", "precision")  # entries of the signature by which a scorer is shown
-CallStatistics = Mapping[str, nn.Module]  # fitted idf tables by the names of the statistics that they stand in for
+SHOWN = ("metric", "encoder", "backend", "precision")  # signature entries in the repr of a scorer
+CallStatistics = Mapping[str, nn.Module]  # fitted idf tables by the name of the statistic they replace
 
 
 def with_statistics(metric: SegmentMetric, statistics: CallStatistics) -> SegmentMetric:
-    """Return a metric that shares all modules of another but the given statistics."""
-    own = metric.statistics
-    by = {id(own[name]): one.to(metric.device) for name, one in statistics.items()}
-    return cast("SegmentMetric", _replaced(cast("nn.Module", metric), by))
+    """Return a metric with the given statistics that shares all other modules with ``metric``."""
+    current = metric.statistics
+    replacements = {id(current[name]): module.to(metric.device) for name, module in statistics.items()}
+    return cast("SegmentMetric", _replaced(cast("nn.Module", metric), replacements))
 
 
-def _replaced(module: nn.Module, by: Mapping[int, nn.Module]) -> nn.Module:
-    """A shallow copy of the modules that hold a replaced one; all others are shared."""
-    if id(module) in by:
-        return by[id(module)]
-    children = {name: None if one is None else _replaced(one, by) for name, one in module._modules.items()}
+def _replaced(module: nn.Module, replacements: Mapping[int, nn.Module]) -> nn.Module:
+    """Copy the modules that contain a replaced one, shallowly; all others are shared."""
+    if id(module) in replacements:
+        return replacements[id(module)]
+    children = {name: None if one is None else _replaced(one, replacements) for name, one in module._modules.items()}
     if all(children[name] is one for name, one in module._modules.items()):
         return module
     changed = copy.copy(module)
@@ -44,15 +44,15 @@ def _replaced(module: nn.Module, by: Mapping[int, nn.Module]) -> nn.Module:
 
 
 class ScorerStatistics(Shown):
-    """A metric with its statistics, and the engine that scores with it."""
+    """A metric with its statistics, and its scoring engine."""
 
     def __init__(self, metric: SegmentMetric, engine: Engine, *, progress: bool) -> None:
         self.metric = metric
         self._engine = engine
         self._progress = progress
-        self._release: dict[str, str] = {}  # entry of the signature for a released metric as it is
+        self._release: dict[str, str] = {}  # signature entry of an unmodified released metric
         self._of_call: CallStatistics | None = None
-        self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
+        self._choose_precision: Callable[[SegmentMetric], SegmentMetric] | None = None
 
     @property
     def signature(self) -> Signature:
@@ -69,40 +69,40 @@ class ScorerStatistics(Shown):
 
     @property
     def fitted_metric(self) -> SegmentMetric:
-        """The metric with the idf weights of the last call, where it fits them on each call."""
+        """The metric, with the idf weights of the last call if it fits them per call."""
         return self.frozen().metric
 
     def frozen(self) -> Self:
-        """Return this scorer with its idf weights as they are, whatever later calls fit; it shares cache and metric."""
+        """Return this scorer with its present idf weights fixed; it shares cache and metric."""
         statistics = self._of_call  # read once: another thread may set it
         return self if statistics is None or not self.metric.fits_on_call else self._with(statistics)
 
     def for_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:
-        """Return a scorer for the texts of one call, with idf weights of these where the metric fits them on each call.
+        """Return a scorer for the texts of one call, with idf weights fitted on them if the metric fits them per call.
 
         Args:
-            hypotheses: The texts to judge, which are read at most once, like the references.
+            hypotheses: Texts to judge; read at most once, like the references.
             references: For each, one or more texts.
 
         Returns:
-            A scorer that shares cache and metric with this one; no other call changes its weights.
+            A scorer that shares cache and metric with this one; other calls do not change its idf weights.
         """
         if not self.metric.fits_on_call:
             return self
         metric = self.metric
-        read = (text for one in references for text in compared_texts(metric, [one])[0].texts)
-        own = {name: one for name, one in metric.statistics.items() if name.startswith("idf")}
+        texts = (text for group in references for text in compared_texts(metric, [group])[0].texts)
+        current = {name: table for name, table in metric.statistics.items() if name.startswith("idf")}
         with lasting():
-            tables = {name: cast("nn.Module", copy.deepcopy(one)) for name, one in own.items()}
-            with_statistics(metric, tables).fit(read, hypotheses, from_call=True)
-        self._settle(with_statistics(metric, tables))
+            tables = {name: cast("nn.Module", copy.deepcopy(table)) for name, table in current.items()}
+            with_statistics(metric, tables).fit(texts, hypotheses, from_call=True)
+        self._apply_choice(with_statistics(metric, tables))
         self._of_call = tables
         return self._with(tables)
 
     def engine(self) -> contextlib.AbstractContextManager[Engine]:
-        """Hold the engine that scores with this metric, and with its idf weights as they are; other threads wait."""
+        """Lock the engine and let it score with this metric and its present idf weights; other threads wait."""
         metric = self.fitted_metric
-        # Of what features hold beside their text, self-similarities alone depend on the weights of a call.
+        # Cached self-similarities depend on the idf weights of a call; all other cached features do not.
         same = isinstance(metric, RomeMetric) or (isinstance(metric, MetricModel) and not metric.is_relative)
         return self._engine.matching_by(metric, "" if same or not metric.fits_on_call else str(metric.signature))
 
@@ -112,14 +112,14 @@ class ScorerStatistics(Shown):
         return frozen
 
     def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Self:
-        """Fit the statistics that the metric needs on texts, and return the scorer.
+        """Fit the metric's statistics on texts, and return the scorer.
 
         Args:
             texts: The corpus.
-            names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that there are if ``None``.
+            names: Statistics to fit (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); ``None`` fits all.
 
         Raises:
-            InputError: If there is nothing to fit, or nothing to fit it on.
+            InputError: If there is nothing to fit, or no text to fit it on.
         """
         if isinstance(texts, str) or not any(text.strip() for text in texts):
             got = "one text" if isinstance(texts, str) else "none with a word"
@@ -130,16 +130,16 @@ class ScorerStatistics(Shown):
         encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
         with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
             self.metric.fit(list(texts), names=names, on_progress=advance)
-            return self._settled()
+            return self._after_fit()
 
     def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:
-        """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
+        """Fit idf weights on the texts to score, for metrics whose ``fits_on_call`` is true; return the scorer.
 
-        They serve :meth:`score_fitted` and :meth:`score_stream` of the scorer, which is returned, until the next call;
-        in several threads, take :meth:`for_call`, whose arguments are the same.
+        :meth:`score_fitted` and :meth:`score_stream` of this scorer use these weights until the next call. In several
+        threads, use :meth:`for_call`, which takes the same arguments.
 
         Raises:
-            InputError: If the metric has no idf weights, or has those of a corpus.
+            InputError: If the metric has no idf weights, or those of a corpus.
         """
         if not self.metric.fits_on_call:
             raise InputError(
@@ -157,30 +157,30 @@ class ScorerStatistics(Shown):
         """
         with self._engine.lock:
             load_statistics(self.metric, *paths)
-            return self._settled()
+            return self._after_fit()
 
     def save_statistics(self, path: str | Path, names: Sequence[str] | None = None, corpus: str = "") -> Path:
-        """Write fitted statistics into a file; see :func:`~textmover.checkpoints.statistics_files.save_statistics`."""
+        """Write fitted statistics to a file; see :func:`~textmover.checkpoints.statistics_files.save_statistics`."""
         return save_statistics(self.metric, path, names, corpus)
 
-    def _settled(self) -> Self:
-        """The scorer with new statistics: nothing of the old ones is kept, and a precision that waited is chosen."""
-        self._settle(self.metric)
+    def _after_fit(self) -> Self:
+        """Apply new statistics: clear the cache, and choose a pending ``auto`` precision."""
+        self._apply_choice(self.metric)
         self.clear_cache()
         return self
 
-    def _settle(self, fitted: SegmentMetric) -> None:
-        """Choose the precision that waited, given the metric with all its statistics."""
+    def _apply_choice(self, fitted: SegmentMetric) -> None:
+        """Choose a pending ``auto`` precision, if ``fitted`` has all its statistics."""
         with self._engine.lock:
-            if self._waits_for_fit is None or fitted.needs_fit:
+            if self._choose_precision is None or fitted.needs_fit:
                 return
-            chosen = self._waits_for_fit(fitted)
+            chosen = self._choose_precision(fitted)
             if chosen is not fitted:
                 self.metric = self._engine.metric = chosen
-            self._waits_for_fit = None
+            self._choose_precision = None
 
     def clear_cache(self) -> None:
-        """Forget what was computed of each text."""
+        """Empty the feature cache."""
         self._engine.clear_cache()
 
     @contextlib.contextmanager
@@ -196,14 +196,14 @@ class ScorerStatistics(Shown):
 
 
 def check_sources(metric: SegmentMetric) -> None:
-    """Refuse sources where the metric does not read them."""
+    """Raise an error if the metric does not use sources."""
     if not isinstance(metric, ConfiguredMetric):
         raise InputError(f"Expected a metric that reads sources, but got {type(metric).__name__}: leave them out.")
     metric.check_sources()
 
 
 def check_fitted(metric: SegmentMetric) -> None:
-    """Refuse a metric that cannot score yet."""
+    """Raise an error if the metric has unfitted statistics."""
     if metric.needs_fit:
         raise InputError(
             f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(metric))}) to be "

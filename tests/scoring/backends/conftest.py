@@ -8,7 +8,7 @@ from textmover.scoring import precision
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process warns of each fault of a back-end once; here, each test is a process."""
-    monkeypatch.setattr(precision, "_SAID", set())
+    monkeypatch.setattr(precision, "_LOGGED", set())
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def made(tiny_metric, cache, caplog):
 
 
 def wanted(metric, backend="openvino", precision="exact"):
-    return preparation._wanted(metric.encoder, backend, precision)
+    return preparation._spec_of(metric.encoder, backend, precision)
 
 
 def change(folder, **entries):
@@ -244,7 +244,7 @@ def test_no_room_for_a_graph_anywhere_is_a_sentence_that_others_can_pass_over(tm
     monkeypatch.setattr(artefacts, "write", refuse)
     if broken == "TemporaryDirectory":
         monkeypatch.setattr(artefacts.tempfile, broken, refuse)
-    wanted = artefacts.Wanted("openvino", "1", "exact", "0" * 64, (6,))
+    wanted = artefacts.ArtefactSpec("openvino", "1", "exact", "0" * 64, (6,))
     with pytest.raises(BackendError, match=r"Expected space for the graph.*No space left.*TMPDIR.*backend='torch'"):
         artefacts.make(wanted, tmp_path / "there", dict, lambda _: False)
 
@@ -361,15 +361,15 @@ def test_old_versions_are_bounded_and_those_in_use_stay(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / RECORD).touch()
         os.utime(tmp_path / name / RECORD, (time.time() - days * day,) * 2)
-    artefacts.used(tmp_path / "openvino-1-exact" / RECORD)
-    artefacts.bound_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
+    artefacts.mark_used(tmp_path / "openvino-1-exact" / RECORD)
+    artefacts.remove_old_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
     assert {one.name for one in tmp_path.iterdir()} == set(ages) - {"openvino-2-exact", "openvino-exact"}
     for name in ages:
         if (tmp_path / name).is_dir():
-            artefacts.used(tmp_path / name / RECORD)
+            artefacts.mark_used(tmp_path / name / RECORD)
     (tmp_path / "openvino-5-exact").mkdir()
     (tmp_path / "openvino-5-exact" / RECORD).touch()
-    artefacts.bound_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
+    artefacts.remove_old_versions(tmp_path / "openvino-4-exact", "openvino-*exact")
     assert len(list(tmp_path.glob("openvino-*-exact"))) == 3, "all of them have been opened today"
 
 

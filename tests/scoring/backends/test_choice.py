@@ -46,7 +46,7 @@ def pretend(monkeypatch):
             runner = Pretender(metric, backend, arithmetic, off.get(f"{backend}_{wanted}", 0.0))
             return runner, None
 
-        monkeypatch.setattr(preparation, "_ready", ready)
+        monkeypatch.setattr(preparation, "_find_or_export", ready)
 
     return pretend
 

@@ -57,7 +57,7 @@ def inputs(padded: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def packed_maps(runner: PackedRunner) -> list[nn.Module]:
-    return [one for one in runner._made.modules() if isinstance(one, torch_runners.PackedLinear)]
+    return [one for one in runner._ready_graph.modules() if isinstance(one, torch_runners.PackedLinear)]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -85,7 +85,7 @@ def test_the_model_is_left_as_it_is_and_its_weights_are_not_copied():
         runner(*inputs())
     assert {name: (type(one), id(one)) for name, one in graph.named_modules()} == before
     own = {one.data_ptr() for one in graph.parameters()}
-    assert {one.data_ptr() for one in runner._made.parameters()} <= own
+    assert {one.data_ptr() for one in runner._ready_graph.parameters()} <= own
 
 
 def test_an_approximation_of_gelu_is_not_taken_for_it():

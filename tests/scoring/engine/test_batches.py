@@ -86,7 +86,7 @@ def test_a_text_goes_where_least_room_is_left():
 def test_rows_that_do_not_make_a_batch_full_are_empty():
     tokens = tokenize(["1 2 3", "4 5"])
     found = TextRows(Runner(), tokens.input_ids.numpy(), tokens.lengths.numpy(), [[1], [0]])
-    _, positions, numbers = found.held
+    _, positions, numbers = found.tokens
     assert found.batches == 1
     assert found.starts.tolist() == [10, 0]
     assert numbers.sum(axis=1).tolist() == [2, 3, 0, 0]
@@ -95,7 +95,7 @@ def test_rows_that_do_not_make_a_batch_full_are_empty():
 
 def test_no_rows_at_all():
     found = TextRows(Runner(), np.zeros((2, 3), dtype=np.int64), np.array([3, 3]), [])
-    assert (found.batches, found.starts.tolist(), found.held.shape) == (0, [-1, -1], (3, 0, 10))
+    assert (found.batches, found.starts.tolist(), found.tokens.shape) == (0, [-1, -1], (3, 0, 10))
 
 
 @pytest.mark.parametrize("order", ["mixed", "sorted"])
@@ -107,8 +107,8 @@ def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longes
     names = []
     for group in row_groups(tokenize, texts, Runner()):
         assert group.tokens.texts == tuple(texts[name] for name in group.names)
-        assert group.rows.held.shape == (3, group.rows.batches * Runner.row_shape[0], Runner.row_shape[1])
-        assert group.rows.held[2, :, 0].all()  # no row is empty
+        assert group.rows.tokens.shape == (3, group.rows.batches * Runner.row_shape[0], Runner.row_shape[1])
+        assert group.rows.tokens[2, :, 0].all()  # no row is empty
         in_rows = group.starts >= 0
         assert in_rows.any() == bool(group.rows.batches)
         assert not (in_rows & (group.tokens.lengths.numpy() > 10)).any()
@@ -131,7 +131,7 @@ def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
     texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
     runner, found = Runner(), []
     for group in row_groups(tokenize, texts, runner):
-        assert ((group.rows.held[2] > 0).sum(axis=1) >= 8).all()
+        assert ((group.rows.tokens[2] > 0).sum(axis=1) >= 8).all()
         found += group.names
         assert len(group.names) < 100  # none wait for ever
     assert sorted(found) == list(range(300))

@@ -157,7 +157,7 @@ def test_a_window_is_handed_over_before_the_values_of_the_last_are_waited_for(
     engine, events = Engine(tiny_metric(), cache=False), []
     for owner, name, event in ((Engine, "_text_table", "read"), (PairTable, "values", "values")):
         monkeypatch.setattr(owner, name, logged(getattr(owner, name), lambda event=event: events.append(event)))
-    monkeypatch.setattr(Engine, "_ahead", ahead)
+    monkeypatch.setattr(Engine, "_pending_windows", ahead)
     found = engine.score(HYPOTHESES[:6], REFERENCES[:6])
     assert events == expected
     assert difference(usual, found) <= 1e-6
@@ -167,7 +167,7 @@ def test_a_window_is_handed_over_before_the_values_of_the_last_are_waited_for(
 def test_windows_are_in_flight_where_a_device_works_on_its_own(tiny_metric, monkeypatch, device, ahead):
     metric = tiny_metric()
     monkeypatch.setattr(type(metric), "device", torch.device(device))
-    assert Engine(metric)._ahead == ahead
+    assert Engine(metric)._pending_windows == ahead
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
@@ -375,7 +375,7 @@ def test_cut_texts_are_counted_where_texts_are_read_together(tiny_metric):
 def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, monkeypatch, fields, value, ahead):
     metric = tiny_metric(**fields)
     monkeypatch.setattr("textmover.scoring.engine.engine.WINDOW", 2)
-    monkeypatch.setattr(Engine, "_ahead", ahead)
+    monkeypatch.setattr(Engine, "_pending_windows", ahead)
     tea = metric.tokenize(["tea"]).input_ids[0, 1]
     with torch.no_grad():
         metric.encoder.model.embeddings.word_embeddings.weight[tea] = value

@@ -10,7 +10,7 @@ import torch
 from textmover import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import Engine
-from textmover.scoring.engine.text_features import NoRoomError, attempts
+from textmover.scoring.engine.text_features import DeviceMemoryError, attempts
 from textmover.types import InputError
 from textmover.types.tokens import Ragged
 
@@ -187,7 +187,7 @@ def emptied(monkeypatch):
 
 def test_the_allocator_gives_back_what_nothing_holds_any_more(emptied):
     work, found = emptied
-    with pytest.raises(NoRoomError, match="CUBLAS_STATUS_ALLOC_FAILED"):
+    with pytest.raises(DeviceMemoryError, match="CUBLAS_STATUS_ALLOC_FAILED"):
         in_room(work, CUDA, last=False)
     assert found == [0]
     work.made.clear()
@@ -202,7 +202,7 @@ def test_there_is_a_second_attempt_at_the_last_piece_or_where_something_goes_and
     work.fails = 5
     went = []
     spare = {} if goes is None else {"spare": lambda: went.append(None) is None and goes}
-    with pytest.raises(NoRoomError):
+    with pytest.raises(DeviceMemoryError):
         in_room(work, CUDA, last=goes is None, **spare)
     assert (len(work.made), len(went), found) == (attempts_made, len(spare), [0] * attempts_made)
 

@@ -1,8 +1,8 @@
-"""Back-ends: what computes an encoder's hidden states while scoring, in place of torch.
+"""Back-ends compute an encoder's hidden states while scoring.
 
-``torch`` is the reference and the only one that trains. ``torch-compile`` compiles the same model; OpenVINO and ONNX
-Runtime run a graph that was exported from it, on the CPU. An exported graph is an *artefact*: a folder beside a
-checkpoint, or in the user's cache, whose deviation from torch was measured when it was made.
+``torch`` is the reference and the only one that trains. ``torch-compile`` compiles the same model. OpenVINO and ONNX
+Runtime run an exported graph on the CPU. An exported graph is an *artefact*: a folder next to a checkpoint or in the
+user's cache, whose deviation from torch was measured at export.
 """
 
 from textmover.scoring.backends.names import BACKENDS, EXPORTED, Backend, BackendError, check_backend, installed

@@ -1,4 +1,4 @@
-"""Export of an encoder as a graph with free batch size and length, and the base of its runners."""
+"""Export of an encoder as a graph with dynamic batch size and length, and the base class of its runners."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from textmover.scoring.backends.names import BackendError, version
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import RowRunner, RunnableEncoder
 
-MOST_TEXTS = 1 << 16  # largest batch of an exported graph; batches are cut by their tokens long before
+MOST_TEXTS = 1 << 16  # maximum batch size of an exported graph; token limits keep batches far smaller
 
 
 def graph_limit(encoder: RunnableEncoder) -> int:
-    """Longest text of an encoder in tokens."""
+    """Return the maximum number of tokens per text."""
     graph: Any = encoder.graph()
     return position_limit(graph.model.config)
 
@@ -33,28 +33,28 @@ def graph_limit(encoder: RunnableEncoder) -> int:
 def export_graph(
     encoder: RunnableEncoder, example: tuple[Tensor, Tensor], *, rows: bool = False
 ) -> torch.export.ExportedProgram:
-    """The computation of an encoder as a graph that takes batches of any size and texts of 2 tokens up to its limit."""
-    free = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
-    free[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))
+    """Export an encoder as a graph that accepts any batch size and texts of 2 tokens up to the limit."""
+    dynamic = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
+    dynamic[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))
     graph: torch.nn.Module = encoder.graph()
-    given: tuple[Tensor, ...] = example
-    found = row_graph(graph) if rows else None
-    if found is not None:
+    inputs: tuple[Tensor, ...] = example
+    graph_of_rows = row_graph(graph) if rows else None
+    if graph_of_rows is not None:
         ids, mask = example
-        graph, given = found, (ids, torch.arange(ids.shape[1]).expand_as(ids).contiguous(), mask)
+        graph, inputs = graph_of_rows, (ids, torch.arange(ids.shape[1]).expand_as(ids).contiguous(), mask)
     with converting("torch.export"), evaluating(graph), torch.no_grad():
-        return torch.export.export(graph, given, dynamic_shapes=(free,) * len(given))
+        return torch.export.export(graph, inputs, dynamic_shapes=(dynamic,) * len(inputs))
 
 
 @contextlib.contextmanager
 def converting(what: str) -> Iterator[None]:
-    """Turn what goes wrong in a conversion into one sentence."""
+    """Raise any failure of a conversion as a one-sentence error."""
     with quiet_converters():
         try:
             yield
         except (BackendError, OSError):
             raise
-        except Exception as error:  # converters fail on what they do not know with exceptions of every kind
+        except Exception as error:  # converters raise all kinds of exceptions for unsupported operations
             reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason")
             raise BackendError(
                 f"Expected {what} to convert this encoder, but got {type(error).__name__}: {reason:.300}. "
@@ -64,7 +64,7 @@ def converting(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_converters() -> Iterator[None]:
-    """Keep back the converters' notes on the insides of torch, which nobody who scores can do anything about."""
+    """Silence converter warnings about torch internals, which users cannot act on."""
     with warnings.catch_warnings():
         for category in (DeprecationWarning, FutureWarning, UserWarning):
             warnings.filterwarnings("ignore", category=category, module=r"(torch|openvino|onnx|nncf|copyreg)\b.*")
@@ -72,33 +72,33 @@ def quiet_converters() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def errors_alone(*names: str) -> Iterator[None]:
-    """Let loggers say nothing below errors."""
+def errors_only(*names: str) -> Iterator[None]:
+    """Set loggers to level ERROR inside the context."""
     loggers = [logging.getLogger(name) for name in names]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.ERROR)
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager
 def reading(folder: Path, what: str) -> Iterator[None]:
-    """Turn what goes wrong in reading a graph into one sentence."""
+    """Raise any failure to read a graph as a one-sentence error."""
     try:
         yield
     except (BackendError, MemoryError):
         raise
-    except Exception as error:  # exceptions of back-ends have no base of their own
+    except Exception as error:  # back-ends' exceptions have no common base class
         reason = " ".join(str(error).split())
         raise BackendError(f"Expected {folder} to hold a graph for {what}, but reading it failed: {reason}") from error
 
 
 class ArtefactRunner(ABC):
-    """Runs the graph of an artefact; copies share it, and a pickle, for the same computer, holds the folder's name."""
+    """Runs the graph of an artefact; copies share it, and a pickle holds its path, for the same computer only."""
 
     backend: str
     concurrent = True
@@ -111,29 +111,29 @@ class ArtefactRunner(ABC):
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """The same, where its graph reads several short texts side by side."""
+        """This runner, if its graph supports rows of several short texts."""
         return None
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
+        """Return the hidden states ``[B, L, D]`` of each layer for token ids (int64) and mask (bool) ``[B, L]``."""
         length = input_ids.shape[1]
-        if length == 1:  # graphs take two tokens at least
-            input_ids, mask = (torch.nn.functional.pad(one, (0, 1)) for one in (input_ids, mask))
-        ids, present = (one.long().contiguous().numpy() for one in (input_ids, mask))
-        return [torch.from_numpy(one)[:, :length] for one in self.run(ids, present)]
+        if length == 1:  # graphs need at least two tokens
+            input_ids, mask = (torch.nn.functional.pad(array, (0, 1)) for array in (input_ids, mask))
+        ids, mask_array = (array.long().contiguous().numpy() for array in (input_ids, mask))
+        return [torch.from_numpy(array)[:, :length] for array in self.run(ids, mask_array)]
 
     @abstractmethod
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-        """Arrays of the hidden states, which nothing else writes to."""
+        """Return arrays of hidden states that the caller owns."""
 
     def forked(self) -> None:
-        """Make what computes again in a forked child, where it has one thread."""
+        """Reset to one thread in a forked child."""
         self.streams = self.threads = 1
         self.renew()
 
     @abstractmethod
     def renew(self) -> None:
-        """Let go of what computes in threads of the parent, and make it again when it is asked for."""
+        """Discard everything that computes in the parent's threads; it is recreated on demand."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> ArtefactRunner:
         return self

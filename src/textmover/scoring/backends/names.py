@@ -1,4 +1,4 @@
-"""Names of the back-ends, their packages, and how to install them."""
+"""Names of the back-ends, their packages, and checks that they are installed."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ MAKING = {
     ("onnxruntime", "exact"): ("onnxruntime", "onnx", "onnxscript"),
     ("onnxruntime", "int8"): ("onnxruntime", "onnx", "onnxscript"),
 }
-"""For each back-end and precision: the extra that brings everything, and the packages that making an artefact needs."""
+"""Per back-end and precision: the extra to install, and the packages that an export needs."""
 
 
 class BackendError(InputError):
-    """A back-end cannot run this encoder; where it was not asked for by name, another one does."""
+    """A back-end cannot run this encoder; with ``backend="auto"`` another one is used."""
 
 
 class UnfitError(BackendError):
-    """A back-end is not made for this encoder or not wholly installed: nothing is wrong if another one takes over."""
+    """A back-end does not support this encoder or is not fully installed: another one may be used without a warning."""
 
 
 def installed() -> tuple[str, ...]:
-    """The back-ends whose packages are there, fit for ``backend="auto"`` or not."""
+    """Return the back-ends whose packages are installed, including those that ``backend="auto"`` does not use."""
     return ("torch", "torch-compile", *(name for name in EXPORTED if util.find_spec(name) is not None))
 
 
 def check_backend(backend: str, device: torch.device) -> None:
-    """Refuse a back-end that is unknown, not installed, or not for this device."""
+    """Raise an error if a back-end is unknown, not installed, or does not support the device."""
     check_choice("backend", backend, BACKENDS)
     if backend not in EXPORTED:
         return
@@ -60,7 +60,7 @@ def check_backend(backend: str, device: torch.device) -> None:
 
 
 def check_packages(backend: str, precision: str) -> None:
-    """Refuse to make an artefact without the packages that this needs."""
+    """Raise an error if a package is missing that the export of an artefact needs."""
     extra, *packages = MAKING[backend, precision]
     missing = [name for name in (backend, *packages) if util.find_spec(name) is None]
     if missing:
@@ -71,28 +71,28 @@ def check_packages(backend: str, precision: str) -> None:
 
 
 def version(backend: str) -> str:
-    """Version of the package behind a back-end, as it was released."""
+    """Return the version of a back-end's package, without its local suffix."""
     package = "torch" if backend.startswith("torch") else backend
     try:
-        found = metadata.version(package)
+        release = metadata.version(package)
     except metadata.PackageNotFoundError:
-        # It may come under another name, as with onnxruntime-gpu.
+        # The distribution may have another name, such as onnxruntime-gpu.
         sources = metadata.packages_distributions().get(package)
         if not sources:
             raise BackendError(
                 f"Expected the package {package} to have a version, but it has no metadata: reinstall it "
                 f"(pip install --force-reinstall {package}), or set backend='torch'."
             ) from None
-        found = metadata.version(sources[0])
-    return found.partition("+")[0]
+        release = metadata.version(sources[0])
+    return release.partition("+")[0]
 
 
 def package(name: str) -> Any:
-    """The package of a back-end, imported."""
+    """Import the package of a back-end."""
     try:
         with without_telemetry():
             return importlib.import_module(name)
-    except Exception as error:  # a broken package fails in any way: a library is missing, or of another version
+    except Exception as error:  # a broken package may raise anything
         reason = " ".join(str(error).split()).rstrip(".") or "no reason"
         raise BackendError(
             f"Expected the package {name} to be importable, but got {type(error).__name__}: {reason:.300}: reinstall "
@@ -102,7 +102,7 @@ def package(name: str) -> Any:
 
 @contextlib.contextmanager
 def without_telemetry() -> Iterator[None]:
-    """Keep packages imported inside from reporting over the network, unless the caller's program has chosen."""
+    """Disable telemetry of packages imported inside, unless the program has configured it."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     name = "openvino_telemetry"
     if name in sys.modules:

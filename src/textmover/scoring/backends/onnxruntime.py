@@ -1,13 +1,12 @@
 r"""ONNX Runtime: float32 and int8 on the CPU.
 
-The quantiser that comes with ONNX Runtime gives one scale to the whole batch, so that a text's vectors depend on its
-batch mates (scores move by up to .02). Here each product with a weight,
-:math:`Y = X W`, becomes
+ONNX Runtime's own quantiser uses one scale for the whole batch, so a text's vectors depend on the other texts of its
+batch (scores move by up to .02). Here each product with a weight, :math:`Y = X W`, becomes
 
 .. math:: Y_{ij} = m_i \, s_j \, \tfrac{1}{127} \sum_k \mathrm{round}(127 X_{ik} / m_i)\,\mathrm{round}(W_{kj} / s_j)
 
-with :math:`m_i = \max_k |X_{ik}|` for each token and :math:`s_j = \max_k |W_{kj}| / 63` for each output. Weights take 7
-bits of their 8, since sums of two full products overflow 16 bits on processors without VNNI.
+with :math:`m_i = \max_k |X_{ik}|` for each token and :math:`s_j = \max_k |W_{kj}| / 63` for each output. Weights use 7
+of 8 bits, since sums of two full products overflow 16 bits on processors without VNNI.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
-from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph, reading
+from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_only, export_graph, reading
 from textmover.scoring.backends.names import BackendError, package
 from textmover.types import RunnableEncoder
 
 INPUT_LEVELS, WEIGHT_LEVELS = 127, 63
 
-SMALLEST = 1e-12  # stands in for the largest value of a token that is all zeros
+SMALLEST = 1e-12  # lower bound of scales, for tokens that are all zeros
 
 
 def quantize(model: Any) -> None:
-    """Put every product with a constant matrix into 8 bits, in place."""
+    """Quantise every product with a constant matrix to 8 bits, in place."""
     from onnx import helper, numpy_helper
 
     graph = model.graph
-    weights = {one.name: one for one in graph.initializer if len(one.dims) == 2}
+    weights = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
     added: list[Any] = []
 
     def constant(name: str, value: np.ndarray) -> str:
@@ -54,7 +53,7 @@ def quantize(model: Any) -> None:
             continue
         source, name = node.input[0], f"{node.output[0]}.int8"
         parts = {part: f"{source}.int8.{part}" for part in ("size", "most", "scale", "share", "whole")}
-        if source not in scaled:  # queries, keys and values read the same
+        if source not in scaled:  # queries, keys and values share their input
             scaled.add(source)
             nodes += [
                 helper.make_node("Abs", [source], [parts["size"]]),
@@ -64,22 +63,22 @@ def quantize(model: Any) -> None:
                 helper.make_node("QuantizeLinear", [parts["share"], step, zero], [parts["whole"]]),
             ]
         exact = numpy_helper.to_array(weight)
-        scales = np.maximum(np.abs(exact).max(axis=0), SMALLEST).astype(np.float32) / WEIGHT_LEVELS  # of each column
+        scales = np.maximum(np.abs(exact).max(axis=0), SMALLEST).astype(np.float32) / WEIGHT_LEVELS  # one per column
         values = np.round(exact / scales).astype(np.int8)
-        given = [parts["whole"], constant(f"{name}.weight", values), step, constant(f"{name}.scale", scales), zero]
+        inputs = [parts["whole"], constant(f"{name}.weight", values), step, constant(f"{name}.scale", scales), zero]
         nodes += [
-            helper.make_node("MatMulIntegerToFloat", given, [f"{name}.share"], domain="com.microsoft"),
+            helper.make_node("MatMulIntegerToFloat", inputs, [f"{name}.share"], domain="com.microsoft"),
             helper.make_node("Mul", [f"{name}.share", parts["scale"]], list(node.output)),
         ]
     if not scaled:
         raise BackendError(
             "Expected products with weights to put into int8, but the encoder's graph has none: set precision='exact'."
         )
-    read = {name for node in nodes for name in node.input}
-    kept = [one for one in graph.initializer if one.name in read]
-    for field, content in ((graph.node, nodes), (graph.initializer, [*kept, *added])):
-        del field[:]
-        field.extend(content)
+    used_names = {name for node in nodes for name in node.input}
+    remaining = [tensor for tensor in graph.initializer if tensor.name in used_names]
+    for repeated, content in ((graph.node, nodes), (graph.initializer, [*remaining, *added])):
+        del repeated[:]
+        repeated.extend(content)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
 
 
@@ -89,10 +88,10 @@ INPUTS = ("input_ids", "attention_mask")
 
 
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
-    """Write the graph of an encoder into a folder."""
+    """Write the graph of an encoder to a folder."""
     program = export_graph(encoder, example)
-    # The exporter tells how it simplifies a graph, and which operators it does not find.
-    with converting("ONNX"), errors_alone("torch.onnx", "onnxscript", "onnx_ir"), torch.no_grad():
+    # Silence the exporter's log of simplifications and missing operators.
+    with converting("ONNX"), errors_only("torch.onnx", "onnxscript", "onnx_ir"), torch.no_grad():
         import onnx
 
         exported = torch.onnx.export(program, dynamo=True, input_names=INPUTS, verbose=False)
@@ -101,7 +100,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         model = exported.model_proto
         if precision == "int8":
             quantize(model)
-        # Weights beside the graph: a file of the format holds 2 GB at the most.
+        # Store weights in a separate file: an ONNX file is limited to 2 GB.
         onnx.save(model, str(folder / MODEL), save_as_external_data=True, location=f"{MODEL}.data")
 
 
@@ -117,14 +116,14 @@ class Runner(ArtefactRunner):
         self._open()
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-        """Arrays of the hidden states, made again by each call."""
+        """Return arrays of hidden states, newly allocated by each call."""
         with self._lock:
             session = self._session or self._open()
-        given = dict(zip(INPUTS, (ids, mask), strict=True))
-        # A graph that needs no mask has no input for it.
-        inputs = {one.name for one in session.get_inputs()}
-        found: list[np.ndarray] = session.run(None, {name: one for name, one in given.items() if name in inputs})
-        return found
+        arrays = dict(zip(INPUTS, (ids, mask), strict=True))
+        # Graphs that need no mask have no input for it.
+        inputs = {node.name for node in session.get_inputs()}
+        states: list[np.ndarray] = session.run(None, {name: array for name, array in arrays.items() if name in inputs})
+        return states
 
     def renew(self) -> None:
         """See :meth:`ArtefactRunner.renew`."""
@@ -134,10 +133,10 @@ class Runner(ArtefactRunner):
     def _open(self) -> Any:
         onnxruntime = package("onnxruntime")
         options = onnxruntime.SessionOptions()
-        # Each call computes in the thread that makes it; those that are over help whichever call has work.
+        # Each call computes in its own thread; the remaining threads help any call.
         options.intra_op_num_threads = self.threads - self.streams + 1
         options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors: its warnings are about how a graph was made faster
+        options.log_severity_level = 3  # errors only; its warnings are about graph optimisation
         with reading(self.folder, "ONNX Runtime"):
             self._session = onnxruntime.InferenceSession(
                 str(self.folder / MODEL), options, providers=["CPUExecutionProvider"]

@@ -1,4 +1,4 @@
-"""OpenVINO: float32, bfloat16 where the processor has it, and int8 weights, on the CPU."""
+"""OpenVINO back-end on the CPU: float32, bfloat16 if the processor supports it, and int8 weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from textmover.modules.encoder.known_encoders import sees_locally
 from textmover.scoring.backends.graph import (
     ArtefactRunner,
     converting,
-    errors_alone,
+    errors_only,
     export_graph,
     graph_limit,
     reading,
@@ -33,94 +33,94 @@ from textmover.types import RowRunner, RunnableEncoder
 MODEL = "model.xml"
 
 ROWS, ROW_LENGTH = 8, 64
-"""Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
-fill worse; more rows are no faster."""
+"""Rows of packed texts per batch, and tokens per row. Longer rows cost more attention, shorter ones waste more space,
+and more rows are no faster."""
 
-MASK = 3  # input of the attention operation that says which places see which
-OPERATION = 1 << 10  # bytes that an operation takes in the description of a graph, rather too many than too few
+MASK = 3  # index of the attention operation's mask input
+OPERATION = 1 << 10  # bytes per operation in the graph's XML file, an overestimate
 
 GROUP = 128
-"""Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates. With
-32 an encoder is a quarter slower, and scores move by a third less on the mean and by as much at the most."""
+"""Values that share a quantisation scale in int8 products, so that a text never depends on the others of its batch.
+With 32, an encoder is a quarter slower, and mean score deviations shrink by a third, but the largest do not."""
 
 
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
-    """Write the graph of an encoder into a folder."""
+    """Write the graph of an encoder to a folder."""
     openvino = package("openvino")
     program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
     graph: Any = encoder.graph()
     with converting("OpenVINO"), without_telemetry(), torch.no_grad():
         model = openvino.convert_model(program)
         if sees_locally(graph.model.config):
-            _let_padding_see(model)
+            _unmask_fully_masked_rows(model)
         if precision == "int8":
             model = _compressed(model)
         _save(model, folder)
 
 
 class Runner(ArtefactRunner):
-    """Runs an OpenVINO graph; each calling thread has a request of its own."""
+    """Runs an OpenVINO graph; each calling thread has its own request."""
 
     backend = "openvino"
 
     def __init__(self, folder: Path, precision: str) -> None:
-        # Before the rest: another thread may fork while this one reads.
+        # Set before the rest, as another thread may fork during loading.
         self._graphs: dict[bool, Any] = {}
         self._lock = new_lock()
         self._requests = threading.local()
         super().__init__(folder, precision)
         model = self._read()
-        self.state_sizes = tuple(one.partial_shape[2].get_length() for one in model.outputs)
-        self._reads_rows = len(model.inputs) == 3  # several texts side by side; other graphs take ids and mask
+        self.state_sizes = tuple(output.partial_shape[2].get_length() for output in model.outputs)
+        self._reads_rows = len(model.inputs) == 3  # packed rows have a third input, positions
         self._compile(model, in_rows=False)
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """The same, where its graph reads several short texts side by side."""
+        """This runner, if its graph supports rows of several short texts."""
         return self if self._reads_rows else None
 
     @property
     def row_shape(self) -> tuple[int, int]:
-        """Rows that are read at a time, and tokens of each."""
+        """Rows per batch, and tokens per row."""
         return ROWS, ROW_LENGTH
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-        """Arrays of the hidden states, which nothing else writes to."""
+        """Return arrays of hidden states that the caller owns."""
         if self._reads_rows and ids.shape[1] <= ROW_LENGTH:
             lengths = mask.sum(axis=1)
             rows = best_fit(lengths.tolist(), ROW_LENGTH)
             if lengths.sum() >= FULL * -(-len(rows) // ROWS) * ROWS * ROW_LENGTH:
-                return [one.numpy() for one in states_in_rows(self, ids, lengths, rows)]
-        given = [ids, mask]
+                return [tensor.numpy() for tensor in states_in_rows(self, ids, lengths, rows)]
+        inputs = [ids, mask]
         if self._reads_rows:
             positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
-            given = [ids, np.ascontiguousarray(positions), mask]
+            inputs = [ids, np.ascontiguousarray(positions), mask]
         request = self._request(in_rows=False)
-        request.infer(given, share_inputs=True)
-        # The next call of this thread overwrites what the request holds.
+        request.infer(inputs, share_inputs=True)
+        # The next call of this thread overwrites the request's tensors.
         return [tensor.data.copy() for tensor in request.output_tensors]
 
     def rows(self, input_ids: np.ndarray, positions: np.ndarray, texts: np.ndarray, into: Sequence[np.ndarray]) -> None:
-        """Make the hidden states of rows; see :meth:`~textmover.types.RowRunner.rows`."""
+        """Compute the hidden states of rows; see :meth:`~textmover.types.RowRunner.rows`."""
         request = self._request(in_rows=True)
-        for number, place in enumerate(into):
-            request.set_output_tensor(number, package("openvino").Tensor(place, shared_memory=True))
+        for number, array in enumerate(into):
+            request.set_output_tensor(number, package("openvino").Tensor(array, shared_memory=True))
         request.infer([input_ids, positions, texts], share_inputs=True)
 
     def _request(self, *, in_rows: bool) -> Any:
-        """This thread's own request to the graph for rows, or for inputs of any shape."""
-        mine: dict[bool, Any] = self._requests.__dict__.setdefault("mine", {})
-        if in_rows not in mine:
+        """Return this thread's request to the graph for rows, or to the one for any shape."""
+        requests: dict[bool, Any] = self._requests.__dict__.setdefault("mine", {})
+        if in_rows not in requests:
             with self._lock:
                 if in_rows not in self._graphs:
                     self._compile(self._read(), in_rows=in_rows)
-            mine[in_rows] = self._graphs[in_rows].create_infer_request()
-        return mine[in_rows]
+            requests[in_rows] = self._graphs[in_rows].create_infer_request()
+        return requests[in_rows]
 
     def renew(self) -> None:
         """See :meth:`ArtefactRunner.renew`."""
         keep_for_ever(self._graphs, self._requests.__dict__)
-        if _core.cache_info().currsize:  # else another runner was first
+        if _core.cache_info().currsize:  # otherwise another runner has done this
             keep_for_ever(_core())
             _core.cache_clear()
         self._graphs, self._requests = {}, threading.local()
@@ -130,33 +130,33 @@ class Runner(ArtefactRunner):
             return _core().read_model(str(self.folder / MODEL))
 
     def _compile(self, model: Any, *, in_rows: bool) -> None:
-        """Compile the graph for rows of one shape, which are faster, or for inputs of any shape; each holds weights."""
+        """Compile the graph for rows of fixed shape, which is faster, or for any shape; each copy holds the weights."""
         settings = {
-            # Left to itself, OpenVINO picks bfloat16 wherever the processor has it.
+            # By default, OpenVINO uses bfloat16 if the processor supports it.
             "INFERENCE_PRECISION_HINT": "bf16" if self.precision == "bf16" else "f32",
             "NUM_STREAMS": self.streams,
             "INFERENCE_NUM_THREADS": self.threads,
-            # Several processes on one computer would pin their threads to the same cores.
+            # Pinning would put the threads of several processes on the same cores.
             "ENABLE_CPU_PINNING": False,
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP if self.precision == "int8" else 0,
         }
         with reading(self.folder, "OpenVINO"):
             if in_rows:
-                model.reshape({one: list(self.row_shape) for one in model.inputs})
+                model.reshape({input_node: list(self.row_shape) for input_node in model.inputs})
             self._graphs[in_rows] = _core().compile_model(model, "CPU", settings)
 
 
-def _let_padding_see(model: Any) -> None:
-    """Let places that see nothing see everything: OpenVINO makes NaN of them, which spread to the text."""
+def _unmask_fully_masked_rows(model: Any) -> None:
+    """Let fully masked positions attend to everything: OpenVINO computes NaN for them, which spreads to the text."""
     from openvino import opset13
 
     for operation in model.get_ordered_ops():
         if operation.get_type_name() == "ScaledDotProductAttention" and operation.get_input_size() > MASK:
-            seen = operation.input_value(MASK)
-            if seen.get_element_type().is_dynamic() or seen.get_element_type().get_type_name() != "boolean":
-                continue  # masks of numbers are finite
-            nothing = opset13.logical_not(opset13.reduce_logical_or(seen, np.array([-1]), keep_dims=True))
-            operation.input(MASK).replace_source_output(opset13.logical_or(seen, nothing).output(0))
+            mask = operation.input_value(MASK)
+            if mask.get_element_type().is_dynamic() or mask.get_element_type().get_type_name() != "boolean":
+                continue  # numeric masks are finite
+            fully_masked = opset13.logical_not(opset13.reduce_logical_or(mask, np.array([-1]), keep_dims=True))
+            operation.input(MASK).replace_source_output(opset13.logical_or(mask, fully_masked).output(0))
     model.validate_nodes_and_infer_types()
 
 
@@ -164,7 +164,7 @@ def _compressed(model: Any) -> Any:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars, a table
         import nncf
 
-        with errors_alone("nncf"):
+        with errors_only("nncf"):
             return nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
 
 
@@ -173,17 +173,17 @@ def _save(model: Any, folder: Path) -> None:
         package("openvino").save_model(model, str(folder / MODEL), compress_to_fp16=False)
     except RuntimeError:
         operations = model.get_ops()
-        weights = sum(one.get_byte_size() for one in operations if one.get_type_name() == "Constant")
-        _fill_up(folder, int(weights + OPERATION * len(operations)))
+        weights = sum(operation.get_byte_size() for operation in operations if operation.get_type_name() == "Constant")
+        _probe_free_space(folder, int(weights + OPERATION * len(operations)))
         raise
 
 
-def _fill_up(folder: Path, size: int) -> None:
-    """Write as many bytes into a folder and remove them, to hear from the system itself what it may refuse."""
-    piece = os.urandom(1 << 20)  # which no file system that compresses makes any smaller
+def _probe_free_space(folder: Path, size: int) -> None:
+    """Write ``size`` bytes to a folder and remove them, so that a full disk raises the system's own error."""
+    chunk = os.urandom(1 << 20)  # not compressible by a file system
     with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
         while size > 0:
-            size -= stream.write(piece[:size])
+            size -= stream.write(chunk[:size])
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""torch on the CPU with prepacked weights, and ``torch.compile``."""
+"""Runners for torch: prepacked weights on the CPU, and ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from textmover.modules.encoder.encoder import EncoderGraph, drop_capturing_hooks
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
 
-MACHINES = ("x86_64", "AMD64")  # processors, as Python names them, on which this was measured to be faster
+MACHINES = ("x86_64", "AMD64")  # values of platform.machine() for which packing was measured to be faster
 
 ROWS = 1024
-"""Rows of the products that the weights are laid out for: the tokens of a batch, about. Others work as well."""
+"""Number of rows that the weight layout is optimised for, about the tokens of a batch; any number works."""
 
 ACTIVATED = (("dense", "intermediate_act_fn"), ("ffn", "activation"), ("lin1", "activation"))
-"""First linear map of a feed-forward block and the activation behind it, by their names in the families of encoders."""
+"""Names of the first linear layer of a feed-forward block and of its activation, by encoder family."""
 
 
 class _GraphRunner:
-    """Runs a graph that is changed at the first call, also of a pickle."""
+    """Runs a graph that is transformed at the first call, also after unpickling."""
 
     row_runner = None
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
-        self._made: Any = None
+        self._ready_graph: Any = None
         self._lock = new_lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -41,27 +41,27 @@ class _GraphRunner:
 
 
 class PackedRunner(_GraphRunner):
-    """Runs an encoder's model with linear maps whose weights are packed for the processor, and so held twice."""
+    """Runs an encoder whose linear layers have weights packed for the CPU; doubles the memory for weights."""
 
     name = "torch"
     precision = "exact"
 
     @property
     def concurrent(self) -> bool:
-        """Return whether calls from several threads run beside one another."""
+        """Return whether calls from several threads can run in parallel."""
         return bool(self._graph.concurrent)
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
+        """Return the hidden states ``[B, L, D]`` of each layer for token ids (int64) and mask (bool) ``[B, L]``."""
         with self._lock:
-            if self._made is None:
-                self._made = _packed(self._graph)
-        # Where nothing is padded, no mask lets attention take its fastest path.
-        return list(self._made(input_ids, None if bool(mask.all()) else mask.long()))
+            if self._ready_graph is None:
+                self._ready_graph = _packed(self._graph)
+        # Without padding, omitting the mask enables the fastest attention kernel.
+        return list(self._ready_graph(input_ids, None if bool(mask.all()) else mask.long()))
 
 
 class PackedLinear(nn.Module):
-    """A linear map with packed weights beside the model's own, and GELU behind it where that is asked for."""
+    """Linear layer with packed weights in addition to the original ones, optionally fused with GELU."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         super().__init__()
@@ -70,8 +70,8 @@ class PackedLinear(nn.Module):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Map values ``[..., inputs]``."""
-        # What torch.compile makes of a linear map with constant weights; torch has no public name for it.
+        """Apply the layer to values ``[..., inputs]``."""
+        # The operator that torch.compile generates for constant weights; it has no public name.
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             values, self._packed, self.bias, self._activation, [], "none" if self._activation == "gelu" else ""
         )
@@ -79,27 +79,27 @@ class PackedLinear(nn.Module):
 
 
 def packed_runner(graph: nn.Module) -> PackedRunner | None:
-    """Runner with packed weights; ``None`` unless in float32 on a processor that gains by it."""
+    """Return a runner with packed weights, or ``None`` if not float32 or not on a CPU that benefits."""
     weights = next(graph.parameters())
-    able = (
+    supported = (
         platform.machine() in MACHINES
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and all(hasattr(torch.ops.mkldnn, name) for name in ("_reorder_linear_weight", "_linear_pointwise"))
     )
-    if not able or not isinstance(graph, EncoderGraph) or weights.device.type != "cpu":
+    if not supported or not isinstance(graph, EncoderGraph) or weights.device.type != "cpu":
         return None
     return PackedRunner(graph) if weights.dtype == torch.float32 else None
 
 
 def _packed(graph: EncoderGraph) -> EncoderGraph:
     drop_capturing_hooks(graph)
-    # The structure is copied, the values are not.
-    packed = copy.deepcopy(graph, {id(one): one for one in (*graph.parameters(), *graph.buffers())})
+    # Copy the modules, but share the tensors.
+    packed = copy.deepcopy(graph, {id(tensor): tensor for tensor in (*graph.parameters(), *graph.buffers())})
     for module in list(packed.modules()):
         for linear, activation in ACTIVATED:
-            inner = getattr(module, linear, None)
-            if _is_plain(inner) and _is_gelu(getattr(module, activation, None)):
-                setattr(module, linear, PackedLinear(inner, "gelu"))
+            layer = getattr(module, linear, None)
+            if _is_plain(layer) and _is_gelu(getattr(module, activation, None)):
+                setattr(module, linear, PackedLinear(layer, "gelu"))
                 setattr(module, activation, nn.Identity())
         for name, child in list(module.named_children()):
             if _is_plain(child):
@@ -108,19 +108,19 @@ def _packed(graph: EncoderGraph) -> EncoderGraph:
 
 
 def _is_plain(module: object) -> TypeGuard[nn.Linear]:
-    """Return whether a module is a linear map and nothing else: those of a kind of their own, or with hooks, stay."""
+    """Return whether a module is exactly ``nn.Linear`` without hooks."""
     return type(module) is nn.Linear and not module._forward_hooks and not module._forward_pre_hooks
 
 
 def _is_gelu(module: object) -> bool:
-    """Return whether a module is GELU as it is defined, and none of its approximations."""
+    """Return whether a module is exact GELU, not an approximation."""
     from transformers.activations import GELUActivation
 
     return isinstance(module, GELUActivation) and module.act is nn.functional.gelu
 
 
 class CompiledRunner(_GraphRunner):
-    """Runs an encoder's model compiled at the first call, which needs a C++ compiler on the CPU."""
+    """Runs an encoder compiled at the first call; on the CPU this needs a C++ compiler."""
 
     concurrent = False
 
@@ -130,23 +130,23 @@ class CompiledRunner(_GraphRunner):
 
     @property
     def name(self) -> str:
-        """Back-end and its version."""
+        """Back-end with its version."""
         return f"torch-compile-{version('torch')}"
 
     @property
     def precision(self) -> str:
-        """The arithmetic, which is that of the weights."""
+        """Arithmetic, given by the dtype of the weights."""
         dtype = next(self._graph.parameters()).dtype
         return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, "exact")
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
-        # Compiling, again for shapes of another kind, is not for several threads at a time.
+        """Return the hidden states ``[B, L, D]`` of each layer for token ids (int64) and mask (bool) ``[B, L]``."""
+        # Compilation, which new kinds of shapes repeat, is not thread-safe.
         with self._lock, quiet_converters():
-            if self._made is None:
-                self._made = torch.compile(self._graph, dynamic=True)
+            if self._ready_graph is None:
+                self._ready_graph = torch.compile(self._graph, dynamic=True)
             try:
-                return list(self._made(input_ids, mask.long()))
+                return list(self._ready_graph(input_ids, mask.long()))
             except torch._dynamo.exc.TorchDynamoException as error:
                 reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
                 raise BackendError(
@@ -154,6 +154,6 @@ class CompiledRunner(_GraphRunner):
                 ) from error
 
     def forked(self) -> None:
-        """Compile again in a forked child: the code has the parent's number of threads."""
-        keep_for_ever(self._made)
-        self._made = None
+        """Discard the compiled code in a forked child: it has the parent's number of threads."""
+        keep_for_ever(self._ready_graph)
+        self._ready_graph = None

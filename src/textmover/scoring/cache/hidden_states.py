@@ -1,4 +1,4 @@
-"""Hidden states of texts, computed once for all metrics that read the same encoder, and on request kept on disk."""
+"""Cache of hidden states, shared by all metrics with the same encoder and optionally stored on disk."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.tokens import Ragged
 
-DIGEST = 16  # bytes of the hash that stands for the tokens of a text
+DIGEST = 16  # bytes of the hash of a text's tokens
 
 
 class EncoderMemory:
-    """Hidden states that metrics share, so that each distinct text is encoded once for all of them.
+    """Cache of hidden states shared by metrics, so that each distinct text is encoded once for all of them.
 
-    Give it to several :class:`~textmover.Scorer` or :class:`~textmover.TextMoverScore` objects. Those that read the
-    same encoder (the same weights, device, precision and back-end) then hold one copy of its weights and compute the
-    layers that any of them reads in one pass; others are kept apart. With a folder the states outlive the process: what
-    was encoded for the same weights, layers, precision and back-end is read instead. A state depends on the batch in
-    which it was computed to the rounding of its arithmetic alone, so scores move by less than 1e-6.
+    Pass it to several :class:`~textmover.Scorer` or :class:`~textmover.TextMoverScore` objects. Metrics with the same
+    encoder (same weights, device, precision and back-end) share one copy of its weights, and compute all layers that
+    any of them needs in one pass. Metrics with different encoders are cached separately. With a folder, states are
+    reused across processes if weights, layers, precision and back-end are the same. States depend on the batch in which
+    they were computed up to rounding, so scores differ by less than 1e-6.
 
-    Encoders that are trained, moved, cast, or given other weights leave the memory and keep their weights; those that
-    stay get a copy of them. Make an optimiser after ``train()`` has been called, or from a metric that is in no memory.
+    An encoder that is trained, moved, cast, or given other weights leaves the cache and keeps its weights; the others
+    get a copy. Create an optimiser after calling ``train()``, or from a metric that is in no cache.
 
     Args:
-        limit: Bytes that states may take in memory; the longest unused are forgotten first.
-        folder: Where states are kept on disk as well; ``None`` keeps none there.
-        folder_limit: Bytes that they may take there; files of other versions, then the longest unused, go first.
-        evict: Whether new states in memory drive old ones out; else a full memory takes in no more.
+        limit: Maximum size of the states in memory, in bytes; the least recently used are evicted first.
+        folder: Folder for states on disk; ``None`` stores nothing on disk.
+        folder_limit: Maximum size on disk, in bytes; other versions, then the least recently used, are removed first.
+        evict: Whether new states evict old ones from memory; otherwise a full cache rejects new states.
 
     Example:
         >>> memory = EncoderMemory()
@@ -61,34 +61,34 @@ class EncoderMemory:
                 raise InputError(f"Expected `{name}` to be 0 bytes or more, but got {value}.")
         self._limit, self.folder_limit, self.evict = limit, folder_limit, evict
         self.folder = None if folder is None else Path(folder).expanduser()
-        self.is_asleep = self.any_arithmetic = False  # the latter: under autocast, too, as a training alone may
+        self.is_asleep = self.any_arithmetic = False  # the latter: share states under autocast too; for training
         self._groups: list[_Group] = []
         self._files: list[StateFiles] = []
-        # When nobody needs it any more, and at the latest when the process ends.
+        # Runs when the cache is garbage-collected, or at the latest at exit.
         weakref.finalize(self, _flush, self._files)
         _WITH_FOLDER.add(self)
 
     @property
     def limit(self) -> int:
-        """Bytes that states may take in memory."""
+        """Maximum size of the states in memory, in bytes."""
         return self._limit
 
     @limit.setter
     def limit(self, limit: int) -> None:
-        """Set the bytes that states may take from now on."""
+        """Set the maximum size from now on."""
         self._limit = limit
         for group in self._groups:
             group.cache.limit = limit
 
     def join(self, metric: SegmentMetric, arithmetic: str) -> bool:
-        """Let a metric take part; one without an encoder, such as over static vectors, has nothing to share.
+        """Register a metric; does nothing for a metric without an encoder, such as one with static vectors.
 
         Args:
             metric: The metric, on its device and with its final weights.
-            arithmetic: Precision and back-end that its encoder will run with.
+            arithmetic: Precision and back-end of its encoder.
 
         Returns:
-            Whether it took no part before; the back-end of its encoder is to be chosen again then.
+            Whether it was added; if so, the caller has to choose the back-end of its encoder again.
         """
         encoder = metric.runnable_encoder
         if not isinstance(encoder, Encoder) or any(encoder in group.encoders for group in self._groups):
@@ -103,13 +103,13 @@ class EncoderMemory:
         return True
 
     def drop(self, group: _Group) -> None:
-        """Forget a group that has no members left."""
+        """Drop a group without members."""
         group.forget()
         self._groups.remove(group)
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
-        """Keep nothing and look nothing up inside."""
+        """Disable the cache inside the context."""
         self.is_asleep = True
         try:
             yield
@@ -117,24 +117,24 @@ class EncoderMemory:
             self.is_asleep = False
 
     def forget(self) -> None:
-        """Forget the states in memory; those on disk stay."""
+        """Drop the states in memory; those on disk stay."""
         for group in self._groups:
             group.forget()
 
     def let_go(self, device: str) -> bool:
-        """Forget the states in the memory of a device, which lacks room for something else; whether there were any."""
+        """Free the states in the memory of a device; return whether there were any."""
         caches = [group.cache for group in self._groups if group.device == device]
-        held = any(cache.nbytes > 0 for cache in caches)
+        freed = any(cache.nbytes > 0 for cache in caches)
         for cache in caches:
             cache.clear()
-        return held
+        return freed
 
     def flush(self) -> None:
-        """Write states that wait for company to disk, as happens at the end of the process too."""
+        """Write buffered states to disk; this also happens at exit."""
         _flush(self._files)
 
     def open_files(self, identity: Mapping[str, str]) -> StateFiles | None:
-        """The states on disk of what an identity describes; ``None`` without a folder."""
+        """Open the states on disk for an identity; return ``None`` without a folder."""
         if self.folder is None:
             return None
         files = StateFiles(self.folder, identity, self.folder_limit)
@@ -142,16 +142,16 @@ class EncoderMemory:
         return files
 
     def close_files(self, files: StateFiles) -> None:
-        """Write what waits for company there, and look at it no longer."""
+        """Write buffered states and close the files."""
         files.flush()
         self._files.remove(files)
 
     def __deepcopy__(self, _: dict[int, Any]) -> EncoderMemory:
-        return self  # whatever was copied can go on sharing
+        return self  # copies share the cache
 
 
 def flush_all() -> None:
-    """Write what any memory still holds back; for processes that end without the interpreter's leave."""
+    """Write the buffered states of all caches, for processes that skip the interpreter's exit handlers."""
     for memory in list(_WITH_FOLDER):
         memory.flush()
 
@@ -161,7 +161,7 @@ _WITH_FOLDER: weakref.WeakSet[EncoderMemory] = weakref.WeakSet()
 
 @dataclass(frozen=True)
 class _Weights:
-    """Hashes of what an encoder computes with: of all that its layers share, and of each layer."""
+    """Hashes of an encoder's weights: one of the parts that all layers share, and one of each layer."""
 
     type: str
     base: str
@@ -171,24 +171,24 @@ class _Weights:
     def of(cls, model: Any) -> _Weights:
         blocks = next((one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one)), nn.ModuleList())
         cut = model.config.model_type in POST_NORM_TYPES
-        inside = {id(one) for block in blocks for one in block.parameters()} if cut else set()
-        base = {name: one for name, one in model.named_parameters() if id(one) not in inside}
+        inside = {id(parameter) for block in blocks for parameter in block.parameters()} if cut else set()
+        base = {name: parameter for name, parameter in model.named_parameters() if id(parameter) not in inside}
         base |= dict(model.named_buffers())
-        # Everything in the configuration may change the states, but for where it came from, and how deep it was cut.
-        left_out = (*UNTRACED, *(("num_hidden_layers", "n_layers", "num_layers") if cut else ()))
-        config = {name: value for name, value in model.config.to_dict().items() if name not in left_out}
+        # Exclude entries of the configuration that record the origin or the truncation depth; all others may matter.
+        excluded = (*UNTRACED, *(("num_hidden_layers", "n_layers", "num_layers") if cut else ()))
+        config = {name: value for name, value in model.config.to_dict().items() if name not in excluded}
         layers = tuple(_digest(dict(block.named_parameters())) for block in blocks) if cut else ()
         return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True, default=str)), layers)
 
     def agree(self, other: _Weights) -> bool:
-        """Return whether the deeper of the two encoders begins with the other."""
+        """Return whether the deeper of the two encoders starts with all layers of the other."""
         shared = min(len(self.layers), len(other.layers))
-        same = self.layers[:shared] == other.layers[:shared]
-        return (self.type, self.base) == (other.type, other.base) and same
+        same_layers = self.layers[:shared] == other.layers[:shared]
+        return (self.type, self.base) == (other.type, other.base) and same_layers
 
 
 class _Group:
-    """Encoders with the same weights, of which the deepest is kept, and their shared states."""
+    """Encoders with the same weights, and their shared states; holds the deepest encoder."""
 
     def __init__(self, memory: EncoderMemory, kind: tuple[str, ...], weights: _Weights, encoder: Encoder) -> None:
         self.memory, self.kind, self.weights = memory, kind, weights
@@ -211,29 +211,29 @@ class _Group:
             self.model, self.weights = encoder.model, weights
         self.computed = tuple(sorted({*self.computed, *encoder.layers}))
         self._members.add(encoder)
-        for one in [encoder, *self.encoders]:
-            one.share(self, self.model, self.computed)
+        for member in [encoder, *self.encoders]:
+            member.share(self, self.model, self.computed)
         self._stamp = weights_stamp(self.model)
         self.forget()
 
     def leave(self, encoder: Encoder) -> None:
-        """Go on without an encoder, which takes the weights along: the others get a copy."""
+        """Remove an encoder, which keeps the weights; the others get a copy."""
         with self._lock:
             self._members.discard(encoder)
-            others = list(self.encoders)
-            if not others:
+            remaining = list(self.encoders)
+            if not remaining:
                 self.memory.drop(self)
                 return
             model = encoder.copied_model()
-            # A compiled runner computes with the weights themselves, and has to change over as well.
+            # A compiled runner refers to the weights, so it has to be copied with them.
             runner = copy.deepcopy(encoder.runner, {id(self.model): model})
             self.model, self._stamp = model, weights_stamp(model)
-            for one in others:
-                one.model = model
-                one._runner, one._stamp = runner, self._stamp
+            for member in remaining:
+                member.model = model
+                member._runner, member._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
-        """Return whether the weights are still those that the states are of."""
+        """Return whether the weights are unchanged since the states were computed."""
         if self._stamp == weights_stamp(self.model):
             return True
         members = list(self.encoders)
@@ -243,12 +243,12 @@ class _Group:
                 "but they were changed in place: call train() on a metric before its weights are changed, or load it "
                 "without `memory`."
             )
-        for one in members:
-            one.leave()
+        for member in members:
+            member.leave()
         return False
 
     def forget(self) -> None:
-        """Drop the states in memory, and look for those on disk again."""
+        """Drop the states in memory, and reopen those on disk at the next use."""
         with self._lock:
             if self._files is not None:
                 self.memory.close_files(self._files)
@@ -256,11 +256,11 @@ class _Group:
             self._files = None
 
     def let_go(self) -> bool:
-        """Let go of all states in the memory of this device, whichever encoder they are of."""
+        """Free all states on this device, of all encoders."""
         return self.memory.let_go(self.device)
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
-        """Hidden states of the computed layers, ``[B, L, D]`` each, those that are not kept made by ``encode``."""
+        """Return hidden states of the computed layers, ``[B, L, D]`` each; ``encode`` computes missing ones."""
         if self.memory.is_asleep or not self._check_weights():
             return encode(batch)
         lengths = batch.lengths.cpu().numpy()
@@ -269,24 +269,24 @@ class _Group:
         rows = {key: row for row, key in enumerate(keys)}
         with self._lock:
             found = self._find(rows, batch.mask.device)
-        known = {key for names, _ in found for key in names}
-        missing = [key for key in rows if key not in known]
-        if missing:
-            chosen = [rows[key] for key in missing]
+        found_keys = {key for names, _ in found for key in names}
+        missing_keys = [key for key in rows if key not in found_keys]
+        if missing_keys:
+            chosen = [rows[key] for key in missing_keys]
             layers = encode(batch.select(chosen))
             named = {f"layer.{layer}": states for layer, states in zip(self.computed, layers, strict=True)}
-            made = Ragged.from_padded(lengths[chosen], named, {})
-            found.append((missing, made))
+            new = Ragged.from_padded(lengths[chosen], named, {})
+            found.append((missing_keys, new))
             with self._lock:
-                self.cache.keep(missing, made)
+                self.cache.keep(missing_keys, new)
                 if self._files is not None:
-                    self._files.keep(missing, made)
-            if len(missing) == len(keys):
-                return [_widened(states, batch.mask.shape[1]) for states in layers]
-        places = {key: (part, row) for part, (names, _) in enumerate(found) for row, key in enumerate(names)}
-        _, tokens, _ = Ragged.padded([part for _, part in found], [places[key] for key in keys])
+                    self._files.keep(missing_keys, new)
+            if len(missing_keys) == len(keys):
+                return [_padded_to(states, batch.mask.shape[1]) for states in layers]
+        indices = {key: (part, row) for part, (names, _) in enumerate(found) for row, key in enumerate(names)}
+        _, tokens, _ = Ragged.padded([part for _, part in found], [indices[key] for key in keys])
         width = batch.mask.shape[1]
-        return [_widened(tokens[f"layer.{layer}"], width) for layer in self.computed]
+        return [_padded_to(tokens[f"layer.{layer}"], width) for layer in self.computed]
 
     def _find(self, keys: Iterable[bytes], device: torch.device) -> list[tuple[list[bytes], Ragged]]:
         found = self.cache.find(keys)
@@ -294,15 +294,15 @@ class _Group:
             self._files = self.memory.open_files(self._identity())
         if self._files is None:
             return found
-        known = {key for names, _ in found for key in names}
-        for names, states in self._files.find([key for key in keys if key not in known]):
-            moved = Ragged(states.lengths, {name: one.to(device) for name, one in states.tokens.items()})
+        found_keys = {key for names, _ in found for key in names}
+        for names, states in self._files.find([key for key in keys if key not in found_keys]):
+            moved = Ragged(states.lengths, {name: layer.to(device) for name, layer in states.tokens.items()})
             self.cache.keep(names, moved)
             found.append((names, moved))
         return found
 
     def _identity(self) -> Mapping[str, str]:
-        """Everything that the states depend on beside the tokens."""
+        """Identity of the states: everything that they depend on except the tokens."""
         import transformers
 
         encoder = next(iter(self.encoders))
@@ -319,35 +319,35 @@ class _Group:
             "window": str(encoder.window),
             "backend": name,
             "precision": precision,
-            # In float32 kinds of processors differ in the last digit alone, as batches do.
+            # In float32, processor models differ in the last digit only, as batches do.
             "device": device.type if exact else machine_of(device),
             VERSIONS: f"{release}torch {torch.__version__}, transformers {transformers.__version__}",
         }
 
 
-def _flush(opened: list[StateFiles]) -> None:
-    with _disable_current_modes():  # the last user may go while torch follows a graph, to which this does not belong
-        for files in opened:
+def _flush(all_files: list[StateFiles]) -> None:
+    with _disable_current_modes():  # finalizers may run while torch traces a graph
+        for files in all_files:
             files.flush()
 
 
 def _name_and_version(backend: str) -> tuple[str, str]:
-    """Name of a back-end, and its package's version as the beginning of a list, where its name has one."""
+    """Split the name of a back-end into its name and, if it has one, its package version as a list prefix."""
     name, _, release = backend.rpartition("-")
     return (name, f"{name} {release}, ") if release[:1].isdigit() else (backend, "")
 
 
-def _digest(tensors: Mapping[str, Tensor], more: str = "") -> str:
-    found = hashlib.sha256(more.encode())
+def _digest(tensors: Mapping[str, Tensor], extra: str = "") -> str:
+    digest = hashlib.sha256(extra.encode())
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        found.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _key(ids: np.ndarray) -> bytes:
     return hashlib.blake2b(ids.tobytes(), digest_size=DIGEST).digest()
 
 
-def _widened(states: Tensor, width: int) -> Tensor:
+def _padded_to(states: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(states, (0, 0, 0, width - states.shape[1])) if states.shape[1] < width else states

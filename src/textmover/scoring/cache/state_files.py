@@ -1,4 +1,4 @@
-"""Hidden states on disk: safetensors files, found again by the tokens of a text."""
+"""Hidden states on disk: safetensors files, indexed by a hash of a text's tokens."""
 
 from __future__ import annotations
 
@@ -39,30 +39,31 @@ from textmover.types.tokens import Ragged
 
 logger = logging.getLogger(__name__)
 
-SHARD = 1 << 26  # bytes of states that are collected before they are written
-KEYS, CHECKS = "keys", "checks"  # names of the tensors beside the lengths and those of the layers
+SHARD = 1 << 26  # bytes of states that are buffered before a file is written
+KEYS, CHECKS = "keys", "checks"  # names of tensors in addition to lengths and layers
 FULL = (errno.ENOSPC, errno.EDQUOT)  # errors of a full disk or an exceeded quota
 
 
 class StateFiles:
-    """States of one encoder in a folder that several encoders, and several processes, may share.
+    """Hidden states of one encoder in a folder that several encoders and processes may share.
 
     Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths``, ``checks`` (CRC-32 sums of
-    each text's states, both int64 ``[N]``) and a tensor ``[T, D]`` for each layer; ``NAME/identity.json`` says what the
-    states are of. Files are written whole under names of their own and never changed; damaged ones are removed.
+    each text's states, both int64 ``[N]``) and a tensor ``[T, D]`` for each layer. ``NAME/identity.json`` identifies
+    encoder and settings. Files are written atomically under unique names and never changed; damaged ones are removed.
+
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:
         self.folder, self.root, self.limit = folder, folder / f"v{FORMAT}", limit
         self.place = self.root / hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:24]
-        self._waiting: list[tuple[list[bytes], Ragged]] = []
-        self._waiting_bytes = 0
-        self._refused = False
+        self._pending: list[tuple[list[bytes], Ragged]] = []
+        self._pending_bytes = 0
+        self._disabled = False
         self._index: dict[bytes, _Entry] = {}
-        for other in other_versions(folder):
+        for root in other_versions(folder):
             logger.warning(
                 "%s was written by another version of textmover and is ignored: it goes when space is needed, or with "
-                "`textmover cache %s --clear`.", other, folder,
+                "`textmover cache %s --clear`.", root, folder,
             )  # fmt: skip
         try:
             self.place.mkdir(parents=True, exist_ok=True)
@@ -72,89 +73,89 @@ class StateFiles:
                     f"Expected {folder} to be a folder for states of texts, but got '{error.strerror}': give another "
                     "one."
                 ) from error
-            self._give_up(InputError(f"{error.strerror}."))
-        if not self._refused and not (self.place / IDENTITY).is_file():
+            self._disable(InputError(f"{error.strerror}."))
+        if not self._disabled and not (self.place / IDENTITY).is_file():
             try:
                 with atomic_file(self.place / IDENTITY) as stream:
                     stream.write(json.dumps(dict(identity), indent=2) + "\n")
             except InputError as error:
-                self._give_up(error)
+                self._disable(error)
         for path in sorted(self.place.glob("*.safetensors")):
             self._read_index(path)
         if not self._index:
-            self._say_outdated(identity)
+            self._warn_if_outdated(identity)
 
     def find(self, keys: Iterable[bytes]) -> list[tuple[list[bytes], Ragged]]:
-        """The states of those of the texts that are there, on the CPU."""
+        """Look up texts; return the keys and states of those found, on the CPU."""
         wanted: dict[Path, list[bytes]] = {}
         for key in keys:
             if key in self._index:
                 wanted.setdefault(self._index[key][0], []).append(key)
-        return [found for path, names in wanted.items() if (found := self._read(path, names)) is not None]
+        return [states for path, names in wanted.items() if (states := self._read(path, names)) is not None]
 
     def keep(self, keys: Sequence[bytes], states: Ragged) -> None:
-        """Take in states, to be written when there are enough of them."""
-        self._waiting.append((list(keys), states))
-        self._waiting_bytes += states.nbytes
-        if self._waiting_bytes >= SHARD:
+        """Buffer states; write them when there are enough."""
+        self._pending.append((list(keys), states))
+        self._pending_bytes += states.nbytes
+        if self._pending_bytes >= SHARD:
             self.flush()
 
     def flush(self) -> None:
-        """Write the states that wait; where the disk refuses, say so once and go on without writing."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if not waiting or self._refused:
+        """Write the buffered states; if the disk is full, warn once and disable writing."""
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        if not pending or self._disabled:
             return
-        names = [key for keys, _ in waiting for key in keys]
-        states = Ragged.join([part for _, part in waiting])
-        layers = {name: one.cpu().contiguous() for name, one in states.tokens.items()}
+        names = [key for keys, _ in pending for key in keys]
+        states = Ragged.join([states for _, states in pending])
+        layers = {name: tensor.cpu().contiguous() for name, tensor in states.tokens.items()}
         checks = _checks(layers, states.starts, states.lengths)
         keys = torch.from_numpy(np.frombuffer(b"".join(names), dtype=np.uint8).reshape(len(names), -1).copy())
-        beside = {KEYS: keys, LENGTHS: torch.from_numpy(states.lengths), CHECKS: torch.from_numpy(checks)}
+        index = {KEYS: keys, LENGTHS: torch.from_numpy(states.lengths), CHECKS: torch.from_numpy(checks)}
         path = self.place / f"{secrets.token_hex(8)}.safetensors"
         try:
             with atomic_bytes(path) as stream:
-                stream.write(save({**layers, **beside}))
+                stream.write(save({**layers, **index}))
         except InputError as error:
-            self._give_up(error)
+            self._disable(error)
             return
         self._add(path, names, states.lengths, checks)
         self._shrink(path)
 
-    def _give_up(self, error: InputError) -> None:
-        if not self._refused:
+    def _disable(self, error: InputError) -> None:
+        if not self._disabled:
             logger.warning("States of texts are no longer kept in %s: %s", self.place, error)
-        self._refused = True
+        self._disabled = True
 
     def _shrink(self, newest: Path) -> None:
-        """Remove states in other layouts, and the longest unused files, until the whole folder is within its limit."""
-        others = [place for root in other_versions(self.folder) for place in place_folders(root)]
-        states = [list(filter(is_ours, place.glob("*.safetensors"))) for place in others]
-        files = sorted((one for one in self.root.rglob("*.safetensors") if one != newest), key=last_used)
-        files = sorted((path for held in states for path in held), key=last_used) + files
+        """Remove files until the folder is within its limit: other versions first, then the least recently used."""
+        places = [place for root in other_versions(self.folder) for place in place_folders(root)]
+        files_of_places = [list(filter(is_ours, place.glob("*.safetensors"))) for place in places]
+        files = sorted((path for path in self.root.rglob("*.safetensors") if path != newest), key=last_used)
+        files = sorted((path for paths in files_of_places for path in paths), key=last_used) + files
         sizes = {path: size_of(path) for path in (*files, newest)}
         total = sum(sizes.values())
         for path in files:
             if total <= self.limit:
                 break
             try:
-                path.unlink(missing_ok=True)  # another process may have been faster
-            except OSError as error:  # of another user
-                self._give_up(InputError(f"it is larger than {self.limit} bytes, but {path}: {error.strerror}."))
+                path.unlink(missing_ok=True)  # another process may have removed it
+            except OSError as error:  # file of another user
+                self._disable(InputError(f"it is larger than {self.limit} bytes, but {path}: {error.strerror}."))
                 return
             total -= sizes[path]
-            self._forget(path)
-        for place, held in zip(others, states, strict=True):
-            if held and not any(path.exists() for path in held):
-                with contextlib.suppress(OSError):  # of another user
+            self._drop_from_index(path)
+        for place, paths in zip(places, files_of_places, strict=True):
+            if paths and not any(path.exists() for path in paths):
+                with contextlib.suppress(OSError):  # file of another user
                     remove_place(place)
 
-    def _say_outdated(self, identity: Mapping[str, str]) -> None:
+    def _warn_if_outdated(self, identity: Mapping[str, str]) -> None:
         outdated = set()
-        for told in self.root.glob(f"*/{IDENTITY}"):
-            other = identity_in(told)
-            same = all(other[name] == identity.get(name) for name in ENTRIES if name != VERSIONS)
-            if same and told.parent != self.place and any(told.parent.glob("*.safetensors")):
-                outdated.add(other[VERSIONS])
+        for path in self.root.glob(f"*/{IDENTITY}"):
+            identity_found = identity_in(path)
+            matches = all(identity_found[name] == identity.get(name) for name in ENTRIES if name != VERSIONS)
+            if matches and path.parent != self.place and any(path.parent.glob("*.safetensors")):
+                outdated.add(identity_found[VERSIONS])
         if outdated:
             logger.warning(
                 "States of texts in %s were made with other versions (%s) and are ignored: texts are encoded again.",
@@ -162,27 +163,27 @@ class StateFiles:
                 "; ".join(sorted(outdated)),
             )
 
-    def _forget(self, path: Path) -> None:
+    def _drop_from_index(self, path: Path) -> None:
         self._index = {key: entry for key, entry in self._index.items() if entry.path != path}
 
-    def _discard(self, path: Path, why: str) -> None:
-        """Remove a damaged file, and say so: nobody can use it, and nobody has to hear of it again."""
-        fate = "is ignored, since textmover has not named it"
+    def _discard(self, path: Path, reason: str) -> None:
+        """Remove a damaged file with a warning."""
+        outcome = "is ignored, since textmover has not named it"
         if is_ours(path):
             try:
                 path.unlink(missing_ok=True)
-                fate = "has been removed"
-            except OSError as error:  # of another user
-                fate = f"is ignored, since it cannot be removed ({error.strerror})"
-        logger.warning("%s is damaged (%s) and %s: its texts are encoded again.", path, why.rstrip("."), fate)
-        self._forget(path)
+                outcome = "has been removed"
+            except OSError as error:  # file of another user
+                outcome = f"is ignored, since it cannot be removed ({error.strerror})"
+        logger.warning("%s is damaged (%s) and %s: its texts are encoded again.", path, reason.rstrip("."), outcome)
+        self._drop_from_index(path)
 
     def _read_index(self, path: Path) -> None:
         try:
             with safe_open(str(path), framework="pt") as file:
                 keys, lengths, checks = (file.get_tensor(name) for name in (KEYS, LENGTHS, CHECKS))
         except FileNotFoundError:
-            return  # another process has removed it meanwhile
+            return  # removed by another process
         except OSError as error:
             logger.warning("%s is ignored: it cannot be read (%s).", path, error)
             return
@@ -193,8 +194,8 @@ class StateFiles:
 
     def _add(self, path: Path, keys: Sequence[bytes], lengths: np.ndarray, checks: np.ndarray) -> None:
         starts = np.cumsum(lengths) - lengths
-        for key, *rest in zip(keys, starts.tolist(), lengths.tolist(), checks.tolist(), strict=True):
-            self._index[key] = _Entry(path, *rest)
+        for key, *numbers in zip(keys, starts.tolist(), lengths.tolist(), checks.tolist(), strict=True):
+            self._index[key] = _Entry(path, *numbers)
 
     def _read(self, path: Path, keys: list[bytes]) -> tuple[list[bytes], Ragged] | None:
         entries = [self._index[key] for key in keys]
@@ -208,19 +209,19 @@ class StateFiles:
                 }
         except OSError as error:
             logger.info("%s has gone (%s): its texts are encoded again.", path, error)
-            self._forget(path)
+            self._drop_from_index(path)
             return None
         except SafetensorError as error:
             self._discard(path, str(error))
             return None
-        found = Ragged(lengths, tokens)
-        sound = _checks(tokens, found.starts, lengths) == [entry.check for entry in entries]
-        if not sound.all():
+        states = Ragged(lengths, tokens)
+        intact = _checks(tokens, states.starts, lengths) == [entry.check for entry in entries]
+        if not intact.all():
             self._discard(path, "its states are not those that were written")
             return None
-        with contextlib.suppress(OSError):  # a file of another user cannot be marked as used
+        with contextlib.suppress(OSError):  # files of another user cannot be touched
             os.utime(path)
-        return keys, found
+        return keys, states
 
 
 class _Entry(NamedTuple):
@@ -231,7 +232,7 @@ class _Entry(NamedTuple):
 
 
 def _checks(layers: Mapping[str, torch.Tensor], starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """CRC-32 of each text's states over all layers, int64 ``[N]``."""
+    """Return the CRC-32 of each text's states over all layers, int64 ``[N]``."""
     bytes_of = [layers[name].view(torch.uint8).numpy() for name in sorted(layers)]
     sums = np.zeros(len(lengths), dtype=np.int64)
     for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""Folders of cached hidden states: their content, for every version of textmover, and their removal."""
+"""Folders of cached hidden states: list and remove their content, for all versions of textmover."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from textmover.files import remove_leftovers
 from textmover.safe_reading import read_json
 
 FORMAT = 3
-"""Version of the layout, and of what textmover makes of an encoder's outputs; states of another one are never read."""
+"""Version of the layout and of the post-processing of encoder outputs; states of other versions are never read."""
 
 IDENTITY = "identity.json"
 
-VERSIONS = "versions"  # entry of an identity that names the packages by which states were computed
+VERSIONS = "versions"  # entry with the versions of the packages that computed the states
 
 ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
-"""Entries of an identity."""
+"""Required entries of an identity."""
 
 LENGTHS = "lengths"
 
 ROOT = re.compile(r"v\d+")
-"""Name of the folder that holds all states of a layout; this has been the same in every one, as have the next."""
+"""Name of the folder of a layout version; this pattern and the next two hold for every version."""
 
-PLACE = re.compile(r"[0-9a-f]{24}")  # name of the folder that holds the states of one encoder
-STATES = re.compile(r"[0-9a-f]{16}\.safetensors")  # name of a file of states
+PLACE = re.compile(r"[0-9a-f]{24}")  # folder of one encoder's states
+STATES = re.compile(r"[0-9a-f]{16}\.safetensors")  # file of states
 
-LEFT = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
-"""Name of a file that an earlier version was writing when it was killed."""
+LEFTOVER = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
+"""Name of a temporary file that an earlier version left when it was killed."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """States of one encoder in a folder; their identity is everything that they depend on beside the tokens."""
+    """States of one encoder in a folder, and their identity: everything that they depend on except the tokens."""
 
     path: Path
     identity: Mapping[str, str]
@@ -46,62 +46,62 @@ class Place:
 
 
 def places(folder: Path) -> list[Place]:
-    """Content of a folder, the largest first; other versions are left out."""
-    found = []
-    for told in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
-        identity = identity_in(told)
-        files = sorted(told.parent.glob("*.safetensors"))
+    """List the content of a folder, largest first, without other versions."""
+    places_found = []
+    for path in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
+        identity = identity_in(path)
+        files = sorted(path.parent.glob("*.safetensors"))
         texts = sum(_texts(path) for path in files)
-        found.append(Place(told.parent, identity, texts, sum(map(size_of, files))))
-    return sorted(found, key=lambda place: -place.nbytes)
+        places_found.append(Place(path.parent, identity, texts, sum(map(size_of, files))))
+    return sorted(places_found, key=lambda place: -place.nbytes)
 
 
 def other_versions(folder: Path) -> list[Path]:
-    """The folders of states in a layout that is not ours, which other versions of textmover have filled."""
+    """List the folders of states that other versions of textmover wrote."""
     roots = [root for root in _roots(folder) if root.name != f"v{FORMAT}"]
-    return [root for root in roots if any(_written(place) for place in place_folders(root))]
+    return [root for root in roots if any(_state_paths(place) for place in place_folders(root))]
 
 
 def place_folders(root: Path) -> list[Path]:
-    """The folders of each encoder's states in that of a layout."""
-    return [one for one in sorted(root.glob("*")) if PLACE.fullmatch(one.name) and one.is_dir()]
+    """List the folders of encoders in the folder of a layout version."""
+    return [path for path in sorted(root.glob("*")) if PLACE.fullmatch(path.name) and path.is_dir()]
 
 
 def remove(folder: Path) -> int:
-    """Remove the states in a folder, whatever their version; other files stay where they are."""
+    """Remove the states of all versions in a folder, but no other files; return the bytes freed."""
     return sum(remove_place(place) for root in _roots(folder) for place in place_folders(root))
 
 
 def remove_place(place: Path) -> int:
-    """Remove the states of one encoder, and what is empty then; other files stay where they are."""
+    """Remove the states of one encoder and empty folders, but no other files; return the bytes freed."""
     freed = 0
-    for path in _written(place):
+    for path in _state_paths(place):
         freed += size_of(path)
         path.unlink(missing_ok=True)
     remove_leftovers(place)
-    with contextlib.suppress(OSError):  # somebody has put other files there, or other encoders have states there
+    with contextlib.suppress(OSError):  # other files or other encoders' states are there
         place.rmdir()
         place.parent.rmdir()
     return freed
 
 
 def is_ours(path: Path) -> bool:
-    """Return whether a file of states is called as textmover calls them; others belong to somebody else."""
+    """Return whether textmover named a file of states; all others are left alone."""
     return STATES.fullmatch(path.name) is not None
 
 
 def identity_in(path: Path) -> dict[str, str]:
-    """Identity in a record; question marks if it is damaged."""
+    """Read the identity from a file; unreadable entries are "?"."""
     try:
-        told = read_json(path)
+        record = read_json(path)
     except (OSError, ValueError):
-        told = None
-    entries = told if isinstance(told, dict) else {}
+        record = None
+    entries = record if isinstance(record, dict) else {}
     return {name: str(entries.get(name, "?")) for name in ENTRIES}
 
 
 def last_used(path: Path) -> float:
-    """When a file was written or read last; 0 for one that has gone meanwhile."""
+    """Time at which a file was last written or read; 0 if it no longer exists."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def last_used(path: Path) -> float:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0 for one that has gone meanwhile."""
+    """Size of a file in bytes; 0 if it no longer exists."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -120,11 +120,11 @@ def _roots(folder: Path) -> Iterator[Path]:
     return (root for root in sorted(folder.glob("v*")) if ROOT.fullmatch(root.name) and root.is_dir())
 
 
-def _written(place: Path) -> list[Path]:
+def _state_paths(place: Path) -> list[Path]:
     return [
         path
         for path in sorted(place.glob("*"))
-        if path.name == IDENTITY or is_ours(path) or LEFT.fullmatch(path.name) is not None
+        if path.name == IDENTITY or is_ours(path) or LEFTOVER.fullmatch(path.name) is not None
     ]
 
 
@@ -133,4 +133,4 @@ def _texts(path: Path) -> int:
         with safe_open(str(path), framework="pt") as file:
             return int(file.get_slice(LENGTHS).get_shape()[0])
     except (OSError, SafetensorError):
-        return 0  # damaged: none of them can be used
+        return 0  # damaged: no text is usable

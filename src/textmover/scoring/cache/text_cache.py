@@ -1,4 +1,4 @@
-"""Cache of computed texts in memory, bounded in bytes."""
+"""In-memory cache of texts, limited in bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from textmover.modules.devices import new_lock, renew_in_child
 
 Key = TypeVar("Key", bound=Hashable)
 Chunk = TypeVar("Chunk", bound=Any)
-"""Texts that were computed together, without padding: an object with a length, ``nbytes`` and ``select(rows)``."""
+"""Results of texts computed together, without padding; has a length, ``nbytes`` and ``select(rows)``."""
 
 
 class TextCache(Generic[Key, Chunk]):
-    """Chunks of texts, forgotten whole, the longest unused first; without ``evict`` a full cache takes in no more."""
+    """LRU cache of chunks of texts, evicted whole; without ``evict`` a full cache rejects new chunks."""
 
     def __init__(self, limit: int, *, evict: bool = True) -> None:
         self.limit, self.evict = limit, evict
-        self.nbytes = 0  # memory held, in bytes
+        self.nbytes = 0  # bytes in use
         self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
         self._places: dict[Key, tuple[int, int]] = {}
         self._next = 0
@@ -26,7 +26,7 @@ class TextCache(Generic[Key, Chunk]):
         renew_in_child(self)
 
     def __getstate__(self) -> dict[str, object]:
-        """Copies start empty: what was kept is large, and quickly made again."""
+        """Copies start empty: the content is large and can be recomputed."""
         return {**self.__dict__, "nbytes": 0, "_chunks": OrderedDict(), "_places": {}, "_lock": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -34,39 +34,39 @@ class TextCache(Generic[Key, Chunk]):
         renew_in_child(self)
 
     def forked(self) -> None:
-        """Start empty in a forked child: another thread may have been keeping something."""
+        """Start empty in a forked child: another thread may have been writing at the time of the fork."""
         self.clear()
 
     def __len__(self) -> int:
-        """Number of texts that are kept."""
+        """Number of cached texts."""
         return len(self._places)
 
     def clear(self) -> None:
-        """Forget everything; any thread may, while another one keeps or looks something up."""
+        """Empty the cache; thread-safe."""
         with self._lock:
             self._chunks.clear()
             self._places.clear()
             self.nbytes = 0
 
     def find(self, texts: Iterable[Key]) -> list[tuple[list[Key], Chunk]]:
-        """Those of the texts that are kept: their keys and what is kept of them, chunk by chunk."""
+        """Look up texts; return the keys and the cached values of those found, chunk by chunk."""
         with self._lock:
-            wanted: dict[int, list[tuple[Key, int]]] = {}
+            rows_by_chunk: dict[int, list[tuple[Key, int]]] = {}
             for text in texts:
-                place = self._places.get(text)
-                if place is not None:
-                    wanted.setdefault(place[0], []).append((text, place[1]))
+                location = self._places.get(text)
+                if location is not None:
+                    rows_by_chunk.setdefault(location[0], []).append((text, location[1]))
             found = []
-            for number, rows in wanted.items():
-                self._chunks.move_to_end(number)
-                chunk = self._chunks[number][0]
+            for index, rows in rows_by_chunk.items():
+                self._chunks.move_to_end(index)
+                chunk = self._chunks[index][0]
                 whole = len(rows) == len(chunk)
-                rows = sorted(rows, key=lambda one: one[1]) if whole else rows
+                rows = sorted(rows, key=lambda pair: pair[1]) if whole else rows
                 found.append(([text for text, _ in rows], chunk if whole else chunk.select([row for _, row in rows])))
             return found
 
     def keep(self, texts: Sequence[Key], chunk: Chunk) -> None:
-        """Keep a chunk, unless it alone is over the limit, or nothing may make room for it."""
+        """Add a chunk, unless it exceeds the limit by itself, or the cache is full and may not evict."""
         with self._lock:
             if chunk.nbytes + (0 if self.evict else self.nbytes) > self.limit:
                 return
@@ -75,9 +75,9 @@ class TextCache(Generic[Key, Chunk]):
             self._next += 1
             self.nbytes += chunk.nbytes
             while self.nbytes > self.limit:
-                number, (oldest, names) = self._chunks.popitem(last=False)
+                index, (oldest, keys) = self._chunks.popitem(last=False)
                 self.nbytes -= oldest.nbytes
-                for name in names:
-                    # Kept twice, it is where it was kept last, or nowhere if that is gone already.
-                    if self._places.get(name, (None, 0))[0] == number:
-                        del self._places[name]
+                for key in keys:
+                    # A key added twice belongs to its newer chunk, or to none if that was evicted.
+                    if self._places.get(key, (None, 0))[0] == index:
+                        del self._places[key]

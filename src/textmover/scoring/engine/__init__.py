@@ -1,1 +1,1 @@
-"""The engine: distinct texts encoded once, pairs matched in batches of like length."""
+"""Scoring engine: encodes each distinct text once and matches pairs in batches of similar length."""

@@ -1,4 +1,4 @@
-"""Scores many segments: distinct texts once, in batches of like length, results in input order."""
+"""Scoring engine: encodes distinct texts once, in batches of similar length, and returns scores in input order."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from textmover.modules.devices import new_lock, scoring_mode
 from textmover.modules.tokens.reliability_flags import FALLBACK, fell_back, same_outputs, side_flags
 from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.pair_table import READERS, Counts, PairTable, Progress, check_finite, pair_flags, unusual
-from textmover.scoring.engine.text_features import ENCODING, NoRoomError, Reference, TextTable, TextWork
+from textmover.scoring.engine.text_features import ENCODING, DeviceMemoryError, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, SegmentMetric, SourcedReferences, compared_texts, plural
 
 logger = logging.getLogger(__name__)
 
-PairReader = Callable[[Any, Any], Any]  # features of hypotheses and of other texts to what is wanted of the pairs
-WINDOW = 4096  # segments worked on at a time: bounds memory however long the input is
-CACHE_BYTES = 1 << 29  # memory that the features of texts may take between calls
-WINDOW_BYTES = 3 << 27  # memory that the features of their texts may take; one segment at the least
-SAMPLE = 64  # texts that tell how many tokens there are to a character
-JOINT_PAIRS = 32  # pairs to a batch where texts are read together; the batch of the TWMD paper's scripts
+PairReader = Callable[[Any, Any], Any]  # maps features of hypotheses and of the other texts to one result a pair
+WINDOW = 4096  # segments processed at a time; bounds memory for inputs of any length
+CACHE_BYTES = 1 << 29  # size limit of the feature cache between calls
+WINDOW_BYTES = 3 << 27  # size limit of the features of one window; a window has at least one segment
+SAMPLE = 64  # texts sampled to estimate the tokens per character
+JOINT_PAIRS = 32  # pairs per batch for metrics that encode texts jointly; the batch size of the TWMD paper's scripts
 
 PAIR_TOKENS = 8
-"""Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
+"""Tokens of a batch of pairs, both sides counted, as a multiple of the tokens of a batch of texts."""
 
-STRETCH = 1 << 18  # pairs within groups that are matched before their scores are collected
+STRETCH = 1 << 18  # pairs within groups that are matched before their scores are copied from the device
 
 
 @dataclass
 class RawScores:
-    """Values by name, float64 ``[n]`` in input order, and flags of segments."""
+    """Scores and components by name, float64 ``[n]`` in input order, and warning flags of segments."""
 
     values: dict[str, np.ndarray]
     flags: dict[str, np.ndarray] = field(default_factory=dict)
-    """Segments that are out of the ordinary by kind, bool ``[n]``; kinds without one are left out."""
+    """Flagged segments by flag, bool ``[n]``; flags without any segment are left out."""
 
     @property
     def counts(self) -> Counter[str]:
-        """Number of flagged segments by kind."""
+        """Number of flagged segments by flag."""
         return Counter({name: int(marked.sum()) for name, marked in self.flags.items()})
 
 
 class Engine(TextWork):
-    """Runs a metric, in evaluation mode, over lists of segments; batches are halved until they fit a GPU's memory."""
+    """Score lists of segments with a metric in evaluation mode; batches are halved on GPU out-of-memory errors."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class Engine(TextWork):
         self._block = BLOCK
         self._warned: set[str] = set()
         self._features = ""
-        self.lock = new_lock()  # held by whoever scores, or changes what the metric scores with
+        self.lock = new_lock()  # held while scoring and while the metric's scoring state changes
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "lock": None}  # which neither copies nor other processes share
+        return {**self.__dict__, "lock": None}  # locks can be neither copied nor pickled
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, lock=new_lock())
 
     @contextlib.contextmanager
     def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:
-        """Score with another metric on the same encoder; kept features go where ``features`` names others."""
+        """Score with another metric on the same encoder; cached features are dropped if ``features`` changes."""
         with self.lock:
             if features != self._features:
                 self._cache.clear()
@@ -90,7 +90,7 @@ class Engine(TextWork):
                 self.metric = own
 
     def clear_cache(self) -> None:
-        """Forget the features of all texts."""
+        """Drop the cached features of all texts."""
         with self.lock:
             self._cache.clear()
 
@@ -103,41 +103,41 @@ class Engine(TextWork):
         warn: bool = True,
         by_pair: bool = False,
     ) -> RawScores:
-        """Score each hypothesis against its references, one call at a time; ``by_pair`` does not combine references.
+        """Score each hypothesis against its references; with ``by_pair`` return one score per reference.
 
-        Sources stand beside the references, as :class:`~textmover.types.SourcedReferences`; a hypothesis that is its
-        source is judged by its references alone, where it has any.
+        Sources come with the references, as :class:`~textmover.types.SourcedReferences`. A hypothesis that copies its
+        source is scored on its references alone if it has any. Concurrent calls run one after another.
         """
-        given = compared = compared_texts(self.metric, references)
-        of_sides = side_flags(hypotheses, compared, getattr(self.metric, "languages", ()))
+        segments = compared = compared_texts(self.metric, references)
+        flags_of_sides = side_flags(hypotheses, compared, getattr(self.metric, "languages", ()))
         if not by_pair:
-            compared = [one.judging(mark) for one, mark in zip(compared, of_sides["copied"], strict=True)]
+            compared = [segment.judging(mark) for segment, mark in zip(compared, flags_of_sides["copied"], strict=True)]
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[Callable[[], RawScores]] = deque()
-            for rows in self._windows(hypotheses, [one.texts for one in compared]):
+            for rows in self._windows(hypotheses, [segment.texts for segment in compared]):
                 progress = Progress(len(hypotheses[rows]), on_progress)
                 waiting.append(self._window(hypotheses[rows], compared[rows], rows.start, progress, by_pair=by_pair))
-                if len(waiting) > self._ahead:
+                if len(waiting) > self._pending_windows:
                     parts.append(waiting.popleft()())
             parts += [finished() for finished in waiting]
         flags = {
             name: np.concatenate([part.flags[name] for part in parts]) for name in (parts[0].flags if parts else ())
         }
-        flags["same output"] = same_outputs(hypotheses, [one.texts for one in compared])
-        flags |= of_sides
+        flags["same output"] = same_outputs(hypotheses, [segment.texts for segment in compared])
+        flags |= flags_of_sides
         if getattr(self.metric, "fallback", False):
-            flags[FALLBACK] = fell_back(self.metric, given)
-        for name in ("same output", *of_sides):
+            flags[FALLBACK] = fell_back(self.metric, segments)
+        for name in ("same output", *flags_of_sides):
             for row in np.flatnonzero(flags[name]).tolist():
                 self._remember(name, hypotheses[row])
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)
         values = {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}
-        found = RawScores(values, {name: marked for name, marked in flags.items() if marked.any()})
+        raw = RawScores(values, {name: marked for name, marked in flags.items() if marked.any()})
         if warn:
-            self.warn(found.counts)
-        return found
+            self.warn(raw.counts)
+        return raw
 
     def _window(
         self,
@@ -148,14 +148,14 @@ class Engine(TextWork):
         *,
         by_pair: bool,
     ) -> Callable[[], RawScores]:
-        """Encode the texts of some segments and match their pairs; the call of what is returned waits for a GPU."""
+        """Encode and match one window; return a function that waits for the GPU and collects the scores."""
         together = self.metric.multi_reference == "all"
         joined = [tuple(texts) for texts in references if texts] if together else []
         groups: list[tuple[Reference, ...]] = [
             (*((tuple(texts),) if together and texts else texts), *texts.texts[len(texts) :]) for texts in references
         ]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
-        pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
+        pairs = [(text, reference) for text, group in zip(hypotheses, groups, strict=True) for reference in group]
         distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
         texts: dict[str, None] = {}
         for hypothesis, reference in distinct:
@@ -168,20 +168,20 @@ class Engine(TextWork):
                     "Expected texts to be read one by one where multi_reference='all' joins references, but this "
                     "metric reads them together (centering='batch'): choose 'best' or 'mean'."
                 )
-            scored, where = self._score_jointly(pairs, progress), np.arange(len(pairs))
+            pair_table, pair_rows = self._score_jointly(pairs, progress), np.arange(len(pairs))
         else:
             if together:
                 self._add_joined(table, list(dict.fromkeys(joined)))
             rows = np.array([[table.rows[text] for text in pair] for pair in distinct]).reshape(-1, 2)
-            scored = self._match_pairs(table, rows, progress)
-            where = np.array([distinct[pair] for pair in pairs])
+            pair_table = self._match_pairs(table, rows, progress)
+            pair_rows = np.array([distinct[pair] for pair in pairs])
         of_source = np.zeros(len(owners), dtype=bool)
         ends = np.cumsum([len(group) for group in groups]) - 1
         of_source[ends[[texts.source is not None for texts in references]]] = True
 
         def finished() -> RawScores:
-            flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
-            values = {name: array[where] for name, array in scored.values.items()}
+            flags = {name: np.bincount(owners, values[pair_rows]) > 0 for name, values in pair_table.flags.items()}
+            values = {name: array[pair_rows] for name, array in pair_table.values.items()}
             check_finite(values, owners + start)
             if not by_pair:
                 values = {name: self._combine(name, array, owners, of_source) for name, array in values.items()}
@@ -196,41 +196,41 @@ class Engine(TextWork):
         places: Sequence[np.ndarray],
         on_progress: Callable[[int], None] | None = None,
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Score pairs within each group, whose ``places`` are int ``[P, 2]``; all texts of a group are read once."""
-        found: list[np.ndarray] = []
+        """Score the pairs ``places``, int ``[P, 2]``, within each group; each text of a group is encoded once."""
+        scores_of_groups: list[np.ndarray] = []
         counts: Counter[str] = Counter()
         firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
         with self.lock, scoring_mode(self.metric):
             for rows in self._windows(firsts, rests):
                 progress = Progress(rows.stop - rows.start, on_progress)
                 scores, flags = self._score_groups(groups[rows], places[rows], rows.start, progress)
-                found += scores
+                scores_of_groups += scores
                 counts += flags
                 progress.reach(1.0)
-        return found, counts
+        return scores_of_groups, counts
 
     def _score_groups(
-        self, groups: Sequence[Sequence[str]], places: Sequence[np.ndarray], start: int, progress: Progress
+        self, groups: Sequence[Sequence[str]], places: Sequence[np.ndarray], first_segment: int, progress: Progress
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Scores of the pairs of each group of a window, and the number of groups out of the ordinary by flag."""
+        """Return the scores of the pairs of each group of a window, and the number of flagged groups by flag."""
         sizes = [len(pairs) for pairs in places]
-        table = self._own_features((text for group in groups for text in group), progress)
+        table = self._separate_features((text for group in groups for text in group), progress)
         rows = [[table.rows[text] for text in group] for group in groups]
-        where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
+        pair_rows = np.concatenate([np.array(index)[pairs] for index, pairs in zip(rows, places, strict=True)])
         owners = np.repeat(np.arange(len(groups)), sizes)
-        scores = np.zeros(len(where), dtype=np.float64)
-        marked: dict[str, np.ndarray] = {}
-        for first in range(0, len(where), STRETCH):
-            stretch = slice(first, first + STRETCH)
-            scored = self._match_pairs(table, where[stretch], progress, first, len(where))
-            scores[stretch] = scored.values["score"]
-            for name, flags in scored.flags.items():
-                marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
-        check_finite({"score": scores}, owners + start)
-        counts = Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+        scores = np.zeros(len(pair_rows), dtype=np.float64)
+        flagged: dict[str, np.ndarray] = {}
+        for start_of_chunk in range(0, len(pair_rows), STRETCH):
+            chunk = slice(start_of_chunk, start_of_chunk + STRETCH)
+            pair_table = self._match_pairs(table, pair_rows[chunk], progress, start_of_chunk, len(pair_rows))
+            scores[chunk] = pair_table.values["score"]
+            for name, flags in pair_table.flags.items():
+                flagged[name] = flagged.get(name, False) | (np.bincount(owners[chunk], flags, len(groups)) > 0)
+        check_finite({"score": scores}, owners + first_segment)
+        counts = Counter({name: int(marked.sum()) for name, marked in flagged.items() if marked.any()})
         return np.split(scores, np.cumsum(sizes)[:-1]), counts
 
-    def _own_features(self, texts: Iterable[str], progress: Progress) -> TextTable:
+    def _separate_features(self, texts: Iterable[str], progress: Progress) -> TextTable:
         table = self._text_table(list(dict.fromkeys(texts)), progress)
         if table is None:
             raise InputError(
@@ -240,28 +240,28 @@ class Engine(TextWork):
         return table
 
     @property
-    def _ahead(self) -> int:
-        """Windows handed to a GPU before the values of the last one are asked for; a processor gains nothing."""
+    def _pending_windows(self) -> int:
+        """Windows queued on a GPU before the oldest one's scores are collected; none on a CPU."""
         return 0 if self.metric.device.type == "cpu" else 1
 
     def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
-        """Stretches of segments that are worked on at a time, a function of their texts alone."""
+        """Yield windows of segments that fit the memory limit; their bounds depend on the texts alone."""
         start = 0
         while start < len(hypotheses):
             stop = min(start + WINDOW, len(hypotheses))
-            texts = [[one, *more] for one, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
+            texts = [[text, *more] for text, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
             sizes = np.cumsum([sum(map(len, group)) for group in texts])
-            # Tokens to a character, from at least every twentieth text.
-            some = [text for group in texts[:: max(1, len(texts) // SAMPLE)] for text in group[:2]]
-            tokens = int(self.metric.tokenize(some).mask.sum())
-            rate = max(tokens / max(1, sum(map(len, some))), 0.05)
-            most = WINDOW_BYTES / (self.metric.token_bytes * rate)
-            count = max(1, int(np.searchsorted(sizes, most, side="right")))
+            # Estimate tokens per character; at least 0.05.
+            sample = [text for group in texts[:: max(1, len(texts) // SAMPLE)] for text in group[:2]]
+            tokens = int(self.metric.tokenize(sample).mask.sum())
+            rate = max(tokens / max(1, sum(map(len, sample))), 0.05)
+            max_characters = WINDOW_BYTES / (self.metric.token_bytes * rate)
+            count = max(1, int(np.searchsorted(sizes, max_characters, side="right")))
             yield slice(start, start + count)
             start += count
 
     def _combine(self, name: str, values: np.ndarray, owners: np.ndarray, of_source: np.ndarray) -> np.ndarray:
-        """One value per segment from those of its references and its source."""
+        """Combine the scores of a segment's references and source into one."""
         if not of_source.any():
             return self._over_references(values, owners)
         sides = np.full((2, owners[-1] + 1), np.nan)
@@ -281,55 +281,55 @@ class Engine(TextWork):
         return best.reduceat(values, starts)
 
     def _match_pairs(
-        self, table: TextTable, where: np.ndarray, progress: Progress, before: int = 0, total: int | None = None
+        self, table: TextTable, pair_rows: np.ndarray, progress: Progress, start: int = 0, total: int | None = None
     ) -> PairTable:
-        """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
-        scored = PairTable(len(where))
-        matched, total = before, total or len(where)
-        batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
-        match = functools.partial(self._match, table, where, self.metric.pair_scores)
-        for found in spread(match, batches, worker_count(self.metric.device)):
-            for rows, scores in found:
+        """Match pairs of texts ``[P, 2]``; ``start`` and ``total`` locate them among a window's pairs, for progress."""
+        scored = PairTable(len(pair_rows))
+        matched, total = start, total or len(pair_rows)
+        batches = pair_batches(table.lengths[pair_rows], PAIR_TOKENS * self.batch_tokens, self._block)
+        match = functools.partial(self._match, table, pair_rows, self.metric.pair_scores)
+        for results in spread(match, batches, worker_count(self.metric.device)):
+            for rows, scores in results:
                 scored.put(rows, scores)
                 matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
-        scored.mark(pair_flags(*(table.flags(where[:, side]) for side in (0, 1))))
+        scored.mark(pair_flags(*(table.flags(pair_rows[:, side]) for side in (0, 1))))
         return scored
 
     def _match(
-        self, table: TextTable, where: np.ndarray, read: PairReader, rows: list[int]
+        self, table: TextTable, pair_rows: np.ndarray, read: PairReader, rows: list[int]
     ) -> list[tuple[list[int], Any]]:
         try:
             for attempt in self._attempts(last=len(rows) == 1):
                 with attempt:
-                    found = read(*(table.pad(where[rows, side]) for side in (0, 1)))
-        except NoRoomError as error:
+                    results = read(*(table.pad(pair_rows[rows, side]) for side in (0, 1)))
+        except DeviceMemoryError as error:
             halves = self._halves(len(rows), error)
         else:
-            return [(rows, found)]
+            return [(rows, results)]
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
-        return [one for half in halves for one in self._match(table, where, read, [rows[place] for place in half])]
+        return [one for half in halves for one in self._match(table, pair_rows, read, [rows[place] for place in half])]
 
     def read_pairs(self, pairs: Sequence[tuple[str, str]], read: PairReader) -> tuple[list[Any], dict[str, np.ndarray]]:
-        """Read the features of pairs of texts: a result for each, in order, and their flags, bool ``[n]`` by name.
+        """Apply ``read`` to the features of pairs; return one result per pair, in order, and the pairs' flags by name.
 
-        ``read`` makes a sequence of as many results of a batch of hypotheses and one of other texts.
+        ``read`` maps a batch of hypotheses and a batch of the other texts to a sequence with one result per pair.
         """
         results: list[Any] = [None] * len(pairs)
         with self.lock, scoring_mode(self.metric):
-            table = self._own_features((text for pair in pairs for text in pair), Progress(0, None))
-            where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
-            batches = pair_batches(table.lengths[where], PAIR_TOKENS * self.batch_tokens, self._block)
-            match = functools.partial(self._match, table, where, read)
+            table = self._separate_features((text for pair in pairs for text in pair), Progress(0, None))
+            pair_rows = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
+            batches = pair_batches(table.lengths[pair_rows], PAIR_TOKENS * self.batch_tokens, self._block)
+            match = functools.partial(self._match, table, pair_rows, read)
             for part in spread(match, batches, worker_count(self.metric.device)):
-                for rows, found in part:
-                    for row, one in zip(rows, found, strict=True):
-                        results[row] = one
-            return results, pair_flags(*(table.flags(where[:, side]) for side in (0, 1)))
+                for rows, results_of_batch in part:
+                    for row, result in zip(rows, results_of_batch, strict=True):
+                        results[row] = result
+            return results, pair_flags(*(table.flags(pair_rows[:, side]) for side in (0, 1)))
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
-        """Pairs whose texts are read together: as they come, since their batch mates matter."""
+        """Score pairs whose texts are encoded jointly, in input order: scores depend on the other pairs of a batch."""
         table = PairTable(len(pairs))
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
@@ -338,7 +338,7 @@ class Engine(TextWork):
                 for attempt in self._attempts(last=True):
                     with attempt:
                         scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
-            except NoRoomError as error:  # fewer of them would have other scores
+            except DeviceMemoryError as error:  # smaller batches would change the scores
                 raise InputError(
                     f"Expected {plural(len(rows), 'pair')} that are read together to fit into the memory of "
                     f"{self.metric.device}, but they do not: set `max_length`, or score on the CPU with --device cpu."
@@ -349,17 +349,17 @@ class Engine(TextWork):
         return table
 
     def warn(self, counts: Counts, examples: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Say once of each kind how many segments were out of the ordinary, with the given examples of them."""
+        """Log one warning per flag with the number of flagged segments, and with examples if given."""
         for name, texts in (examples or {}).items():
             self._examples.pop(name, None)
             for text in texts:
                 self._remember(name, text)
-        for name, number in counts.items():
+        for name, count in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                shown, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
-                told = unusual(name, number, shown, languages, self.metric)
-                for way in READERS.values():  # each once
-                    told = told.replace(f"; {way}", "") if way in self._warned else told
-                self._warned.update(way for way in READERS.values() if way in told)
-                logger.warning("%s.", told)
+                examples_shown, languages = list(self._examples.get(name, ())), getattr(self.metric, "languages", ())
+                message = unusual(name, count, examples_shown, languages, self.metric)
+                for advice in READERS.values():  # log each advice only once
+                    message = message.replace(f"; {advice}", "") if advice in self._warned else message
+                self._warned.update(advice for advice in READERS.values() if advice in message)
+                logger.warning("%s.", message)

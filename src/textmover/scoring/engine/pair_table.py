@@ -1,4 +1,4 @@
-"""Values and flags of pairs, collected batch by batch, with progress, warnings and NaN checks."""
+"""Collect values and flags of pairs batch by batch; progress, warnings and NaN checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = ("score", "precision", "recall", "f")
 
 
 class PairTable:
-    """Values and flags of pairs, left on their device until the first is asked for: a GPU is waited for once."""
+    """Values and flags of pairs; they stay on their device until first read, so that a GPU is synchronised once."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -26,38 +26,38 @@ class PairTable:
         self._flags: dict[str, np.ndarray] = {}
 
     def put(self, rows: Sequence[int], scores: PairScores) -> None:
-        """Take in the scores of a batch."""
+        """Add the scores of a batch."""
         self._rows.append(np.asarray(rows, dtype=np.int64))
         self._batches.append(scores)
 
     def mark(self, flags: Mapping[str, np.ndarray], rows: Sequence[int] | slice = slice(None)) -> None:
-        """Take in flags of pairs that were found elsewhere; of all of them without ``rows``."""
+        """Set flags of the pairs ``rows``, by default of all pairs."""
         for name, marked in flags.items():
             self._flags.setdefault(name, np.zeros(self.size, dtype=bool))[rows] = marked
 
     @property
     def values(self) -> dict[str, np.ndarray]:
-        """Values by name, float64 ``[size]``; NaN where a batch did not have them."""
+        """Values by name, float64 ``[size]``; NaN where a batch has no such value."""
         named: list[dict[str, Any]] = [
             {name: getattr(batch, name) for name in VALUES} | dict(batch.components) for batch in self._batches
         ]
-        names = dict.fromkeys(name for one in named for name, tensor in one.items() if tensor is not None)
-        return {name: self._gathered([one.get(name) for one in named], np.nan, np.float64) for name in names}
+        names = dict.fromkeys(name for fields in named for name, tensor in fields.items() if tensor is not None)
+        return {name: self._gathered([fields.get(name) for fields in named], np.nan, np.float64) for name in names}
 
     @property
     def flags(self) -> dict[str, np.ndarray]:
-        """Flags by name, bool ``[size]``; False where a batch did not have them."""
+        """Flags by name, bool ``[size]``; False where a batch has no such flag."""
         names = dict.fromkeys(name for batch in self._batches for name in batch.flags)
-        found = {
+        flags = {
             name: self._gathered([batch.flags.get(name) for batch in self._batches], False, bool) for name in names
         }
-        return found | self._flags
+        return flags | self._flags
 
     def _gathered(self, tensors: Sequence[Tensor | None], missing: Any, dtype: type) -> np.ndarray:
         gathered: np.ndarray = np.full(self.size, missing, dtype=dtype)
-        there = [(rows, tensor) for rows, tensor in zip(self._rows, tensors, strict=True) if tensor is not None]
-        if there:
-            gathered[np.concatenate([rows for rows, _ in there])] = torch.cat([one for _, one in there]).cpu().numpy()
+        found = [(rows, tensor) for rows, tensor in zip(self._rows, tensors, strict=True) if tensor is not None]
+        if found:
+            gathered[np.concatenate([rows for rows, _ in found])] = torch.cat([one for _, one in found]).cpu().numpy()
         return gathered
 
 
@@ -81,14 +81,14 @@ WARNINGS = {
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
-MULTILINGUAL = languages_of("multilingual-e5-small")  # languages that `textmover-multilingual` reads
+MULTILINGUAL = languages_of("multilingual-e5-small")  # languages that `textmover-multilingual` supports
 
 READERS = {
     "letters": "use `--model textmover-multilingual`",
     "ends": '`--long-texts window` (in Python `long_texts="window"`) reads all',
     "symbols": "for symbols use `--model twmd --encoder roberta-base` (in Python `encoder=`)",
 }
-"""Metrics that read what another does not."""
+"""Options with which a metric reads texts that the present one cannot."""
 
 WAYS_OUT = {
     "empty": "`score --format tsv` flags each",
@@ -99,16 +99,16 @@ WAYS_OUT = {
     "unreferenced": "such marks are unreliable (MLQE-PE: MCC .25 of words, .10 of gaps)",
     "copied": "a copy is judged by its references alone, and without any its score says nothing",
 }
-"""The way out by flag."""
+"""Advice that follows the warning of a flag."""
 
 
 def pair_flags(hypotheses: Mapping[str, np.ndarray], references: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Flags of pairs from those of their texts: references may repeat what they like."""
-    return {name: one if name == "repetition" else one | references[name] for name, one in hypotheses.items()}
+    """Combine the flags of texts to flags of pairs; repetition counts in hypotheses only."""
+    return {name: marked if name == "repetition" else marked | references[name] for name, marked in hypotheses.items()}
 
 
-Counts = Mapping[str, int | Mapping[str, int]]  # segments out of the ordinary by flag; of several systems by system
-MOST_NAMED = 6  # systems that a warning names
+Counts = Mapping[str, int | Mapping[str, int]]  # flagged segments by flag, either one number or one per system
+MOST_NAMED = 6  # number of systems that a warning lists
 
 
 def unusual(
@@ -116,9 +116,9 @@ def unusual(
     number: int | Mapping[str, int],
     examples: Sequence[str] = (),
     languages: Sequence[str] = (),
-    on: Any = None,
+    metric: Any = None,
 ) -> str:
-    """Number of flagged segments by flag, and what to do: the metric that reads the examples, where there is one.
+    """Return a warning: the number of flagged segments, examples, and advice, such as a metric that reads them.
 
     Example:
         >>> unusual("truncated", 2)
@@ -127,47 +127,47 @@ def unusual(
         'A (1), B (2): 3 segments had a text whose idf weights are all 0: uniform weights stood in for them'
     """
     systems = [f"{name} ({count:,})" for name, count in number.items()] if isinstance(number, Mapping) else []
-    whose = ", ".join(systems[:MOST_NAMED]) + f" and {len(systems) - MOST_NAMED} more" * (len(systems) > MOST_NAMED)
+    prefix = ", ".join(systems[:MOST_NAMED]) + f" and {len(systems) - MOST_NAMED} more" * (len(systems) > MOST_NAMED)
     count = sum(number.values()) if isinstance(number, Mapping) else number
-    found = f"{whose}{': ' if whose else ''}{plural(count, 'segment')} {WARNINGS.get(kind, kind)}"
-    if (mode := getattr(on, "mode", "both")) != "both":  # which names the side that a fallback stands in for
+    message = f"{prefix}{': ' if prefix else ''}{plural(count, 'segment')} {WARNINGS.get(kind, kind)}"
+    if (mode := getattr(metric, "mode", "both")) != "both":  # name the missing side
         sides = ("source", "reference") if mode == "source" else ("reference", "source")
-        found = found.replace("reference or a source: the other", "{}: the {}".format(*sides))
-    shown = f", such as {', '.join(examples)}" if examples else ""
-    ways_out = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
-    if kind == "truncated" and (limit := getattr(getattr(on, "tokenizer", None), "max_length", None)):
-        found += f" after {limit} tokens"
-        ways_out += [READERS["ends"]] if hasattr(getattr(on, "encoder", None), "window") else []
+        message = message.replace("reference or a source: the other", "{}: the {}".format(*sides))
+    suffix = f", such as {', '.join(examples)}" if examples else ""
+    advice = [WAYS_OUT[kind]] if kind in WAYS_OUT else []
+    if kind == "truncated" and (limit := getattr(getattr(metric, "tokenizer", None), "max_length", None)):
+        message += f" after {limit} tokens"
+        advice += [READERS["ends"]] if hasattr(getattr(metric, "encoder", None), "window") else []
     if kind in ("unknown", "script", "language"):
-        lettered = [one for one in examples if any(map(str.isalpha, one))]
-        if len(languages) < 2 and (not examples or any(not other_script(one, MULTILINGUAL) for one in lettered)):
-            ways_out.append(READERS["letters"])
+        lettered = [text for text in examples if any(map(str.isalpha, text))]
+        if len(languages) < 2 and (not examples or any(not other_script(text, MULTILINGUAL) for text in lettered)):
+            advice.append(READERS["letters"])
         if len(lettered) < len(examples):
-            ways_out.append(READERS["symbols"])
-    return f"{found}{shown}{': ' if ways_out else ''}{'; '.join(ways_out)}"
+            advice.append(READERS["symbols"])
+    return f"{message}{suffix}{': ' if advice else ''}{'; '.join(advice)}"
 
 
 class Progress:
-    """Tells how many segments of a window are finished, as far as the share of its work that is done tells."""
+    """Progress of a window: reports newly finished segments, estimated from the share of the work that is done."""
 
     def __init__(self, segments: int, on_progress: Callable[[int], None] | None) -> None:
         self._segments, self._on_progress = segments, on_progress
-        self._told = 0
+        self._reported = 0
 
     def reach(self, share: float) -> None:
-        """So much of the work is done."""
+        """Report progress up to ``share`` of the work."""
         finished = int(self._segments * share)
-        if self._on_progress is not None and finished > self._told:
-            self._on_progress(finished - self._told)
-            self._told = finished
+        if self._on_progress is not None and finished > self._reported:
+            self._on_progress(finished - self._reported)
+            self._reported = finished
 
 
 def check_finite(values: Mapping[str, np.ndarray], owners: np.ndarray) -> None:
-    """Refuse NaN and infinite values of pairs; ``owners`` are their segments, counted from 0."""
+    """Raise an error for NaN and infinite values of pairs; ``owners`` are their segments, counted from 0."""
     for name, array in values.items():
-        broken = np.flatnonzero(~np.isfinite(array))
-        if len(broken):
+        invalid = np.flatnonzero(~np.isfinite(array))
+        if len(invalid):
             raise InputError(
-                f"Expected finite values from the metric, but its {name} of segment {owners[broken[0]] + 1} is "
-                f"{array[broken[0]]}: the checkpoint's weights are damaged, or its arithmetic overflowed."
+                f"Expected finite values from the metric, but its {name} of segment {owners[invalid[0]] + 1} is "
+                f"{array[invalid[0]]}: the checkpoint's weights are damaged, or its arithmetic overflowed."
             )

@@ -1,4 +1,4 @@
-"""Features of each distinct text: tokenised ahead, encoded in batches or rows, and kept."""
+"""Compute the features of each distinct text: tokenise ahead, encode in batches or rows, and cache."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatu
 
 @dataclass(frozen=True, eq=False)
 class TextChunk:
-    """Features of ``N`` texts, and what the engine has to know of them."""
+    """Features, lengths and flags of ``N`` texts."""
 
     features: PackedFeatures
     lengths: np.ndarray  # tokens of each, int64 `[N]`
     flags: Mapping[str, np.ndarray]
-    """Flags of the texts by name, bool ``[N]``, as :func:`text_flags` gives them."""
+    """Flags by name, bool ``[N]``, from :func:`text_flags`."""
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
     def nbytes(self) -> int:
-        """Memory that the features hold, in bytes."""
+        """Size of the features in bytes."""
         return self.features.nbytes
 
     def select(self, rows: Sequence[int]) -> TextChunk:
-        """The texts of the given rows."""
+        """Return the texts at the given rows."""
         flags = {name: marked[rows] for name, marked in self.flags.items()}
         return TextChunk(self.features.select(rows), self.lengths[rows], flags)
 
 
-Reference = str | tuple[str, ...]  # reference of a hypothesis: a text, or several that are taken as one
+Reference = str | tuple[str, ...]  # a text, or several references that are joined to one
 
 
 class TextTable:
-    """Texts by what they are called, and what was made of them."""
+    """Features of texts, indexed by the text or by the tuple of joined references."""
 
     def __init__(self) -> None:
         self.rows: dict[Any, int] = {}
@@ -56,34 +56,34 @@ class TextTable:
         self._places: list[tuple[int, int]] = []
 
     def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
-        """Take in further texts."""
+        """Add a chunk of texts under their names."""
         start = len(self._places)
         self.rows.update({name: start + place for place, name in enumerate(names)})
         self._places += [(len(self._chunks), place) for place in range(len(names))]
         self._chunks.append(chunk)
 
     def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
-        """Texts as a batch."""
+        """Return the features of the texts at ``rows``, padded to one batch."""
         features = [chunk.features for chunk in self._chunks]
         return type(features[0]).pad(features, [self._places[row] for row in rows])
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of all texts, int64 ``[N]``."""
+        """Number of tokens of each text, int64 ``[N]``."""
         return np.concatenate([chunk.lengths for chunk in self._chunks])
 
     def flags(self, rows: np.ndarray | slice) -> dict[str, np.ndarray]:
-        """Flags by name of the texts of the given rows."""
+        """Flags by name of the texts at ``rows``."""
         names = self._chunks[0].flags
         return {name: np.concatenate([chunk.flags[name] for chunk in self._chunks])[rows] for name in names}
 
 
 logger = logging.getLogger(__name__)
 
-AHEAD = 4  # batches of tokens that wait for the encoder
-EXAMPLES, SHOWN = 3, 40  # examples that a warning gives, and characters of a text that it shows
-ROW_CHARACTERS = 8  # characters to a token of texts that may stand side by side; longer texts are not tried
-ENCODING = 0.9  # share of the work on a window that is done when its texts are encoded, as progress counts it
+AHEAD = 4  # batches of tokens queued for the encoder
+EXAMPLES, SHOWN = 3, 40  # examples in a warning, and characters shown of each
+ROW_CHARACTERS = 8  # characters per token; texts too long for a row by this estimate are not tried in rows
+ENCODING = 0.9  # share of the progress of a window that encoding counts for; matching is the rest
 
 
 SIGNS = (
@@ -95,50 +95,50 @@ SIGNS = (
     "HIP out of memory",
     "MPS backend out of memory",
 )
-"""Out-of-memory messages that do not come from torch's own allocator."""
+"""Out-of-memory messages of errors that are not raised by torch's allocator."""
 
 
-class NoRoomError(RuntimeError):
-    """The device ran out of memory; the work that failed holds none of it any more."""
+class DeviceMemoryError(RuntimeError):
+    """The device ran out of memory; the tensors of the failed attempt are freed."""
 
 
 @contextlib.contextmanager
-def _held_back(lacks: list[RuntimeError]) -> Iterator[None]:
-    """Hold an error back that says that a device lacks memory, whichever library raised it."""
+def _collect_memory_errors(errors: list[RuntimeError]) -> Iterator[None]:
+    """Append out-of-memory errors of any library to ``errors`` instead of raising them; raise all others."""
     try:
         yield
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and not any(sign in str(error) for sign in SIGNS):
             raise
-        lacks.append(error.with_traceback(None))  # its frames hold the tensors of the attempt
+        errors.append(error.with_traceback(None))  # frames of the traceback hold the tensors of the attempt
 
 
 Attempts = Iterator[contextlib.AbstractContextManager[None]]
 
 
 def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Attempts:
-    """Contexts in which to try some work: twice if ``spare`` frees memory, or if it is the ``last``, smallest piece."""
-    for again in (True, False):
-        lacks: list[RuntimeError] = []
-        yield _held_back(lacks)
-        if not lacks:
+    """Yield contexts to try work in; retry once if ``spare`` freed memory or the batch cannot be split (``last``)."""
+    for retry in (True, False):
+        errors: list[RuntimeError] = []
+        yield _collect_memory_errors(errors)
+        if not errors:
             return
-        again = again and (spare() or last)
+        retry = retry and (spare() or last)
         if device.type == "cuda":
             torch.cuda.empty_cache()
-        if not again:
-            raise NoRoomError(str(lacks[0])) from lacks[0]
+        if not retry:
+            raise DeviceMemoryError(str(errors[0])) from errors[0]
 
 
 def default_batch_tokens(metric: SegmentMetric) -> int:
-    """Tokens to a batch: what an encoder keeps in a processor's caches, what a table looks up, or what fills a GPU."""
+    """Return the default tokens per batch: few for an encoder on a CPU, more for a table look-up, most on a GPU."""
     if metric.device.type != "cpu":
         return 16384
     return 1024 if metric.runnable_encoder is not None else 8192
 
 
 class TextWork:
-    """The half of an engine that reads texts; where the device lacks memory, what is kept there goes first."""
+    """The part of the engine that encodes texts; if the device runs out of memory, cached features go first."""
 
     def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
         if batch_tokens is not None and batch_tokens < 1:
@@ -147,24 +147,24 @@ class TextWork:
         self.batch_tokens = default_batch_tokens(metric) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
         self._version = weights_version(metric.runnable_encoder)
-        self._told = False
+        self._warned_of_memory = False
         self._examples: dict[str, dict[str, None]] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
-        """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
+        """Return the features of each text, cached or new; ``None`` if the metric encodes texts jointly."""
         table = TextTable()
         version = weights_version(self.metric.runnable_encoder)
         if version != self._version:
-            self._cache.clear()  # the encoder was trained meanwhile
+            self._cache.clear()  # the encoder was trained since the last call
             self._version = version
         for attempt in self._attempts(last=True):
             with attempt:
-                kept = self._cache.find(texts)
-        for names, chunk in kept:
+                cached = self._cache.find(texts)
+        for names, chunk in cached:
             table.add(names, chunk)
-        missing = [text for text in texts if text not in table.rows]
-        encoded_characters, characters = 0, sum(map(len, missing))
-        for names, encoded in self._encoded(missing):
+        texts_to_encode = [text for text in texts if text not in table.rows]
+        encoded_characters, characters = 0, sum(map(len, texts_to_encode))
+        for names, encoded in self._encoded(texts_to_encode):
             if encoded is None:
                 return None
             table.add(names, encoded)
@@ -174,34 +174,34 @@ class TextWork:
         return table
 
     def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[list[str], TextChunk | None]]:
-        """Yield features in batches; texts are tokenised in a thread."""
+        """Yield features batch by batch; a thread tokenises ahead."""
         runner = None if self.metric.runnable_encoder is None else self.metric.runnable_encoder.row_runner
         if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
             longest = ROW_CHARACTERS * runner.row_shape[1]
             short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
             with read_ahead(row_groups(self.metric.tokenize, short, runner)) as groups:
-                # One thread more than compute at a time: while it uses what was made, the back-end goes on.
-                for parts in encoded_in_rows(groups, self._encode, self.batch_tokens, self._workers + 1):
-                    yield from (([short[row] for row in rows], chunk) for rows, chunk in parts)
+                # One thread more than the back-end computes with: one consumes results while the others compute.
+                for results in encoded_in_rows(groups, self._encode, self.batch_tokens, self._workers + 1):
+                    yield from (([short[row] for row in rows], chunk) for rows, chunk in results)
         with read_ahead(token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens), AHEAD) as batches:
-            for parts in spread(self._encode, batches, self._workers):
-                yield from (([texts[row] for row in rows], chunk) for rows, chunk in parts)
+            for results in spread(self._encode, batches, self._workers):
+                yield from (([texts[row] for row in rows], chunk) for rows, chunk in results)
 
     @property
     def _workers(self) -> int:
         encoder = self.metric.runnable_encoder
         return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
 
-    def _encode(self, given: tuple[list[int], TokenBatch]) -> list[tuple[list[int], TextChunk | None]]:
-        """Rows as they were given, and what is needed of their texts; in parts where the device lacks memory."""
-        rows, batch = given
+    def _encode(self, indexed_batch: tuple[list[int], TokenBatch]) -> list[tuple[list[int], TextChunk | None]]:
+        """Encode a batch; return its row indices and features, in several parts if the batch had to be split."""
+        rows, batch = indexed_batch
         try:
             for attempt in self._attempts(last=len(batch) == 1):
                 with attempt:
                     features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
                     lengths = batch.lengths.numpy()
                     packed = None if features is None else features.pack(lengths)
-        except NoRoomError as error:
+        except DeviceMemoryError as error:
             halves = self._halves(len(batch), error)
         else:
             return [(rows, None if packed is None else TextChunk(packed, lengths, self._flags(batch)))]
@@ -210,48 +210,48 @@ class TextWork:
         logger.warning(
             "Out of memory on %s: going on with batches of %d tokens.", self.metric.device, self.batch_tokens
         )
-        parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
-        return [one for part in parts for one in self._encode(part)]
+        halved_batches = [([rows[place] for place in half], batch.select(half)) for half in halves]
+        return [one for part in halved_batches for one in self._encode(part)]
 
     def _attempts(self, *, last: bool) -> Attempts:
-        return attempts(self.metric.device, last=last, spare=self._let_go)
+        return attempts(self.metric.device, last=last, spare=self._free_memory)
 
-    def _let_go(self) -> bool:
-        """Let go of features, and of hidden states that metrics share; whether there were any."""
+    def _free_memory(self) -> bool:
+        """Free cached features and the hidden states that metrics share; return whether there were any."""
         encoder = self.metric.runnable_encoder
-        held = self._cache.nbytes > 0
+        freed = self._cache.nbytes > 0
         self._cache.clear()
-        held = (encoder is not None and encoder.let_go()) or held
-        if held and not self._told:
-            self._told = True
+        freed = (encoder is not None and encoder.let_go()) or freed
+        if freed and not self._warned_of_memory:
+            self._warned_of_memory = True
             logger.warning(
                 "Out of memory on %s: going on without what was kept there of earlier texts.", self.metric.device
             )
-        return held
+        return freed
 
     def _flags(self, batch: TokenBatch) -> dict[str, np.ndarray]:
-        """Flags of texts, of which a few are remembered as examples."""
+        """Return the flags of texts, and store a few texts as examples for warnings."""
         languages = getattr(self.metric, "languages", ())
         flags = text_flags(batch, languages)
         for name, marked in flags.items():
             for row in np.flatnonzero(marked)[: EXAMPLES if name != "truncated" else 0]:
                 words = batch.unknown_words[row] if name == "unknown" and batch.unknown_words else ()
                 script = f" ({other_script(batch.texts[row], languages)})" if name == "script" else ""
-                for one in words or (batch.texts[row],):
-                    self._remember(name, one, script)
+                for word in words or (batch.texts[row],):
+                    self._remember(name, word, script)
         if batch.unknown is not None:
-            known = (batch.ordinary & (batch.unknown == 0)).any(dim=1).numpy()
-            for row in np.flatnonzero(flags["unknown"] & ~known)[:EXAMPLES]:
+            has_known_words = (batch.ordinary & (batch.unknown == 0)).any(dim=1).numpy()
+            for row in np.flatnonzero(flags["unknown"] & ~has_known_words)[:EXAMPLES]:
                 self._remember("empty", batch.texts[row])
         return flags
 
-    def _remember(self, kind: str, text: str, more: str = "") -> None:
+    def _remember(self, kind: str, text: str, note: str = "") -> None:
         examples = self._examples.setdefault(kind, {})
         if len(examples) < EXAMPLES:
-            examples[f"{text if len(text) <= SHOWN else f'{text[:SHOWN]}…'!r}{more}"] = None
+            examples[f"{text if len(text) <= SHOWN else f'{text[:SHOWN]}…'!r}{note}"] = None
 
-    def _halves(self, size: int, error: NoRoomError) -> tuple[range, range]:
-        """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
+    def _halves(self, size: int, error: DeviceMemoryError) -> tuple[range, range]:
+        """Split the rows of a batch that did not fit the device's memory into two halves."""
         if size == 1:
             raise InputError(
                 f"Expected texts that fit into the memory of {self.metric.device}, but a single one is too long: "
@@ -260,23 +260,23 @@ class TextWork:
         return range(size // 2), range(size // 2, size)
 
     def _add_joined(self, table: TextTable, groups: Sequence[tuple[str, ...]]) -> None:
-        """Add several references as one text; a single one is itself."""
+        """Add joined references, each group as one text; a single reference is not joined."""
         lengths, flagged = table.lengths, table.flags(slice(None))
         for group in groups:
             rows = [table.rows[text] for text in group]
             if len(group) == 1:
                 table.rows[group] = rows[0]
                 continue
-            total = lengths[rows].sum(keepdims=True)
+            token_count = lengths[rows].sum(keepdims=True)
             flags = {name: np.array([marked[rows].any()]) for name, marked in flagged.items()}
             try:
                 for attempt in self._attempts(last=True):
                     with attempt:
-                        packed = self.metric.join([table.pad([row]) for row in rows]).pack(total)
-            except NoRoomError as error:
+                        packed = self.metric.join([table.pad([row]) for row in rows]).pack(token_count)
+            except DeviceMemoryError as error:
                 raise InputError(
                     f"Expected references that fit into the memory of {self.metric.device}, but {len(group)} of a "
                     "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
                     "score on the CPU with --device cpu."
                 ) from error
-            table.add([group], TextChunk(packed, total, flags))
+            table.add([group], TextChunk(packed, token_count, flags))

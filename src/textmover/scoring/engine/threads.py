@@ -1,4 +1,4 @@
-"""Work in threads: spread over several that compute on their shares of the processor, or done ahead in one."""
+"""Threads: spread work over several that share the CPU cores, or read ahead in one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-MOST = 8  # workers at most; on larger processors each has several threads of its own
+MOST = 8  # maximum number of workers; with more cores, each worker gets several threads
 
 FAREWELL = 0.5
-"""Seconds that the end of a reading thread is waited for; one that hangs on standard input ends with the process."""
+"""Seconds to wait for a reading thread to end; a thread blocked on standard input ends with the process."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def worker_count(device: torch.device) -> int:
-    """Number of batches at a time: one on a GPU, else one for each thread of torch, which never wait for each other."""
+    """Return the number of concurrent batches: one on a GPU, else one per thread of torch, at most :data:`MOST`."""
     return min(torch.get_num_threads(), MOST) if device.type == "cpu" else 1
 
 
 def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
-    """Results of ``work`` in the order of the items, drawn a few ahead; workers share the threads of torch."""
-    guarded: Callable[[Item], Result] = torch.inference_mode()(work)  # which each thread has to enter for itself
+    """Yield results of ``work`` in input order; items are drawn a few ahead, and workers share the threads of torch."""
+    guarded: Callable[[Item], Result] = torch.inference_mode()(work)  # inference mode is per thread
     items = iter(items)
-    first = list(itertools.islice(items, 2))
-    items = itertools.chain(first, items)
-    if workers < 2 or len(first) < 2:
+    first_items = list(itertools.islice(items, 2))
+    items = itertools.chain(first_items, items)
+    if workers < 2 or len(first_items) < 2:
         yield from map(guarded, items)
         return
     threads = torch.get_num_threads()
@@ -57,28 +57,28 @@ def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) 
 
 
 class _End(NamedTuple):
-    """The end of what a thread reads, and why, if it is not that there is no more."""
+    """End marker of a reading thread, with its error if it failed."""
 
     error: BaseException | None = None
 
 
 @contextlib.contextmanager
 def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
-    """Let a thread make the next items while this one works on the last."""
+    """Compute the next ``ahead`` items in a thread while the caller works on the current one."""
     waiting: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
-    room = threading.Semaphore(ahead)
-    unwanted = threading.Event()
+    slots = threading.Semaphore(ahead)
+    stopped = threading.Event()
 
     def work() -> None:
         end = _End()
         try:
             with contextlib.closing(items):
                 for item in items:
-                    room.acquire()
-                    if unwanted.is_set():
+                    slots.acquire()
+                    if stopped.is_set():
                         return
                     waiting.put(item)
-        except BaseException as error:  # whatever it is, the reader of the items has to hear of it
+        except BaseException as error:  # passed on to the consumer
             end = _End(error)
         waiting.put(end)
 
@@ -89,7 +89,7 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
                 if item.error is not None:
                     raise item.error
                 return
-            room.release()
+            slots.release()
             yield item
 
     thread = threading.Thread(target=work, name="reader", daemon=True)
@@ -97,6 +97,6 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
     try:
         yield taken()
     finally:
-        unwanted.set()
-        room.release()
+        stopped.set()
+        slots.release()
         thread.join(FAREWELL)

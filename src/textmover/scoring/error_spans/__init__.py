@@ -1,1 +1,1 @@
-"""Errors of texts: from the probabilities of tokens to words, and from words to spans."""
+"""Error spans of texts: probabilities of tokens are aggregated to words, and words are joined to spans."""

@@ -1,4 +1,4 @@
-"""Mark the errors of texts with a metric: its head, or the rule of its plan where it has none."""
+"""Mark the errors of texts with a metric's head, or with a rule of its plan if it has none."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ WARNINGS = {
     "empty": "had no words on one side, so that any words of the other are errors",
     "truncated": "had more words than the encoder reads: errors behind the cut are not seen",
 }
-"""Meanings of flags that differ from those for scores."""
+"""Warnings of flags whose meaning differs from that for scores."""
 
-WINDOW = 2048  # segments worked on at a time
+WINDOW = 2048  # segments processed at a time
 
 
 class _Odds(NamedTuple):
-    """Log-odds of the tokens of a hypothesis ``[N]``, its gaps ``[N + 1]``, and severities ``[N, 3]``."""
+    """Log-odds of errors for the tokens of a hypothesis ``[N]`` and its gaps ``[N + 1]``, and severities ``[N, 3]``."""
 
     wrong: np.ndarray
     missing: np.ndarray
     severity: np.ndarray | None
 
-    def calibrated(self, by: ErrorCalibration) -> _Odds:
-        """Log-odds whose probabilities are shares of errors on held-back texts, with the severities if learned."""
-        (scale, offset), (gap_scale, gap_offset) = by.scales
-        severity = self.severity if by.graded else None
+    def calibrated(self, calibration: ErrorCalibration) -> _Odds:
+        """Return log-odds calibrated on held-out texts; drop severities if they were not learned."""
+        (scale, offset), (gap_scale, gap_offset) = calibration.scales
+        severity = self.severity if calibration.graded else None
         return _Odds(scale * self.wrong + offset, gap_scale * self.missing + gap_offset, severity)
 
     @property
@@ -72,7 +72,7 @@ class _Odds(NamedTuple):
 def mark_errors(
     scorer: Scorer, hypotheses: Texts, references: References | None = None, sources: Sources | None = None
 ) -> MarkedTexts:
-    """Mark the errors of hypotheses; of several references, that counts which leaves the fewest errors."""
+    """Mark the errors of hypotheses, each against the reference that yields the fewest errors."""
     hypotheses = listed_texts(hypotheses, "hypotheses")
     grouped = normalize_references(hypotheses, references, sources)
     _checked(scorer.metric)
@@ -86,18 +86,18 @@ def mark_errors(
 def mark_fitted(
     scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, warn: bool = True
 ) -> MarkedTexts:
-    """Mark errors with the statistics as they are; see :func:`mark_errors`."""
+    """Mark errors with the present statistics; see :func:`mark_errors`."""
     scorer = scorer.frozen()
     metric = scorer.metric
     compared = compared_texts(metric, references)
-    of_sides = side_flags(hypotheses, compared, getattr(metric, "languages", ()))
-    compared = [one.judging(mark) for one, mark in zip(compared, of_sides["copied"], strict=True)]
+    flags_of_sides = side_flags(hypotheses, compared, getattr(metric, "languages", ()))
+    compared = [segment.judging(mark) for segment, mark in zip(compared, flags_of_sides["copied"], strict=True)]
     texts: list[TextErrors] = []
     for start in range(0, len(hypotheses), WINDOW):
         rows = slice(start, start + WINDOW)
-        flags = {name: marked[rows] for name, marked in of_sides.items()}
+        flags = {name: marked[rows] for name, marked in flags_of_sides.items()}
         texts += _marked(scorer, hypotheses[rows], compared[rows], flags)
-    counts = Counter(name for one in texts for name in one.flags)
+    counts = Counter(name for marked_text in texts for name in marked_text.flags)
     if warn:
         warn_marked(scorer, counts)
     entries = {**scorer.signature.compared(metric, references).entries, "errors": errors_entry(_checked(metric))}
@@ -105,7 +105,7 @@ def mark_fitted(
 
 
 def warn_marked(scorer: Scorer, counts: Mapping[str, int]) -> None:
-    """Warn of texts that were out of the ordinary, by kind."""
+    """Log one warning per flag with the number of flagged texts."""
     scorer.warn({name: number for name, number in counts.items() if name not in WARNINGS})
     for name, sentence in WARNINGS.items():
         if counts.get(name):
@@ -113,12 +113,12 @@ def warn_marked(scorer: Scorer, counts: Mapping[str, int]) -> None:
 
 
 def marks_errors(metric: SegmentMetric) -> bool:
-    """Return whether a metric can mark errors: a transport metric whose head, if it has one, has learned."""
+    """Return whether a metric can mark errors: a transport metric without a head, or with a trained one."""
     return isinstance(metric, MetricModel) and (metric.error_head is None or metric.error_head.fitted.item() > 0)
 
 
 def _checked(metric: SegmentMetric) -> MetricModel:
-    """Return a metric that matches words; refuse others, and one whose head has learned nothing."""
+    """Return the metric if it can mark errors, else raise an error."""
     if not isinstance(metric, MetricModel):
         raise InputError(
             f"Expected a transport metric to mark errors, but got a {type(metric).__name__}, which does not match "
@@ -133,43 +133,43 @@ def _checked(metric: SegmentMetric) -> MetricModel:
 
 
 def _marked(
-    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], of_sides: dict[str, np.ndarray]
+    scorer: Scorer, hypotheses: Sequence[str], compared: Sequence[SourcedReferences], side_marks: dict[str, np.ndarray]
 ) -> list[TextErrors]:
     metric = _checked(scorer.metric)
-    pairs = [(one, text) for one, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
+    pairs = [(hypothesis, text) for hypothesis, texts in zip(hypotheses, compared, strict=True) for text in texts.texts]
     with scorer.engine() as engine:
         odds, flags = engine.read_pairs(pairs, functools.partial(_read, metric))
     words = words_of_texts(metric, metric.tokenize(list(hypotheses)), hypotheses)
     references, sources = (error_calibration(metric, side) for side in (0, 1))
-    found = []
-    place = 0
+    marked_texts = []
+    start = 0
     for row, (text, texts) in enumerate(zip(hypotheses, compared, strict=True)):
-        several = [one.calibrated(references) for one in odds[place : place + len(texts)]]
-        # A source says less than a reference: their mean marks worse than the reference alone.
-        side = min(several, key=lambda one: one.mass, default=None)
-        scale = sources if side is None else references
-        side = odds[place].calibrated(sources) if side is None else side
-        rows = range(place, place + len(texts.texts))
+        reference_odds = [odds_of_pair.calibrated(references) for odds_of_pair in odds[start : start + len(texts)]]
+        # A source is less informative than a reference: averaging both marks worse than the reference alone.
+        chosen = min(reference_odds, key=lambda odds_of_pair: odds_of_pair.mass, default=None)
+        scale = sources if chosen is None else references
+        chosen = odds[start].calibrated(sources) if chosen is None else chosen
+        rows = range(start, start + len(texts.texts))
         flagged = {name for name, marked in flags.items() if marked[rows].any()}
-        flagged |= {name for name, marked in of_sides.items() if marked[row]}
-        flagged |= set() if several else {"unreferenced"}
-        empty = is_punctuation(text, 0, len(text)) or not any(one.strip() for one in texts.texts)
+        flagged |= {name for name, marked in side_marks.items() if marked[row]}
+        flagged |= set() if reference_odds else {"unreferenced"}
+        empty = is_punctuation(text, 0, len(text)) or not any(other.strip() for other in texts.texts)
         flagged |= {"empty"} if empty else set()
         bare = lacks_words(text, texts.texts)
-        found.append(_errors(text, words[row], side, scale.thresholds, tuple(sorted(flagged)), bare))
-        place = rows.stop
-    return found
+        marked_texts.append(_errors(text, words[row], chosen, scale.thresholds, tuple(sorted(flagged)), bare))
+        start = rows.stop
+    return marked_texts
 
 
-def _read(metric: MetricModel, hypotheses: TokenEmbeddings, others: TokenEmbeddings) -> list[_Odds]:
-    """Log-odds of the errors of each hypothesis of a batch; those of no ordinary token are minus infinity.
+def _read(metric: MetricModel, hypotheses: TokenEmbeddings, compared: TokenEmbeddings) -> list[_Odds]:
+    """Return log-odds of the errors of each hypothesis; minus infinity for tokens that are not ordinary.
 
-    A hypothesis without words lacks all of the other text.
+    A hypothesis without words misses all words of the other text.
     """
-    logits: ErrorLogits = error_logits(metric, hypotheses, others)
+    logits: ErrorLogits = error_logits(metric, hypotheses, compared)
     wrong = logits.wrong.masked_fill(~logits.present | logits.first, -np.inf).double().cpu().numpy()
     missing = logits.missing.masked_fill(~logits.between, -np.inf).double().cpu().numpy()
-    words = others.ordinary
+    words = compared.ordinary
     missing[(~logits.present.any(dim=1) & words.any(dim=1)).cpu().numpy(), 0] = np.inf
     severity = None if logits.severity is None else logits.severity.softmax(dim=2).double().cpu().numpy()
     lengths = hypotheses.mask.sum(dim=1).tolist()
@@ -186,27 +186,27 @@ def _probability(odds: np.ndarray) -> np.ndarray:
 def _errors(
     text: str, words: TokenWords, odds: _Odds, thresholds: tuple[float, float], flags: tuple[str, ...], bare: bool
 ) -> TextErrors:
-    """Join tokens to words, each as wrong as the worst of its tokens, and mark the errors of a text.
+    """Join tokens to words, each with the largest log-odds of its tokens, and mark the errors of a text.
 
-    An apostrophe is as wrong as the less wrong one of the parts beside it, so that a word like "don't" is one error.
+    An apostrophe gets at least the lower log-odds of its two neighbours, so that a word like "don't" is one error.
     """
-    places = [place for place, span in enumerate(words.spans) if span is not None]
-    spans, numbers = whole_words(text, [span for span in words.spans if span is not None])
-    if not places:
+    indices = [index for index, span in enumerate(words.spans) if span is not None]
+    spans, word_indices = whole_words(text, [span for span in words.spans if span is not None])
+    if not indices:
         flags, bare = tuple(sorted({*flags, "empty"})), True
-        chances = np.zeros(0), _probability(odds.missing[:1])
-        return TextErrors(text, error_spans(text, (), *chances, thresholds, bare=bare), (), *chances, flags)
-    of_token, number = words.of_token, dict(zip(places, numbers, strict=True))
-    tokens = [token for token, word in enumerate(of_token.tolist()) if word in number]
-    owners = np.array([number[of_token[token]] for token in tokens])
+        probabilities = np.zeros(0), _probability(odds.missing[:1])
+        return TextErrors(text, error_spans(text, (), *probabilities, thresholds, bare=bare), (), *probabilities, flags)
+    word_of_token, index_of = words.of_token, dict(zip(indices, word_indices, strict=True))
+    tokens = [token for token, word in enumerate(word_of_token.tolist()) if word in index_of]
+    owners = np.array([index_of[word_of_token[token]] for token in tokens])
     firsts = np.searchsorted(owners, np.arange(len(spans)))
     wrong = np.maximum.reduceat(odds.wrong[tokens], firsts)
-    for place, (start, end) in enumerate(spans[1:-1], start=1):
-        if text[start:end] in APOSTROPHES and spans[place - 1][1] == start and spans[place + 1][0] == end:
-            wrong[place] = max(wrong[place], min(wrong[place - 1], wrong[place + 1]))
+    for index, (start, end) in enumerate(spans[1:-1], start=1):
+        if text[start:end] in APOSTROPHES and spans[index - 1][1] == start and spans[index + 1][0] == end:
+            wrong[index] = max(wrong[index], min(wrong[index - 1], wrong[index + 1]))
     missing = np.append(odds.missing[np.array(tokens)[firsts]], odds.missing[tokens[-1] + 1])
     severity, sizes = odds.severity, np.bincount(owners)[:, None]
     severities = None if severity is None else np.add.reduceat(severity[tokens], firsts) / sizes
-    chances = _probability(wrong), _probability(missing)
-    marks = error_spans(text, spans, *chances, thresholds, severities, bare=bare)
-    return TextErrors(text, marks, spans, *chances, flags)
+    probabilities = _probability(wrong), _probability(missing)
+    marks = error_spans(text, spans, *probabilities, thresholds, severities, bare=bare)
+    return TextErrors(text, marks, spans, *probabilities, flags)

@@ -1,4 +1,4 @@
-"""From probabilities of words and gaps to spans: the one rule by which errors are marked; exact word overlap."""
+"""Turn probabilities of words and gaps into error spans; exact word overlap."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from textmover.types.text_words import APOSTROPHES, text_words
 Places = tuple[tuple[int, int], ...]
 
 MASS = {"minor": 1.0, "major": 3.0}
-"""Largest sum of the probabilities of a span's words and gaps by severity, where none was learned; more is critical."""
+"""Maximum expected number of errors in a span by severity, if severities were not learned; above is critical."""
 
-LIKELY = 0.5  # probability from which missing words are a major error; below they are a minor one
+LIKELY = 0.5  # probability from which missing words are a major error, otherwise minor
 
 SIGNS, SYMBOLS, QUOTES = "-‐‑–.,:/", "%‰‱٪&@#*§/\\", "`´"
-"""Characters before a number that belong to it, symbols that Unicode calls punctuation, and the reverse."""
+"""Characters of a number that precede it, symbols that Unicode counts as punctuation, and quotes it does not."""
 
 
 def whole_words(text: str, parts: Sequence[tuple[int, int]]) -> tuple[Places, list[int]]:
-    """Join parts that touch within a word of :func:`text_words`, but apostrophes; return words, and that of each part.
+    """Join parts of a word of :func:`text_words`, except apostrophes; return words, and the word index of each part.
 
     Example:
         >>> whole_words("1,200 don't", [(0, 1), (1, 2), (2, 5), (6, 9), (9, 10), (10, 11)])
         (((0, 5), (6, 9), (9, 10), (10, 11)), [0, 0, 0, 1, 2, 3])
     """
     starts = {place: start for start, end in text_words(text) for place in range(start, end)}
-    found, numbers = [(-1, -1)], []
+    words, indices = [(-1, -1)], []
     for start, end in parts:
-        first, last = found[-1]
-        apart = last != start or starts.get(start, start) != starts.get(first)
-        if apart or {text[first:last], text[start:end]} & set(APOSTROPHES):
-            found.append((start, end))
+        first, last = words[-1]
+        separate = last != start or starts.get(start, start) != starts.get(first)
+        if separate or {text[first:last], text[start:end]} & set(APOSTROPHES):
+            words.append((start, end))
         else:
-            found[-1] = first, end
-        numbers.append(len(found) - 2)
-    return tuple(found[1:]), numbers
+            words[-1] = first, end
+        indices.append(len(words) - 2)
+    return tuple(words[1:]), indices
 
 
 def error_spans(
@@ -53,21 +53,21 @@ def error_spans(
     *,
     bare: bool = False,
 ) -> tuple[ErrorSpan, ...]:
-    """Mark the errors of a text, by place.
+    """Mark the errors of a text, in order.
 
-    A word is wrong from the first threshold up, and words are missing in a gap from the second up. Wrong words beside
-    one another are one span with the gaps between and beside them. Any other gap is a span of no characters, behind the
-    word before it; of those with punctuation alone between them the likeliest is marked. The confidence of a span is
-    the largest of its probabilities.
+    A word is wrong from the first threshold up, and words are missing in a gap from the second up. Adjacent wrong words
+    form one span, with the gaps between and next to them. Any other gap is an empty span after the word before it; of
+    gaps separated by punctuation only, the most probable one is marked. The confidence of a span is its largest
+    probability.
 
     Args:
         text: The text.
-        words: First character of each of ``W`` words, and that behind its last.
+        words: Start and end character of each of ``W`` words.
         wrong: Probability of each word to be wrong, ``[W]``.
-        missing: Probability that words are missing before each word and behind the last, ``[W + 1]``.
+        missing: Probability of missing words before each word and after the last, ``[W + 1]``.
         thresholds: Probabilities from which words and gaps are marked.
-        severities: Probability of each severity for each word, ``[W, 3]``; by :data:`MASS` if ``None``.
-        bare: Whether the text lacks all words, a critical error.
+        severities: Probability of each severity for each word, ``[W, 3]``; if ``None``, :data:`MASS` decides.
+        bare: Whether the text has no words at all, which is a critical error.
 
     Example:
         >>> error_spans("A cat sat", [(0, 1), (2, 5), (6, 9)], np.array([0.1, 0.9, 0.8]), np.zeros(4), (0.5, 0.5))
@@ -75,50 +75,50 @@ def error_spans(
     """
     ends = [words[0][0] if words else 0, *(end for _, end in words)]
     marked, gaps = np.append(wrong >= thresholds[0], False), missing >= thresholds[1]
-    before = np.append(False, marked[:-1])
-    found: list[ErrorSpan] = []
-    for place, at in enumerate(ends):
-        if gaps[place] and not marked[place] and not before[place]:
-            chance = float(missing[place])
-            one = ErrorSpan(at, at, "critical" if bare else "major" if chance >= LIKELY else "minor", chance)
-            found[-1:] = _joined(text, found[-1], one) if found else (one,)
-        if before[place] or not marked[place]:
+    after_wrong = np.append(False, marked[:-1])
+    spans: list[ErrorSpan] = []
+    for index, at in enumerate(ends):
+        if gaps[index] and not marked[index] and not after_wrong[index]:
+            chance = float(missing[index])
+            gap = ErrorSpan(at, at, "critical" if bare else "major" if chance >= LIKELY else "minor", chance)
+            spans[-1:] = _add_gap(text, spans[-1], gap) if spans else (gap,)
+        if after_wrong[index] or not marked[index]:
             continue
-        rows = slice(place, place + int(marked[place:].argmin()))
-        missed = place + np.flatnonzero(gaps[place : rows.stop + 1])
-        chances = np.concatenate([wrong[rows], missing[missed]])
-        beside = tuple(ends[one] for one in missed if one in (rows.start, rows.stop))
-        learned = None if severities is None else severities[rows] * wrong[rows, None]
-        start, end = words[place][0], ends[rows.stop]
-        severity = "minor" if is_punctuation(text, start, end) else _severity(float(chances.sum()), learned)
+        rows = slice(index, index + int(marked[index:].argmin()))
+        gaps_of_span = index + np.flatnonzero(gaps[index : rows.stop + 1])
+        probabilities = np.concatenate([wrong[rows], missing[gaps_of_span]])
+        outer_gaps = tuple(ends[gap] for gap in gaps_of_span if gap in (rows.start, rows.stop))
+        severity_mass = None if severities is None else severities[rows] * wrong[rows, None]
+        start, end = words[index][0], ends[rows.stop]
+        severity = "minor" if is_punctuation(text, start, end) else _severity(float(probabilities.sum()), severity_mass)
         severity = "critical" if bare else severity
-        found.append(ErrorSpan(start, end, severity, float(chances.max()), beside))
-    return tuple(found)
+        spans.append(ErrorSpan(start, end, severity, float(probabilities.max()), outer_gaps))
+    return tuple(spans)
 
 
-def _joined(text: str, last: ErrorSpan, one: ErrorSpan) -> tuple[ErrorSpan, ...]:
-    """A gap behind another error; one mark where both are gaps and nothing but punctuation is between."""
-    if not last.missing or not is_punctuation(text, last.start, one.start):
-        return last, one
-    rest, kept = sorted((last, one), key=lambda gap: gap.confidence)
-    return (dataclasses.replace(kept, gaps=(*last.gaps, rest.start)),)
+def _add_gap(text: str, last: ErrorSpan, gap: ErrorSpan) -> tuple[ErrorSpan, ...]:
+    """Append a gap after the last error; keep only the likelier of two gaps separated by punctuation only."""
+    if not last.missing or not is_punctuation(text, last.start, gap.start):
+        return last, gap
+    dropped, likelier = sorted((last, gap), key=lambda gap: gap.confidence)
+    return (dataclasses.replace(likelier, gaps=(*last.gaps, dropped.start)),)
 
 
 def lacks_words(text: str, others: Iterable[str]) -> bool:
-    """Return whether a text is empty or punctuation alone, and one of the others is not."""
+    """Return whether a text is empty or punctuation only, and one of the others is not."""
     return is_punctuation(text, 0, len(text)) and not all(is_punctuation(one, 0, len(one)) for one in others)
 
 
 def is_punctuation(text: str, start: int, end: int) -> bool:
-    """Return whether a stretch is punctuation alone, and neither sign nor point of the number behind it."""
+    """Return whether a span is punctuation only, and not the sign or point of a following number."""
     signs = text[end - 1 : end] in [*SIGNS] and text[end : end + 1].isnumeric()
-    marks = (one for one in text[start:end] if not one.isspace())
-    return not signs and all(one in QUOTES or (category(one)[0] == "P" and one not in SYMBOLS) for one in marks)
+    characters = (one for one in text[start:end] if not one.isspace())
+    return not signs and all(one in QUOTES or (category(one)[0] == "P" and one not in SYMBOLS) for one in characters)
 
 
-def _severity(mass: float, learned: np.ndarray | None) -> Severity:
-    if learned is not None:
-        return SEVERITIES[int(learned.sum(axis=0).argmax())]
+def _severity(mass: float, severity_mass: np.ndarray | None) -> Severity:
+    if severity_mass is not None:
+        return SEVERITIES[int(severity_mass.sum(axis=0).argmax())]
     return next((name for name in SEVERITIES[:2] if mass <= MASS[name]), SEVERITIES[-1])
 
 
@@ -126,30 +126,29 @@ WORD_OVERLAP = "word-overlap"
 
 
 def word_overlap_errors(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> MarkedTexts:
-    """Mark the words that do not stand in the reference at their place, and the gaps where it has words more.
+    """Mark words that are not at their position in the reference, and gaps where the reference has more words.
 
-    Words are aligned by the longest blocks that both texts share (:mod:`difflib`). The reference that shares most words
-    counts.
+    Words are aligned by the longest blocks that both texts share (:mod:`difflib`), with the reference that shares most.
 
     Example:
         >>> word_overlap_errors(["A cat sat on it ."], [["A dog sat on it there ."]])[0].marked()
         'A [cat] sat on it[] .'
     """
-    texts = tuple(_overlap(one, several) for one, several in zip(hypotheses, references, strict=True))
+    texts = tuple(_overlap(text, several) for text, several in zip(hypotheses, references, strict=True))
     return MarkedTexts(texts, Signature({"metric": WORD_OVERLAP}))
 
 
 def _overlap(text: str, references: Sequence[str]) -> TextErrors:
     spans = text_words(text)
     words = [text[start:end] for start, end in spans]
-    pairs = [[one[start:end] for start, end in text_words(one)] for one in references]
-    matched = max(
-        (difflib.SequenceMatcher(None, one, words, False) for one in pairs),
+    pairs = [[reference[start:end] for start, end in text_words(reference)] for reference in references]
+    matcher = max(
+        (difflib.SequenceMatcher(None, words_of_reference, words, False) for words_of_reference in pairs),
         key=difflib.SequenceMatcher.ratio,
         default=None,
     )
     wrong, missing = np.zeros(len(words)), np.zeros(len(words) + 1)
-    for tag, first, last, start, end in matched.get_opcodes() if matched else ():
+    for tag, first, last, start, end in matcher.get_opcodes() if matcher else ():
         if tag != "equal":
             wrong[start:end] = 1
             missing[start] = max(missing[start], last - first > end - start)
