@@ -87,7 +87,7 @@ def main() -> None:
             return dict(zip(FIELDS[3:], found, strict=True))
 
         key = {"ratings": str(size), "recipe": recipe, "seed": str(seed)}
-        row = harness.kept_row(output / "few_ratings.csv", FIELDS, key, run)
+        row = harness.cached_row(output / "few_ratings.csv", FIELDS, key, run)
         print(" | ".join(row[name] for name in FIELDS), flush=True)
 
 

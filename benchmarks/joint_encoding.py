@@ -258,7 +258,7 @@ def main() -> None:
     rows = []
     for seed, way in itertools.product(dict.fromkeys(options.seeds), dict.fromkeys(options.ways)):
         key = setting.key(way, seed)
-        rows.append(harness.kept_row(options.output, COLUMNS, key, lambda: train(way, setting, seed)[0]))  # noqa: B023
+        rows.append(harness.cached_row(options.output, COLUMNS, key, lambda: train(way, setting, seed)[0]))  # noqa: B023
         print(" ".join(rows[-1][name] for name in ("way", "seed", *RESULTS)), file=sys.stderr, flush=True)
     print(summary(rows))
 

@@ -22,7 +22,7 @@ from typing import Any
 import harness
 import numpy as np
 import yaml
-from ladder import Judged, Ladder, averaged, to_fit_on
+from ladder import Judged, Ladder, average_of, to_fit_on
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
@@ -45,7 +45,7 @@ HEAD = "error_head."
 def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
     """Scores of a set's segments; kept in a folder, since several cards need those of the same metric."""
     key = hashlib.sha256(f"{scorer.signature}|{name}|{len(judged.segments)}".encode()).hexdigest()[:16]
-    return harness.kept_array(kept / f"{key}.npy", lambda: judged.scores(scorer))
+    return harness.cached_array(kept / f"{key}.npy", lambda: judged.scores(scorer))
 
 
 def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
@@ -137,7 +137,7 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
     """The stages of a rung, and of the rungs that it builds on."""
     found = {name: rungs[name]}
     for stage in rungs[name]:
-        for other in (*([stage["rung"]] if "rung" in stage else []), *averaged(stage)):
+        for other in (*([stage["rung"]] if "rung" in stage else []), *average_of(stage)):
             found |= stages_of(rungs, other)
     return found
 

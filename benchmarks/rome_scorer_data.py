@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from harness import ROOT, kept_array, ratings, read_yaml
+from harness import ROOT, cached_array, ratings, read_yaml
 from ladder import Judged
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -210,7 +210,7 @@ def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) 
             print(f"features: {done} of {len(texts)}", flush=True)
             return np.stack([np.asarray(found[name], dtype=np.float32) for name in names], axis=1)
 
-        parts.append(torch.from_numpy(kept_array(folder / f"{key}.npy", computed)))
+        parts.append(torch.from_numpy(cached_array(folder / f"{key}.npy", computed)))
     return torch.cat(parts)
 
 

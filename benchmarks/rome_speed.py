@@ -145,7 +145,7 @@ def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str
 def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
     """Table of RoMe's parts, what to know of the largest, and its speed beside the other metric."""
     found = runs["rome"]
-    calls, whole = found[0].result.calls, harness.middle(found, "processor")
+    calls, whole = found[0].result.calls, harness.median(found, "processor")
     parts = {name: statistics.median(one.result.seconds[name] for one in found) for name in calls}
     ranked = sorted(parts.items(), key=lambda one: -one[1])
     rows = [

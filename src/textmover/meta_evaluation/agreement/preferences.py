@@ -75,11 +75,11 @@ def grouped_darr_tau(
     pairs = preference_pairs(preferences, len(vector))
     positions = group_positions(groups, len(vector))
     sides = label_numbers(groups)[pairs]
-    split = np.flatnonzero(sides[:, 0] != sides[:, 1])
-    if len(split):
+    bad = np.flatnonzero(sides[:, 0] != sides[:, 1])
+    if len(bad):
         raise InputError(
-            f"Expected both rows of a preference to be in one group, but got {len(split)} of "
-            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[split[0]].tolist()}: leave those out."
+            f"Expected both rows of a preference to be in one group, but got {len(bad)} of "
+            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[bad[0]].tolist()}: leave those out."
         )
     return {group: darr_tau(vector, pairs[sides[:, 0] == index]) for index, group in enumerate(positions)}
 
