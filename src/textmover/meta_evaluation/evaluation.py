@@ -22,10 +22,10 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
-from textmover.meta_evaluation.significance.bootstrap import LEAST, few_to_draw, mean_of_draws, percentiles
+from textmover.meta_evaluation.significance.bootstrap import MIN_CLUSTERS, few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, known_mean, label_numbers
+from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, label_numbers, nan_mean
 from textmover.types import InputError, Judgements, plural
 
 POOLED = "all"  # name of the single group at level "pooled"
@@ -283,12 +283,12 @@ def _draws(
     rng = np.random.default_rng(seed)
     draws = []
     for part in used:
-        values = part.draws(samples, rng) if part.drawn().number >= LEAST else None
+        values = part.draws(samples, rng) if part.draw_units().number >= MIN_CLUSTERS else None
         if values is None:
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
         draws.append(values)
-    units = {part.group.name: part.drawn() for part in used}
+    units = {part.group.name: part.draw_units() for part in used}
     noun = min(units.values(), key=lambda unit: unit.number).noun
     if note := few_to_draw({name: unit.number for name, unit in units.items()}, noun):
         notes.append(note)
@@ -309,7 +309,7 @@ def _p_values(
             notes.append(f"No tests: {part.without_test.format(group=part.group.name)}.")
             return untested
         differences.append(difference)
-    p_values = p_value_matrix(known_mean(np.stack(differences), axis=0), metrics)
+    p_values = p_value_matrix(nan_mean(np.stack(differences), axis=0), metrics)
     p_values[~active] = np.nan
     p_values[:, ~active] = np.nan
     return p_values
@@ -333,7 +333,7 @@ def _metric(
         low, high = percentiles(draws[index], level)
     if baseline_index is not None and baseline_index != index:
         gains = np.array([part.gain(index, baseline_index) for part in used])
-        gain = math.nan if math.isnan(value) else float(known_mean(gains, axis=0))
+        gain = math.nan if math.isnan(value) else float(nan_mean(gains, axis=0))
         gain = 0.0 if abs(gain) <= ROUNDING else gain  # rounding errors must not decide which metric is better
         p_value = float(p_values[index, baseline_index] if gain > 0 else p_values[baseline_index, index])
     return MetricAgreement(

@@ -23,12 +23,12 @@ LEVELS = {
 }
 """Levels at which a statistic can be computed, with a description of each."""
 
-_SEGMENTS = ("per-group", "pooled", "per-item", "per-system")
+_SEGMENT_LEVELS = ("per-group", "pooled", "per-item", "per-system")
 
 STATISTICS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(CORRELATIONS, (*_SEGMENTS, "systems")),
-    "acc23": _SEGMENTS,
-    "tau23": _SEGMENTS,
+    **dict.fromkeys(CORRELATIONS, (*_SEGMENT_LEVELS, "systems")),
+    "acc23": _SEGMENT_LEVELS,
+    "tau23": _SEGMENT_LEVELS,
     "darr": ("per-group", "pooled"),
     "accuracy": ("systems",),
     "soft-accuracy": ("systems",),
@@ -69,7 +69,7 @@ class Protocol:
         if self.level not in levels:
             raise InputError(
                 f"Expected the level of {self.statistic} to be {' or '.join(levels)}, but got {self.level!r}: "
-                f"{_WHY.get(self.statistic, 'pairs of systems are the business of accuracy')}."
+                f"{_LEVEL_HINTS.get(self.statistic, 'pairs of systems are the business of accuracy')}."
             )
         if not 0 < self.pair_rate <= 1:
             raise InputError(f"Expected `pair_rate` to be above 0 and at most 1, but got {self.pair_rate}: 1 is exact.")
@@ -97,7 +97,7 @@ class Protocol:
                 )
 
 
-_WHY = {
+_LEVEL_HINTS = {
     "darr": "preferences are counted together (micro average)",
     "accuracy": "it compares systems",
     "soft-accuracy": "it compares systems",

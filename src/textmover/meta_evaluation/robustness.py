@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.results import MetricScores
 from textmover.meta_evaluation.significance.bootstrap import (
-    LEAST,
+    MIN_CLUSTERS,
     UNKNOWN,
     Interval,
     bootstrap_interval,
@@ -25,7 +25,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, known_mean
+from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, nan_mean
 from textmover.types import InputError, Shown, View, plural
 
 LEVEL = 0.95
@@ -202,7 +202,7 @@ class _MetricEvaluator:
         owners = self.versions.owners[rows]
         counts = np.bincount(owners, minlength=self.versions.texts)
         sums = np.bincount(owners, self.drops[rows], self.versions.texts)
-        self.worst = divided(sums.astype(np.float64), counts)  # for each text, NaN without a yardstick version
+        self.worst = divide(sums.astype(np.float64), counts)  # for each text, NaN without a yardstick version
 
     def evaluate(self, name: str, signature: str) -> MetricRobustness:
         """Compute all results of the metric."""
@@ -267,20 +267,20 @@ class _MetricEvaluator:
         difference = self.drops[rows][:, None] - self.drops[self.preserving][None, :]
         wins = np.where(np.abs(difference) <= self.tie, 0.5, (difference > 0).astype(np.float64))  # [H, K]
         harm, keep = self.times[:, self.versions.owners[rows]], self.times[:, self.versions.owners[self.preserving]]
-        draws = divided(((harm @ wins) * keep).sum(axis=1), harm.sum(axis=1) * keep.sum(axis=1))
+        draws = divide(((harm @ wins) * keep).sum(axis=1), harm.sum(axis=1) * keep.sum(axis=1))
         return _Estimate(float(wins.mean()), self._nan_if_constant(np.concatenate([rows, self.preserving]), draws))
 
     def _ratio(self, rows: NDArray[np.int64], values: Vector, units: Vector) -> _Estimate:
         """Compute ``Σ values / Σ units`` over versions, on all texts and in each draw."""
         owners, texts = self.versions.owners[rows], self.versions.texts
         numerator, denominator = np.bincount(owners, values, texts), np.bincount(owners, units, texts)
-        draws = divided(self.times @ numerator, self.times @ denominator)
-        estimate = float(divided(np.array([values.sum()]), np.array([units.sum()]))[0])
+        draws = divide(self.times @ numerator, self.times @ denominator)
+        estimate = float(divide(np.array([values.sum()]), np.array([units.sum()]))[0])
         return _Estimate(estimate, self._nan_if_constant(rows[units != 0], draws))
 
     def _nan_if_constant(self, rows: NDArray[np.int64], draws: Vector) -> Vector:
         """Return the draws, or NaN if there are too few texts for draws to differ."""
-        return draws if len(np.unique(self.versions.owners[rows])) >= LEAST else np.full_like(draws, np.nan)
+        return draws if len(np.unique(self.versions.owners[rows])) >= MIN_CLUSTERS else np.full_like(draws, np.nan)
 
     def _with_severity(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Correlate scores with ``-severity``, by Spearman's ρ and Kendall's τ-b."""
@@ -301,4 +301,4 @@ def _mean(estimates: Iterable[_Estimate]) -> _Estimate:
     draws = np.vstack([estimate.draws for estimate in defined])
     if np.isnan(draws).all(axis=1).any():  # otherwise draws would average other kinds than the estimate
         draws[:] = np.nan
-    return _Estimate(math.fsum(estimate.estimate for estimate in defined) / len(defined), known_mean(draws, axis=0))
+    return _Estimate(math.fsum(estimate.estimate for estimate in defined) / len(defined), nan_mean(draws, axis=0))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
+from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, soft_accuracies, tied_means
 from textmover.meta_evaluation.results import Exclusion, Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, MIN_SEGMENTS, Counts, unit_correlations
@@ -18,17 +18,17 @@ from textmover.meta_evaluation.statistics.scores import (
     Positions,
     Vector,
     chunks,
-    divided,
+    divide,
     group_positions,
-    known_mean,
-    levelled,
+    nan_mean,
+    restore_ties,
     standard_scores,
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
 
 
-class Drawn(NamedTuple):
+class DrawUnits(NamedTuple):
     """Number and name of the units that a bootstrap resamples."""
 
     number: int
@@ -50,13 +50,13 @@ class Group:
     def __len__(self) -> int:
         return len(self.human)
 
-    def drawn(self, rows: NDArray[np.int64] | slice = slice(None)) -> Drawn:
+    def draw_units(self, rows: NDArray[np.int64] | slice = slice(None)) -> DrawUnits:
         """Return the units that a bootstrap of the given rows resamples."""
         clusters = self.clusters[rows]
         count = len(np.unique(clusters))
         if self.items is not None:
-            return Drawn(count, "item")
-        return Drawn(count, "segment" if count == len(clusters) else "reference")
+            return DrawUnits(count, "item")
+        return DrawUnits(count, "segment" if count == len(clusters) else "reference")
 
     def standardised(self) -> Vector:
         """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""
@@ -95,11 +95,11 @@ class Agreement:
         """Return the gain over a reference metric, on units where both are defined; tests use the same difference."""
         if self.by_unit is None:
             return float(self.values[metric] - self.values[reference])
-        return float(known_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
+        return float(nan_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
 
-    def drawn(self) -> Drawn:
+    def draw_units(self) -> DrawUnits:
         """Return the units that :meth:`draws` resamples."""
-        return self.group.drawn()
+        return self.group.draw_units()
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Return values of bootstrap draws of two or more units, ``[K, samples]``; ``None`` if unsupported."""
@@ -127,9 +127,9 @@ class PreferenceAgreement(Agreement):
         self.values = self.outcomes.mean(axis=1)
         self.units = np.full(len(self.values), len(self.better))
 
-    def drawn(self) -> Drawn:
+    def draw_units(self) -> DrawUnits:
         """Return the clusters that contain preferences."""
-        return self.group.drawn(self.better)
+        return self.group.draw_units(self.better)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Draw all preferences of a cluster (same item, or same references if items are unknown) together."""
@@ -163,14 +163,14 @@ class SystemAgreement(Agreement):
         self.statistic = protocol.statistic
         least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
         self.systems = group_positions(group.systems, len(group))
-        self.human_means = levelled_means(group.human, self.systems.values())
+        self.human_means = tied_means(group.human, self.systems.values())
         if len(self.systems) < least:
             self.reason = f"fewer than {least} systems"
             return
         if self.statistic != "accuracy" and self.human_means.min() == self.human_means.max():
             self.reason = "the mean ratings of its systems are all equal"
             return
-        means = levelled_means(group.scores, self.systems.values())
+        means = tied_means(group.scores, self.systems.values())
         self.values = STATISTICS[self.statistic](means, self.human_means)
         self.units = np.full(len(self.values), len(self.systems))
         self._explain_lacking("its mean scores of the systems are all equal")
@@ -196,7 +196,7 @@ class SystemAgreement(Agreement):
         for a, b in self.pairs:
             half, shift = (plain[a] + plain[b]) / 2, (signed[:, a] - signed[:, b]) / 2
             largest = np.maximum(sizes[a], sizes[b])
-            first, second = (levelled(means, largest) for means in (half + shift, half - shift))
+            first, second = (restore_ties(means, largest) for means in (half + shift, half - shift))
             differences.append(statistic(first, self.human_means) - statistic(second, self.human_means))
         return np.stack(differences)
 
@@ -205,7 +205,7 @@ class SystemAgreement(Agreement):
         columns = [weights[:, rows] @ scores[rows] for rows in self.systems.values()]
         sizes = np.stack([weights[:, rows].sum(axis=1) for rows in self.systems.values()], axis=-1)
         means = np.stack(columns, axis=-1) / np.maximum(sizes, 1.0)
-        means = levelled(means, largest_terms(scores, self.systems.values()))
+        means = restore_ties(means, largest_terms(scores, self.systems.values()))
         return np.where((sizes > 0).all(axis=1, keepdims=True), means, np.nan)
 
 
@@ -254,12 +254,12 @@ class _UnitAgreement(Agreement):
     def _average(self, by_unit: Vector) -> None:
         """Average each metric over units, and record the units in which it is undefined."""
         self.by_unit, known, names = by_unit, ~np.isnan(by_unit), tuple(self.parts)
-        self.values, self.units = known_mean(by_unit, axis=1), known.sum(axis=1)
+        self.values, self.units = nan_mean(by_unit, axis=1), known.sum(axis=1)
         self.undefined = tuple(tuple(names[unit] for unit in np.flatnonzero(~row)) for row in known)
 
-    def drawn(self) -> Drawn:
+    def draw_units(self) -> DrawUnits:
         """Return clusters of segments if the group is a single unit, else units."""
-        return self.group.drawn() if self.single else Drawn(len(self.parts), self.word)
+        return self.group.draw_units() if self.single else DrawUnits(len(self.parts), self.word)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Draw whole clusters of segments if the group is a single unit, else draw units."""
@@ -268,7 +268,7 @@ class _UnitAgreement(Agreement):
         known = ~np.isnan(self.by_unit)
         columns = np.concatenate([np.where(known, self.by_unit, 0.0), known]).T
         totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
-        return divided(totals, sizes).T
+        return divide(totals, sizes).T
 
 
 class CorrelationAgreement(_UnitAgreement):
@@ -340,7 +340,7 @@ class PairwiseAgreement(_UnitAgreement):
             for columns in chunks(len(scores), len(scores)):
                 agrees = agreeing_pairs(scores, self.group.human, columns, epsilon).astype(np.float64)
                 agreeing[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
-        return self._scaled(divided(agreeing - same, weights.sum(axis=1) ** 2 - same))
+        return self._scaled(divide(agreeing - same, weights.sum(axis=1) ** 2 - same))
 
     def swapped(self, signs: Vector) -> Vector | None:
         """Exchange the results of whole units, since a threshold is only valid for its own metric."""

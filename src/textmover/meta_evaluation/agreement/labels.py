@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import UNKNOWN, Interval, bootstrap_sums
-from textmover.meta_evaluation.statistics.scores import divided
+from textmover.meta_evaluation.statistics.scores import divide
 from textmover.types import InputError
 
 
@@ -57,7 +57,7 @@ def bootstrap_share(hits: ArrayLike, clusters: Sequence[str], *, samples: int = 
     """Compute the fraction of hits with its confidence interval, by a bootstrap over clusters."""
     values = np.asarray(hits, dtype=np.float64)
     sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
-    result = bootstrap_sums(sums, None, lambda drawn: {"share": divided(*np.moveaxis(drawn, -1, 0))}, samples=samples)
+    result = bootstrap_sums(sums, None, lambda drawn: {"share": divide(*np.moveaxis(drawn, -1, 0))}, samples=samples)
     return result.get("share", UNKNOWN)
 
 

@@ -22,8 +22,8 @@ from textmover.meta_evaluation.statistics.scores import (
     Vector,
     group_positions,
     label_numbers,
-    levelled,
     paired_scores,
+    restore_ties,
 )
 from textmover.types import InputError, View, plural
 from textmover.types.display import shown_tuple
@@ -117,7 +117,7 @@ def system_agreement(
     check_statistic(statistic, STATISTICS)
     metric, human = paired_scores(metric_scores, human_scores)
     positions = group_positions(systems, len(metric))
-    metric_means, human_means = (levelled_means(one, positions.values()) for one in (metric, human))
+    metric_means, human_means = (tied_means(one, positions.values()) for one in (metric, human))
     value = float(STATISTICS[statistic](metric_means, human_means))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     return SystemAgreement(value, tuple(positions), metric_means, human_means, sizes)
@@ -192,13 +192,13 @@ def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tu
     return tuple(system_rows), cells
 
 
-def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
+def tied_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
     """Return the mean score of each system ``[..., systems]``; means that differ only by rounding errors are equal."""
     rows = list(systems)
     if not rows:
         return np.zeros((*scores.shape[:-1], 0))
     means = np.stack([scores[..., members].mean(axis=-1) for members in rows], axis=-1)
-    return levelled(means, largest_terms(scores, rows))
+    return restore_ties(means, largest_terms(scores, rows))
 
 
 def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:

@@ -21,8 +21,8 @@ from textmover.meta_evaluation.error_spans.segment_sums import (
     word_tags,
 )
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
-from textmover.meta_evaluation.significance.permutation import exchanged_sums
-from textmover.meta_evaluation.statistics.scores import Positions, Vector, divided, group_positions
+from textmover.meta_evaluation.significance.permutation import permutation_test_of_sums
+from textmover.meta_evaluation.statistics.scores import Positions, Vector, divide, group_positions
 from textmover.types import InputError, Shown, View, plural
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
@@ -94,14 +94,14 @@ def reliability(cells: Cells, bins: int = BINS) -> Reliability:
     error = float(calibration_error(np.stack([counts, wrong, mass], axis=-1)))
     above, right = np.cumsum(cells.counts[::-1]), np.cumsum(cells.wrong[::-1])
     total = right[-1] if len(right) else 0.0
-    precision = float((divided(right, above) * cells.wrong[::-1])[above > 0].sum() / total) if total else np.nan
+    precision = float((divide(right, above) * cells.wrong[::-1])[above > 0].sum() / total) if total else np.nan
     return Reliability(mass[full] / counts[full], wrong[full] / counts[full], counts[full], error, precision)
 
 
 def calibration_error(bins: Vector) -> Vector:
     """Return the expected calibration error of bins ``[…, B, 3]`` (count, wrong, probability mass); NaN if empty."""
     counts, wrong, mass = np.moveaxis(bins, -1, 0)
-    return divided(np.abs(wrong - mass).sum(axis=-1), counts.sum(axis=-1))
+    return divide(np.abs(wrong - mass).sum(axis=-1), counts.sum(axis=-1))
 
 
 class KindAgreement(NamedTuple):
@@ -248,7 +248,7 @@ def compare_errors(
     if any(one.labels != first for one in agreements):
         raise InputError("Expected agreements on the same segments and groups, but got others: judge the same gold.")
     tables = np.stack([one.sums[:, :COLUMNS] for one in agreements]) if agreements else np.zeros((0, 0, COLUMNS))
-    return exchanged_sums(tables, first, figures, permutations=permutations, seed=seed)
+    return permutation_test_of_sums(tables, first, figures, permutations=permutations, seed=seed)
 
 
 def all_figures(sums: Vector) -> dict[str, Vector]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.labels import label_statistics
-from textmover.meta_evaluation.statistics.scores import Vector, divided
+from textmover.meta_evaluation.statistics.scores import Vector, divide
 from textmover.types import InputError, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, TextErrors
 
@@ -210,8 +210,8 @@ def figures(sums: Vector) -> dict[str, Vector]:
         "f1_mult": bad * ok,
         "f1_mult_tags": _f1(words + gaps, 1) * _f1(words + gaps, 0),
         **_span_figures(sums[..., 8:13]),
-        "recall": divided(hits, errors),
-        "precision": divided(right, marked),
+        "recall": divide(hits, errors),
+        "precision": divide(right, marked),
     }
 
 
@@ -220,8 +220,8 @@ SPAN_FIGURES = ("span_precision", "span_recall", "span_f1", "span_f1_segments")
 
 def _span_figures(sums: Vector) -> dict[str, Vector]:
     credit, found, gold, f1, segments = np.moveaxis(sums, -1, 0)
-    f1_pooled = np.where(gold > 0, divided(2 * credit, found + gold), np.nan)
-    values = divided(credit, found), divided(credit, gold), f1_pooled, divided(f1, segments)
+    f1_pooled = np.where(gold > 0, divide(2 * credit, found + gold), np.nan)
+    values = divide(credit, found), divide(credit, gold), f1_pooled, divide(f1, segments)
     return dict(zip(SPAN_FIGURES, values, strict=True))
 
 
@@ -249,4 +249,4 @@ def _matthews(table: Vector) -> Vector:
 
 def _f1(table: Vector, tag: int) -> Vector:
     gold, found = table[..., tag, :].sum(axis=-1), table[..., :, tag].sum(axis=-1)
-    return np.where(gold > 0, divided(2 * table[..., tag, tag], gold + found), np.nan)
+    return np.where(gold > 0, divide(2 * table[..., tag, tag], gold + found), np.nan)

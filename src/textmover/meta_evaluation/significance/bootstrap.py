@@ -21,17 +21,17 @@ from textmover.meta_evaluation.statistics.scores import (
     chunks,
     finite_scores,
     group_positions,
-    known_mean,
     label_numbers,
-    several_scores,
+    nan_mean,
+    stack_scores,
 )
 from textmover.types import InputError, plural
 
 FEW = 10
 """Number of clusters below which percentile intervals are unreliable."""
 
-LEAST_DRAWS = 20  # fewest samples for percentiles in the tails
-LEAST = 2  # fewest clusters: with a single one, all draws are equal
+MIN_SAMPLES = 20  # fewest samples for percentiles in the tails
+MIN_CLUSTERS = 2  # fewest clusters: with a single one, all draws are equal
 
 
 class Interval(NamedTuple):
@@ -190,7 +190,7 @@ def bootstrap_draws(
     """Compute the mean correlation of ``K`` metrics on the same draws, over groups in which all are defined."""
     check_statistic(statistic)
     check_draws(samples)
-    table, people = several_scores(scores, human)
+    table, people = stack_scores(scores, human)
     positions = group_positions(groups, len(people))
     if clusters is not None and len(clusters) != len(people):
         raise InputError(f"Expected {plural(len(people), 'cluster')}, one per segment, but got {len(clusters)}.")
@@ -212,7 +212,7 @@ def bootstrap_draws(
         count_chunks = draw_counts(labels[members], samples, rng)
         drawn.append(np.hstack([[correlate(row, ratings, counts) for row in group_scores] for counts in count_chunks]))
     means, undefined = mean_of_draws(drawn, (len(table), samples))
-    if min(cluster_counts.values(), default=0) < LEAST:
+    if min(cluster_counts.values(), default=0) < MIN_CLUSTERS:
         means[:] = np.nan
     overall = np.mean(estimates, axis=0) if estimates else np.full(len(table), np.nan)
     return Draws(overall, means, tuple(excluded), undefined, tuple(cluster_counts.items()))
@@ -224,7 +224,7 @@ def mean_of_draws(
     """Average draws over groups in which all active metrics are defined; also return the number of excluded values."""
     table = np.array(drawn).reshape(-1, *shape)
     usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
-    return known_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
+    return nan_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
 
 
 def draw_values(
@@ -239,8 +239,8 @@ def draw_values(
 
 def check_draws(samples: int) -> None:
     """Raise an :class:`InputError` if there are too few samples for an interval."""
-    if samples < LEAST_DRAWS:
-        raise InputError(f"Expected at least {LEAST_DRAWS} bootstrap samples, but got {samples}: 1000 is usual.")
+    if samples < MIN_SAMPLES:
+        raise InputError(f"Expected at least {MIN_SAMPLES} bootstrap samples, but got {samples}: 1000 is usual.")
 
 
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
@@ -288,11 +288,11 @@ def bootstrap_sums(
         clusters = tuple((group, len(rows)) for group, rows in parts.items() if defined[group])
         defined_draws = [row[name] for row, chosen in zip(drawn, defined.values(), strict=False) if chosen]
         ends, undefined = (math.nan, math.nan), 0
-        if defined_draws and min(number for _, number in clusters) >= LEAST:
-            ends = percentiles(known_mean(np.stack(defined_draws), axis=0), level)
+        if defined_draws and min(number for _, number in clusters) >= MIN_CLUSTERS:
+            ends = percentiles(nan_mean(np.stack(defined_draws), axis=0), level)
             undefined = int(np.isnan(defined_draws).sum())
         excluded = tuple(group for group in parts if not defined[group])
-        intervals[name] = Interval(float(known_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
+        intervals[name] = Interval(float(nan_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
     return intervals
 
 

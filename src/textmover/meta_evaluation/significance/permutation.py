@@ -22,8 +22,8 @@ from textmover.meta_evaluation.statistics.scores import (
     chunks,
     finite_scores,
     group_positions,
-    known_mean,
-    several_scores,
+    nan_mean,
+    stack_scores,
     standard_scores,
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
@@ -147,7 +147,7 @@ def p_value_matrix(differences: Vector, metrics: int) -> Vector:
     return p_values
 
 
-def exchanged_sums(
+def permutation_test_of_sums(
     columns: Vector,
     groups: Sequence[str] | None,
     statistics: Callable[[Vector], Mapping[str, Vector]],
@@ -173,7 +173,7 @@ def exchanged_sums(
             for name in first:
                 differences.setdefault(name, [[] for _ in pairs])[index].append(first[name] - second[name])
     return {
-        name: p_value_matrix(np.stack([known_mean(np.stack(by_group), axis=0) for by_group in by_pair]), len(columns))
+        name: p_value_matrix(np.stack([nan_mean(np.stack(by_group), axis=0) for by_group in by_pair]), len(columns))
         for name, by_pair in differences.items()
     }
 
@@ -189,7 +189,7 @@ def _differences(
 ) -> Vector:
     """Return the observed and permuted differences of each pair of metrics, averaged over groups."""
     check_statistic(statistic)
-    table, people = several_scores(scores, human)
+    table, people = stack_scores(scores, human)
     check_segments(table)
     positions = group_positions(groups, len(people))
     if units is not None and len(units) != len(people):
@@ -202,7 +202,7 @@ def _differences(
         parts = list(group_positions(labels, len(members)).values())
         signs = swap_signs(permutations, len(members), rng)
         differences.append(swapped_correlations(standardised, people[members], parts, signs, statistic))
-    return known_mean(np.stack(differences), axis=0)
+    return nan_mean(np.stack(differences), axis=0)
 
 
 def significance_clusters(

@@ -23,7 +23,7 @@ from textmover.meta_evaluation.statistics.scores import (
     batches,
     chunks,
     group_positions,
-    known_mean,
+    nan_mean,
     paired_scores,
     scaled,
     unit_rows,
@@ -349,5 +349,5 @@ def averaged_correlation(
     by_unit = dict(zip(positions, values.tolist(), strict=True))
     undefined = tuple(name for name, value in by_unit.items() if np.isnan(value))
     missing = sum(len(positions[name]) for name in undefined)
-    mean, units_left = float(known_mean(values, axis=0)), len(positions) - len(undefined)
+    mean, units_left = float(nan_mean(values, axis=0)), len(positions) - len(undefined)
     return AveragedCorrelation(mean, units_left, len(metric) - missing, undefined, missing, by_unit)

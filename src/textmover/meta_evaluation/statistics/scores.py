@@ -45,7 +45,7 @@ def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[Ve
     return metric, human
 
 
-def several_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vector, Vector]:
+def stack_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vector, Vector]:
     """Return the scores of at least one metric ``[K, n]`` and the human scores ``[n]``."""
     if not len(scores):
         raise InputError("Expected the scores of at least one metric, but got none: give one.")
@@ -102,15 +102,15 @@ def unit_rows(x: Vector) -> Vector:
         return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def divided(above: Vector, below: Vector | Positions) -> Vector:
+def divide(above: Vector, below: Vector | Positions) -> Vector:
     """Divide elementwise; NaN where the denominator is not positive."""
     return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
 
 
-def known_mean(values: Vector, axis: int) -> Vector:
+def nan_mean(values: Vector, axis: int) -> Vector:
     """Return the mean of the values that are not NaN; NaN if all are."""
     known = ~np.isnan(values)
-    return divided(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
+    return divide(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
 
 
 def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]:
@@ -129,7 +129,7 @@ def chunks(rows: int, entries: int) -> Iterator[slice]:
         yield slice(start, min(rows, start + step))
 
 
-def levelled(means: Vector, sizes: Vector) -> Vector:
+def restore_ties(means: Vector, sizes: Vector) -> Vector:
     """Make means ``[..., m]`` equal if they differ only by rounding errors, so that comparisons detect ties.
 
     Means are tied if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, where the size is the largest absolute term of a mean.

@@ -20,7 +20,7 @@ from textmover.meta_evaluation.statistics.scores import (
     Vector,
     batches,
     chunks,
-    divided,
+    divide,
     unit_rows,
 )
 
@@ -52,7 +52,7 @@ def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], 
                 known = ~np.isnan(difference)
                 totals[number] += np.where(known, difference, 0.0).sum(axis=0)
                 counts[number] += known.sum(axis=0)
-    return divided(totals, counts)
+    return divide(totals, counts)
 
 
 def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> tuple[Vector, Vector]:
@@ -125,7 +125,7 @@ def _swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], si
                     counts[number] += known
     for rows in chunks(len(signs), scores.shape[1]):
         totals[:, rows] += slopes @ np.asarray(signs[rows], dtype=np.float64).T
-    return divided(totals, counts)
+    return divide(totals, counts)
 
 
 class _HumanRanks:

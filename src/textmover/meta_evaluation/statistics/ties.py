@@ -22,7 +22,7 @@ from textmover.meta_evaluation.statistics.scores import (
     batches,
     chunks,
     group_positions,
-    known_mean,
+    nan_mean,
     paired_scores,
 )
 from textmover.types import InputError
@@ -261,7 +261,7 @@ def _agreement(metric: Vector, human: Vector, positions: dict[str, Positions], e
     undefined = tuple(name for name, value in zip(positions, values, strict=True) if np.isnan(value))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     pairs = int((sizes * (sizes - 1) // 2).sum())
-    mean = float(known_mean(values, axis=0))
+    mean = float(nan_mean(values, axis=0))
     return TieAgreement(mean, 2 * mean - 1, epsilon, len(positions) - len(undefined), pairs, undefined)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwise_accuracy, system_agreement
 from textmover.meta_evaluation.significance.permutation import significance_clusters
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, paired_scores
+from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, paired_scores
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
 from textmover.types import InputError, Shown, View, plural
 
@@ -215,7 +215,7 @@ def _better_p_values_and_wins(better: Vector, p_values: Vector) -> tuple[Vector,
         compared[first] += (~np.isnan(difference)).sum()
         if not np.isnan(p_values[first, second]) and np.nansum(difference) > 0:
             better_p_values[first, second] = p_values[first, second]
-    return better_p_values, divided(won, compared)
+    return better_p_values, divide(won, compared)
 
 
 def ranking_agreement(
