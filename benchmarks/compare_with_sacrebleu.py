@@ -73,11 +73,11 @@ def wmt17(folder: Path, languages: Sequence[str] | None = LANGUAGES, least: int 
     """Return all pairs of WMT17 systems of a language pair on shared rated segments, most segments first."""
     columns = Columns(score=None, groups=("lp", "system", "seg_id"))
     outputs: dict[tuple[str, str], dict[int, Segment]] = {}
-    for first in read_segments(folder / "wmt_da" / "newstest2017_da_toen.tsv", columns):
-        pair, systems, segment = first.groups.values()
+    for row in read_segments(folder / "wmt_da" / "newstest2017_da_toen.tsv", columns):
+        pair, systems, segment = row.groups.values()
         for name in systems.split("+"):  # systems with the same output
             if languages is None or pair in languages:
-                outputs.setdefault((pair, name), {})[int(segment)] = first
+                outputs.setdefault((pair, name), {})[int(segment)] = row
     results = []
     for (pair, first), (other_pair, second) in itertools.combinations(outputs, 2):
         shared = sorted(outputs[pair, first].keys() & outputs[other_pair, second].keys())

@@ -50,7 +50,7 @@ def accuracies(scorer: Scorer, segments: dict[str, list[Segment]]) -> dict[str, 
         by_text: dict[str, dict[str, float]] = defaultdict(dict)
         for item in group:
             by_text[item.references[0]][item.groups["contrast"]] = next(scores)
-        complete = [item for item in by_text.values() if kind in item]
+        complete = [by_kind for by_kind in by_text.values() if kind in by_kind]
         result[column] = preferred(complete, REWORDING, kind)
         if kind == "number":
             result[f"{column}, {EQUIVALENT}"] = preferred(complete, EQUIVALENT, kind)

@@ -106,7 +106,7 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     reworded: list[bool] = []
     for seed in seeds:
         gold = made_errors(texts, dict.fromkeys(KINDS, 1.0), 3, seed, paraphrased)
-        reworded += [result.groups["reference"] == "paraphrase" for result in gold]
+        reworded += [segment.groups["reference"] == "paraphrase" for segment in gold]
         for name, errors in marked_by(scorers, gold).items():
             for kind, result in judge_errors(gold, errors, samples=0).by_kind.items():
                 counts[kind] = result.errors
@@ -118,7 +118,7 @@ def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[in
     rows = [["errors", *(str(counts[kind]) for kind in present)]]
     for name, kinds in cells.items():
         tables = [np.array(kinds[kind]) for kind in present]
-        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*result.mean(axis=0), result.std(axis=0).max()) for result in tables)
+        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*table.mean(axis=0), table.std(axis=0).max()) for table in tables)
         rows.append([name, *shown])
     harness.print_table(["metric", *present], rows)
 

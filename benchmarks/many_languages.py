@@ -90,7 +90,7 @@ def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harne
             if name == METRIC:
                 failed = (order for order in results if order.margin <= 0)
                 shown = ({key: str(getattr(order, key)) for key in SHOWN} for order in failed)
-                wrong += [{"metric": name, "compared with": side, **order} for order in shown]
+                wrong += [{"metric": name, "compared with": side, **row} for row in shown]
     return rows, wrong
 
 

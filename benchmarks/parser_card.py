@@ -132,8 +132,8 @@ def evaluate(folder: Path, source: Path) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for kind, (groups, parses) in kinds.items():
         counts: Counter[str] = Counter()
-        for doc, sentence in zip(groups, parses, strict=True):
-            counts += agreements(parsed_doc(doc), sentence)
+        for doc, parse in zip(groups, parses, strict=True):
+            counts += agreements(parsed_doc(doc), parse)
         total = (counts["gold"] + counts["found"]) / 2
         table[kind] = {name: 100 * counts[name] / total for name in COLUMNS}
         for name in COLUMNS[-2:]:  # recall, since punctuation is defined by gold tags

@@ -74,7 +74,7 @@ def trained_head(spec: dict[str, Any], folder: Path) -> Path:
 
 def put_head(trained: Path, released: Path) -> None:
     """Add the head's weights, in float16 like adapters, to those of a released metric."""
-    texts = [list(tensor) for tensor in zip(*PROBES, strict=True)]
+    texts = [list(side) for side in zip(*PROBES, strict=True)]
     before = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
     entries = check_checkpoint(released)
     head = {name: tensor.half() for name, tensor in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
@@ -114,7 +114,7 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
 
 
 def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
-    """Groups of a set, Kendall's tau, and each seed by itself."""
+    """Return lines on a set's groups, Kendall's τ, and the result of each seed."""
     if judged.group is None:
         return []
     mean = judged.mean(scores)

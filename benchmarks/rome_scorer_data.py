@@ -70,7 +70,7 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
     (score, limit), *_ = [*least.items(), (None, 0.0)]
     columns = Columns("sentence1", "sentence2", score=score, groups=tuple(where))
     segments = rows_where(read_segments(entry["file"], columns), where, entry["file"])
-    others = [PairFile(**segment) for segment in without]
+    others = [PairFile(**fields) for fields in without]
     paraphrases = [segment for segment in segments if score is None or (segment.score or 0.0) >= limit]
     (remaining,), _ = without_files([paraphrases], others, segment_pairs)
     distinct = {
@@ -88,8 +88,8 @@ def split_parts(segments: Sequence[Segment], shares: Mapping[str, float]) -> dic
     bounds = (shares["test"] + shares["calibration"], shares["test"])
     held_out, test = ({id(one) for one in split_held_back(keys, share)[1]} for share in bounds)
     parts: dict[str, list[Segment]] = {name: [] for name in PARTS}
-    for one, segment in zip(keys, segments, strict=True):
-        parts["test" if id(one) in test else "calibration" if id(one) in held_out else "training"].append(segment)
+    for key, segment in zip(keys, segments, strict=True):
+        parts["test" if id(key) in test else "calibration" if id(key) in held_out else "training"].append(segment)
     return parts
 
 
@@ -111,7 +111,7 @@ def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]
         good = balanced(list(_good(same, others, parses, seed)), spec["good"], count)
         damaged: list[Pair] = []
         for bases_of, target in ((others, count // 2), (same, count)):
-            corrupted = list(_damaged(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
+            corrupted = list(_corrupted(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
             damaged += balanced(corrupted, dict.fromkeys(spec["damaged"], 1.0), target - len(damaged))
         if min(len(good), len(damaged)) < count:
             raise InputError(
@@ -148,7 +148,7 @@ def _good(same: Sequence[Segment], others: Sequence[Segment], parses: Parses, se
         yield Pair(text, text, IDENTITY, True, 0.0)
 
 
-def _damaged(bases: Sequence[Segment], kinds: Sequence[str], parses: Parses, seed: int) -> Iterator[Pair]:
+def _corrupted(bases: Sequence[Segment], kinds: Sequence[str], parses: Parses, seed: int) -> Iterator[Pair]:
     """Yield each reference with a corrupted hypothesis for each kind; degrees alternate between segments."""
     table = shipped_table()
     rest = 1 - table.severity(PARAPHRASE, 1, 0.0)

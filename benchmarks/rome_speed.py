@@ -114,7 +114,7 @@ def parts_of(metric: RomeMetric) -> list[Part]:
     return parts
 
 
-def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
+def corrupted_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
     """Return distinct hypotheses and references from the first suitable texts of a file."""
     least, most = words
     texts = [one for one in dict.fromkeys(map(str.strip, read_texts(path))) if least <= len(one.split()) <= most]
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, nargs=2, default=(10, 30))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
+    pairs = corrupted_pairs(options.data, options.pairs, tuple(options.words), options.seed)
     fields = {} if options.encoder is None else {"encoder": options.encoder}
     ways = {name: functools.partial(measure, name, fields, pairs) for name in ("rome", BESIDE)}
     runs = harness.rounds(ways, options.repetitions)

@@ -444,17 +444,17 @@ def lengths(options: argparse.Namespace) -> None:
         tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
         means[words] = round(tokens / (2 * count))
         scorer.clear_cache()
-        values = tokens / harness.seconds(lambda: scorer.score(*pairs))
+        speed = tokens / harness.seconds(lambda: scorer.score(*pairs))
         scorer.clear_cache()
-        return values
+        return speed
 
     # Points alternate, so that a temporary slowdown does not affect a single point.
     ways = {(budget, words): partial(rate, budget, words) for budget in budgets for words in sizes}
     rates = harness.rounds(ways, options.repetitions, "{:,.0f} tokens/s".format)
     lines = []
     for budget in budgets:
-        values = [rates[budget, words] for words in sizes]
-        values = (list(map(of, values)) for of in (statistics.median, min, max))
+        speeds = [rates[budget, words] for words in sizes]
+        values = (list(map(of, speeds)) for of in (statistics.median, min, max))
         lines.append(Line(f"{budget:,} tokens a batch", *values))
     title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
     draw(options.output, {"tokens/s": lines}, list(means.values()), "tokens a text", title)

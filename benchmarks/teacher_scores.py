@@ -89,7 +89,7 @@ def main() -> None:
     pairs = [pair for part in pairs_by_set.values() for pair in part]
     texts = [hypothesis for hypothesis, _, _ in pairs], [reference for _, reference, _ in pairs]
     scorers = (Scorer.from_pretrained(name, precision=options.precision, **overrides) for name, overrides in teachers)
-    scores = np.mean([zscore(hypothesis.score(*texts).scores) for hypothesis in scorers], axis=0)
+    scores = np.mean([zscore(scorer.score(*texts).scores) for scorer in scorers], axis=0)
     names = [name for name, part in pairs_by_set.items() for _ in part]
     rows = [
         {"set": name, "hypothesis": hypothesis, "reference": reference, "source": source, "score": f"{score:.5f}"}

@@ -1,4 +1,4 @@
-"""Evaluation of several metrics: agreement with people, its uncertainty, and significant differences."""
+"""Evaluation of several metrics: human agreement, confidence intervals and significance tests."""
 
 from __future__ import annotations
 
