@@ -127,17 +127,13 @@ def peer_table(
     """Format a table of candidates: pairs per second, speed relative to ``base``, further columns, and notes."""
     extra = extra or {}
     rows = []
-    for name, timings in runs.items():
-        wall = median(timings)
+    for name, times in runs.items():
+        wall = median(times)
         ratio = f"{median(runs[base]) / wall:.2f}" if base in runs else ""
-        cells = [
-            spread([one.seconds for one in timings]),
-            f"{median(timings, 'processor'):.1f}",
-            f"{amount / wall:,.1f}",
-        ]
-        rows.append([name, *cells, ratio, *(column(name, timings[0]) for column in extra.values())])
+        cells = [spread([one.seconds for one in times]), f"{median(times, 'processor'):.1f}", f"{amount / wall:,.1f}"]
+        rows.append([name, *cells, ratio, *(column(name, times[0]) for column in extra.values())])
     headers = ["candidate", "s (least to most)", "processor s", "pairs/s", f"× {base}", *extra]
-    notes = [f"- {name}: {timings[0].note}" for name, timings in runs.items() if timings[0].note]
+    notes = [f"- {name}: {times[0].note}" for name, times in runs.items() if times[0].note]
     return "\n".join([table(headers, rows), "", *notes])
 
 

@@ -1,8 +1,8 @@
 """Stream many pairs through ``textmover score``: peak memory, speed, and resuming after being killed.
 
-Writes random sentence pairs and a tiny encoder to a temporary folder. Scores them in an uninterrupted run,
-and again in a run that is killed (SIGKILL) at random times and resumed. Then it compares both files byte by byte. Peak
-memory is that of the scoring process, including model and libraries.
+The script writes random sentence pairs and a tiny encoder to a temporary folder. It scores them in one run, and again
+in a run that is killed (SIGKILL) at random times and resumed. Then it compares both files byte by byte. Peak memory is
+that of the scoring process, including model and libraries.
 
     python benchmarks/streaming.py [--pairs 1000000] [--kills 2] [--seed 0] [--model bertscore-f1-idf]
 """

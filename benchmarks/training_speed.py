@@ -4,7 +4,7 @@ All use the same encoder, segments, batch size, precision, learning rate and num
 
 * ``plain loop``: the metric ``twmd`` in a simple loop, with tokenisation in the step;
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
-    (skipped if the package is not installed);
+  (skipped if the package is not installed);
 * ``textmover sbert``: the same score (cosine of mean-pooled vectors) with squared error, in Lightning;
 * ``textmover twmd``: metric and losses of the plain loop, in Lightning;
 * ``textmover twmd, LoRA``: the same, with low-rank updates of rank 16 instead of full weights.

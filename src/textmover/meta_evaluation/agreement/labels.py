@@ -23,7 +23,7 @@ def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> N
 
 
 def label_statistics(confusion: NDArray[np.generic]) -> dict[str, NDArray[np.float64]]:
-    """Compute accuracy, macro-F1 and Matthews correlation (Gorodkin 2004, Eq. 8) of confusions ``[…, C, C]``."""
+    """Return accuracy, macro-F1 and Matthews correlation (Gorodkin 2004, Eq. 8) of confusion matrices ``[…, C, C]``."""
     counts = confusion.astype(np.float64)
     right = np.diagonal(counts, axis1=-2, axis2=-1)
     true, pred = counts.sum(axis=-1), counts.sum(axis=-2)

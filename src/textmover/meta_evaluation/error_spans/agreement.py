@@ -177,7 +177,7 @@ def judge_errors(
 
     Args:
         gold: Errors marked by people.
-        found: Errors predicted by a metric for the same texts, in order; calibration requires :class:`TextErrors`.
+        found: Errors predicted by a metric for the same texts, in order; calibration requires ``TextErrors``.
         group: Key of the groups to average over, such as ``lp``; ``None`` pools all segments.
         samples: Number of bootstrap samples of segments within groups; 0 disables intervals.
         seed: Seed of the bootstrap.
