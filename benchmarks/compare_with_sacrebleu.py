@@ -1,12 +1,11 @@
-"""Paired tests of textmover and of sacrebleu on the same segment scores: docs/results/sacrebleu_tests.csv.
+"""Compare paired tests of textmover and sacrebleu on the same segment scores: docs/results/sacrebleu_tests.csv.
 
     python benchmarks/compare_with_sacrebleu.py [--shared DATA_FOLDER] [--samples 1000] [--trials 10000]
         [--seed 12345]
 
-sacrebleu's machinery (``sacrebleu.significance.PairedTest``) is handed a metric whose corpus score is the sum of ready
-segment scores, so that it draws samples and counts as it does for BLEU. The systems are those of WMT17 cs-en that share
-at least twelve rated segments (no two systems of the rated sample share more than the first two), and of WebNLG 2017 on
-the 198 texts that all nine have, each beside the next by its mean. Scores are those of the preset `twmd`.
+``sacrebleu.significance.PairedTest`` receives a metric whose corpus score is the sum of existing segment scores, so it
+samples and counts as for BLEU. Systems: pairs of WMT17 cs-en that share at least twelve rated segments, and WebNLG 2017
+on the 198 texts that all nine systems have, each compared with the next by mean score. Scores: preset `twmd`.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from textmover.meta_evaluation import SystemComparison, paired_bootstrap, paired
 from textmover.types import Segment
 
 LANGUAGES, LEAST = ("cs-en",), 12
-"""Language pairs of WMT17, and the rated segments that two of its systems have to share."""
+"""Language pairs of WMT17, and the minimum number of rated segments that two systems share."""
 
 Texts = dict[str, list[str]]
 
 
 class Systems(NamedTuple):
-    """Systems on the same segments: where they are from, their texts by name, and the references of each segment."""
+    """Systems on the same segments: data set, texts by system, and references of each segment."""
 
     place: str
     texts: Texts
@@ -44,7 +43,7 @@ class Systems(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Two systems: what our test says, and sacrebleu's p-value."""
+    """Comparison of two systems: our test result and sacrebleu's p-value."""
 
     place: str
     first: str
@@ -55,7 +54,7 @@ class Row(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether the decision is the same at the level of 0.05."""
+        """Return whether both decisions agree at level 0.05."""
         return (self.ours.p_value <= 0.05) == (self.theirs <= 0.05)
 
 
@@ -71,48 +70,48 @@ def main() -> None:
 
 
 def wmt17(folder: Path, languages: Sequence[str] | None = LANGUAGES, least: int = LEAST) -> list[Systems]:
-    """Each two systems of a language pair of WMT17 on the rated segments that both have, most segments first."""
+    """Return all pairs of WMT17 systems of a language pair on shared rated segments, most segments first."""
     columns = Columns(score=None, groups=("lp", "system", "seg_id"))
     outputs: dict[tuple[str, str], dict[int, Segment]] = {}
-    for one in read_segments(folder / "wmt_da" / "newstest2017_da_toen.tsv", columns):
-        pair, systems, segment = one.groups.values()
+    for row in read_segments(folder / "wmt_da" / "newstest2017_da_toen.tsv", columns):
+        pair, systems, segment = row.groups.values()
         for name in systems.split("+"):  # systems with the same output
             if languages is None or pair in languages:
-                outputs.setdefault((pair, name), {})[int(segment)] = one
-    found = []
-    for (pair, one), (other_pair, other) in itertools.combinations(outputs, 2):
-        both = sorted(outputs[pair, one].keys() & outputs[other_pair, other].keys())
-        if pair == other_pair and len(both) >= least:
-            texts = {name: [outputs[pair, name][item].hypothesis for item in both] for name in (one, other)}
-            references = [list(outputs[pair, one][item].references) for item in both]
-            found.append(Systems(f"WMT17 {pair}", texts, references))
-    return sorted(found, key=lambda systems: -len(systems.references))
+                outputs.setdefault((pair, name), {})[int(segment)] = row
+    results = []
+    for (pair, first), (other_pair, second) in itertools.combinations(outputs, 2):
+        shared = sorted(outputs[pair, first].keys() & outputs[other_pair, second].keys())
+        if pair == other_pair and len(shared) >= least:
+            texts = {name: [outputs[pair, name][item].hypothesis for item in shared] for name in (first, second)}
+            references = [list(outputs[pair, first][item].references) for item in shared]
+            results.append(Systems(f"WMT17 {pair}", texts, references))
+    return sorted(results, key=lambda systems: -len(systems.references))
 
 
 def webnlg(folder: Path) -> Systems:
-    """The systems of WebNLG 2017 on the texts that all of them have."""
+    """Return the systems of WebNLG 2017 on the texts that all of them have."""
     path = folder / "webnlg2017_human" / "webnlg2017_human.jsonl"
-    by: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    by_system: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
     for row in map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1]):
-        by[row["system"]][row["sample"]] = row
-    shared = sorted(set.intersection(*(set(one) for one in by.values())))
-    texts = {name: [by[name][item]["hypothesis"] for item in shared] for name in sorted(by)}
-    return Systems("WebNLG 2017", texts, [by[min(by)][item]["references"] for item in shared])
+        by_system[row["system"]][row["sample"]] = row
+    shared = sorted(set.intersection(*(set(items) for items in by_system.values())))
+    texts = {name: [by_system[name][item]["hypothesis"] for item in shared] for name in sorted(by_system)}
+    return Systems("WebNLG 2017", texts, [by_system[min(by_system)][item]["references"] for item in shared])
 
 
 def scored(scorer: Scorer, systems: Systems) -> dict[str, np.ndarray]:
-    """Segment scores of each system; the same output has the same score, whatever stands beside it in a batch."""
+    """Return segment scores of each system; equal pairs are scored once, so batching cannot change them."""
     pairs = {
         name: list(zip(texts, map(tuple, systems.references), strict=True)) for name, texts in systems.texts.items()
     }
-    distinct = list(dict.fromkeys(pair for own in pairs.values() for pair in own))
-    found = scorer.score([text for text, _ in distinct], [list(several) for _, several in distinct]).scores
-    known = dict(zip(distinct, found, strict=True))
-    return {name: np.array([known[pair] for pair in own]) for name, own in pairs.items()}
+    distinct = list(dict.fromkeys(pair for system_pairs in pairs.values() for pair in system_pairs))
+    scores = scorer.score([text for text, _ in distinct], [list(references) for _, references in distinct]).scores
+    score_of = dict(zip(distinct, scores, strict=True))
+    return {name: np.array([score_of[pair] for pair in system_pairs]) for name, system_pairs in pairs.items()}
 
 
 def compared(place: str, scores: Mapping[str, np.ndarray], samples: int, trials: int, seed: int) -> list[Row]:
-    """Two rows, bootstrap and randomisation, for each system and the one next to it by mean score."""
+    """Return two rows, bootstrap and randomisation, for each system and the next one by mean score."""
     ordered = sorted(scores, key=lambda name: -scores[name].mean())
     rows = []
     for first, second in zip(ordered[1:], ordered[:-1], strict=True):
@@ -126,18 +125,18 @@ def compared(place: str, scores: Mapping[str, np.ndarray], samples: int, trials:
 def sacrebleu_p(
     scores: Mapping[str, Sequence[float] | np.ndarray], test: Literal["bs", "ar"], samples: int, seed: int
 ) -> list[float]:
-    """p-values of sacrebleu's test against the first system, with segment scores in place of BLEU's statistics."""
+    """Return p-values of sacrebleu's test against the first system, on segment scores instead of BLEU statistics."""
     from sacrebleu.metrics.base import Score, Signature
     from sacrebleu.significance import PairedTest
 
     class Sum:
-        """The sum of segment scores as a corpus metric, with what the tests ask of one."""
+        """Sum of segment scores as a corpus metric, with the methods that the tests call."""
 
         def _extract_corpus_statistics(self, hypotheses: Sequence[str], _: object) -> list[list[float]]:
-            return [[float(one)] for one in hypotheses]
+            return [[float(value)] for value in hypotheses]
 
         def _aggregate_and_compute(self, stats: Sequence[Sequence[float]]) -> Score:
-            return Score("sum", float(np.sum([one[0] for one in stats])))
+            return Score("sum", float(np.sum([value[0] for value in stats])))
 
         def _compute_score_from_stats(self, stats: Sequence[float]) -> Score:
             return Score("sum", stats[0])
@@ -145,11 +144,11 @@ def sacrebleu_p(
         def get_signature(self) -> Signature:
             return Signature({"num_refs": 1})
 
-    systems = [(name, [repr(float(one)) for one in values]) for name, values in scores.items()]
-    with patch.dict(os.environ, SACREBLEU_SEED=str(seed)):  # the only way in which sacrebleu takes a seed
+    systems = [(name, [repr(float(value)) for value in values]) for name, values in scores.items()]
+    with patch.dict(os.environ, SACREBLEU_SEED=str(seed)):  # sacrebleu reads its seed only from the environment
         empty = [[""] * len(systems[0][1])]
-        _, found = PairedTest(systems, {"sum": Sum()}, empty, test_type=test, n_samples=samples, n_jobs=1)()
-    return [one.p_value for one in found["sum"][1:]]
+        _, results = PairedTest(systems, {"sum": Sum()}, empty, test_type=test, n_samples=samples, n_jobs=1)()
+    return [value.p_value for value in results["sum"][1:]]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -1,11 +1,11 @@
-"""How often a metric prefers a faithful rewording to a near copy with one wrong fact, by kind of fact.
+"""Measure how often a metric prefers a faithful paraphrase to a near copy with one wrong fact, by kind of fact.
 
     python benchmarks/contrasts.py --metrics twmd textmover-general bertscore-f1
 
-The rewordings are translations that people found right in the development part of MLQE-PE (beside their post-edit) and
-pairs of STS-B's development part that say the same, neither of which is trained on. Another notation of a number or
-date stands beside a wrong number, too. The columns after "events", "stories" and "reports" are of generated events
-that are not trained on: short ones, and longer ones of daily life and of news whose rewordings share few words.
+Paraphrases: correct translations with their post-edits (MLQE-PE dev), and equivalent pairs of STS-B dev; neither is
+training data. Other notations of a number or date are also compared with wrong numbers. Columns starting with
+"events", "stories" and "reports" use generated events that are not trained on: short ones, and longer ones of daily
+life and of news whose paraphrases share few words.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ FILES = (
 
 
 def triples(most: int, seed: int) -> dict[str, list[Segment]]:
-    """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
+    """Return segments by kind of wrong fact; each wrong copy follows its paraphrase."""
     pairs = [one for file in FILES for one in reworded_pairs(file)]
-    found = {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS}
+    segments = {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in WRONG_FACTS}
     for book in BOOKS:
-        told = event_segments(2 * most, seed, books=[book], trained=False)
-        kinds = [kind for kind in WRONG_EVENTS if any(one.groups["contrast"] == kind for one in told)]
+        events = event_segments(2 * most, seed, books=[book], trained=False)
+        kinds = [kind for kind in WRONG_EVENTS if any(one.groups["contrast"] == kind for one in events)]
         for kind in kinds:
-            wanted = (REWORDING, EQUIVALENT, kind)
-            found[f"{book}, {kind}"] = [one for one in told if one.groups["contrast"] in wanted]
-    return found
+            contrasts = (REWORDING, EQUIVALENT, kind)
+            segments[f"{book}, {kind}"] = [one for one in events if one.groups["contrast"] in contrasts]
+    return segments
 
 
-def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
-    """Share of triples in the right order by kind, and their number."""
-    flat = [one for part in found.values() for one in part]
-    scores = iter(scorer.score([one.hypothesis for one in flat], [one.references for one in flat]).scores)
+def accuracies(scorer: Scorer, segments: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
+    """Return the fraction of correctly ordered triples and their number, by kind."""
+    flat = [item for group in segments.values() for item in group]
+    scores = iter(scorer.score([item.hypothesis for item in flat], [item.references for item in flat]).scores)
     result: dict[str, tuple[float, int]] = {}
-    for column, part in found.items():
+    for column, group in segments.items():
         kind = column.rpartition(", ")[2]
         by_text: dict[str, dict[str, float]] = defaultdict(dict)
-        for one in part:
-            by_text[one.references[0]][one.groups["contrast"]] = next(scores)
-        whole = [one for one in by_text.values() if kind in one]
-        result[column] = preferred(whole, REWORDING, kind)
+        for item in group:
+            by_text[item.references[0]][item.groups["contrast"]] = next(scores)
+        complete = [by_kind for by_kind in by_text.values() if kind in by_kind]
+        result[column] = preferred(complete, REWORDING, kind)
         if kind == "number":
-            result[f"{column}, {EQUIVALENT}"] = preferred(whole, EQUIVALENT, kind)
+            result[f"{column}, {EQUIVALENT}"] = preferred(complete, EQUIVALENT, kind)
     return result
 
 
 def preferred(texts: list[dict[str, float]], better: str, worse: str) -> tuple[float, int]:
-    """Share of the texts that have both versions whose better one scores higher, and their number."""
+    """Return the fraction of texts with both versions whose better version scores higher, and their number."""
     right = [one[better] > one[worse] for one in texts if better in one]
     return (sum(right) / len(right) if right else float("nan")), len(right)
 
@@ -67,10 +67,10 @@ def main() -> None:
     options = harness.parser(
         __doc__, metrics=["twmd", "bertscore-f1", "textmover-general"], most=200, seed=0, output=Path
     ).parse_args()
-    found = triples(options.most, options.seed)
+    segments = triples(options.most, options.seed)
     rows = []
     for name in options.metrics:
-        result = accuracies(Scorer.from_pretrained(name), found)
+        result = accuracies(Scorer.from_pretrained(name), segments)
         mean = float(np.mean([value for key, (value, _) in result.items() if key in WRONG_FACTS]))
         if not rows:
             rows.append({"metric": "triples", "mean": ""} | {key: str(count) for key, (_, count) in result.items()})

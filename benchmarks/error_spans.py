@@ -1,10 +1,10 @@
-"""How well metrics mark errors: MLQE-PE by language pair, and sentences with made errors by kind.
+"""Evaluate error spans of metrics: MLQE-PE by language pair, and sentences with synthetic errors by kind.
 
     python benchmarks/error_spans.py --metrics textmover-general --source-metrics textmover-multilingual
 
-The tags of MLQE-PE are edits from the translation to its post-edit. With the post-edit as the reference, overlap alone
-finds most of them, so that a paraphrase of it and the closest other post-edit stand in its place in further tables, and
-the source alone in the last one. A metric with a head that learned from marked errors is beside the rule of its plan.
+The tags of MLQE-PE are edits from a translation to its post-edit, so word overlap finds most of them.
+Further tables therefore use a paraphrase of the post-edit, the closest other post-edit, or the source alone. A metric
+with a trained error head is compared with the rule based on its transport plan.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ REFERENCES = {
     "paraphrase": "the post-edit in other words, by rules for English",
     "other": "the closest post-edit of another source",
 }
-"""Kinds of references, in the order of the tables."""
+"""Kinds of references, in table order."""
 
-KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")  # kinds of made errors
+KINDS = ("number", "entity", "negate", "antonym", "drop", "insert", "replace", "repeat")  # kinds of synthetic errors
 
 PUBLISHED = {
     "OpenKiwi (baseline of WMT20), test part": {"en-de": 0.4111, "en-zh": 0.5583},
@@ -48,91 +48,91 @@ ENGLISH = ("et-en", "ne-en", "ro-en", "ru-en", "si-en")
 
 
 def tagged(most: int) -> list[MarkedSegment]:
-    """The development part of MLQE-PE, at most some texts of each pair."""
-    columns, found = MarkedColumns(source="source", groups=("lp",)), list[MarkedSegment]()
+    """Read the development part of MLQE-PE, at most ``most`` texts per language pair (0: all)."""
+    columns, segments = MarkedColumns(source="source", groups=("lp",)), list[MarkedSegment]()
     for name in ("data:mlqe-pe", "data:mlqe-pe-from-english"):
         left_out: list[Exception] = []
-        found += read_marked(name, columns, where={"part": ["dev"]}, left_out=left_out)
+        segments += read_marked(name, columns, where={"part": ["dev"]}, left_out=left_out)
         print(f"{name}: {len(left_out)} rows left out, whose tokens are not those of their text")
     counts = Counter[str]()
-    kept = []
-    for one in found:
-        counts[one.groups["lp"]] += 1
-        if not most or counts[one.groups["lp"]] <= most:
-            kept.append(one)
-    return kept
+    selected = []
+    for segment in segments:
+        counts[segment.groups["lp"]] += 1
+        if not most or counts[segment.groups["lp"]] <= most:
+            selected.append(segment)
+    return selected
 
 
 def marked_by(
     scorers: dict[str, Scorer], segments: Sequence[MarkedSegment], *, source: bool = False
 ) -> dict[str, Sequence[TextErrors]]:
-    """The errors that each metric, and exact overlap, marks in texts."""
-    texts = [one.hypothesis for one in segments]
+    """Predict errors with each metric, and with exact word overlap."""
+    texts = [segment.hypothesis for segment in segments]
     if source:
-        sources = [one.source or "" for one in segments]
+        sources = [segment.source or "" for segment in segments]
         return {name: scorer.errors(texts, sources=sources) for name, scorer in scorers.items()}
-    references = [one.references for one in segments]
-    found = {name: scorer.errors(texts, references) for name, scorer in scorers.items()}
-    return {WORD_OVERLAP: word_overlap_errors(texts, references), **found}
+    references = [segment.references for segment in segments]
+    results = {name: scorer.errors(texts, references) for name, scorer in scorers.items()}
+    return {WORD_OVERLAP: word_overlap_errors(texts, references), **results}
 
 
 def with_rules(names: Sequence[str], **fields: object) -> dict[str, Scorer]:
-    """Scorers by name, and beside one with a head the rule of its plan."""
-    found: dict[str, Scorer] = {}
+    """Load scorers by name; for those with an error head, also load the rule without the head."""
+    scorers: dict[str, Scorer] = {}
     for name in names:
         scorer = Scorer.from_pretrained(name, **fields)
         headed = isinstance(scorer.metric, MetricModel) and scorer.metric.error_head is not None
-        found[name if headed else f"{name}, rule"] = scorer
+        scorers[name if headed else f"{name}, rule"] = scorer
         if headed:
-            found[f"{name}, rule"] = Scorer.from_pretrained(name, mark_errors=False, **fields)
-    return found
+            scorers[f"{name}, rule"] = Scorer.from_pretrained(name, mark_errors=False, **fields)
+    return scorers
 
 
 def by_pair(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]]) -> list[list[str]]:
-    """MCC of words and gaps of each pair and their mean, a row a metric."""
+    """Return MCC of words and gaps by language pair and their mean, one row per metric."""
     rows = []
     for name, errors in marked.items():
-        found = judge_errors(gold, errors, "lp")
-        cells = [f"{one['mcc_words']:.3f} / {one['mcc_gaps']:.3f}" for one in found.by_group.values()]
-        gaps, both, ece = (f"{found.figures[figure].estimate:.3f}" for figure in ("mcc_gaps", "mcc", "ece"))
-        rows.append([name, *cells, f"{harness.interval(found.figures['mcc_words'])} / {gaps}", both, ece])
+        agreement = judge_errors(gold, errors, "lp")
+        cells = [f"{group['mcc_words']:.3f} / {group['mcc_gaps']:.3f}" for group in agreement.by_group.values()]
+        gaps, both, ece = (f"{agreement.figures[figure].estimate:.3f}" for figure in ("mcc_gaps", "mcc", "ece"))
+        rows.append([name, *cells, f"{harness.interval(agreement.figures['mcc_words'])} / {gaps}", both, ece])
     return rows
 
 
 def by_kind(scorers: dict[str, Scorer], texts: Sequence[str], seeds: Sequence[int], paraphrased: float) -> None:
-    """Print recall and precision of made errors by kind, the mean over seeds and their spread."""
+    """Print recall and precision of synthetic errors by kind, mean and standard deviation over seeds."""
     cells: dict[str, dict[str, list[tuple[float, float]]]] = {}
     counts: dict[str, int] = {}
     reworded: list[bool] = []
     for seed in seeds:
         gold = made_errors(texts, dict.fromkeys(KINDS, 1.0), 3, seed, paraphrased)
-        reworded += [one.groups["reference"] == "paraphrase" for one in gold]
+        reworded += [segment.groups["reference"] == "paraphrase" for segment in gold]
         for name, errors in marked_by(scorers, gold).items():
-            for kind, one in judge_errors(gold, errors, samples=0).by_kind.items():
-                counts[kind] = one.errors
-                values = (one.recall.estimate, one.precision.estimate)
+            for kind, result in judge_errors(gold, errors, samples=0).by_kind.items():
+                counts[kind] = result.errors
+                values = (result.recall.estimate, result.precision.estimate)
                 cells.setdefault(name, {}).setdefault(kind, []).append(values)
     print(f"\n## Made errors, recall / precision, {np.mean(reworded):.0%} of the references in other words\n")
     print(f"Mean over the seeds {', '.join(map(str, seeds))} ± standard deviation.\n")
-    there = [kind for kind in KINDS if kind in counts]
-    rows = [["errors", *(str(counts[kind]) for kind in there)]]
+    present = [kind for kind in KINDS if kind in counts]
+    rows = [["errors", *(str(counts[kind]) for kind in present)]]
     for name, kinds in cells.items():
-        tables = [np.array(kinds[kind]) for kind in there]
-        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*one.mean(axis=0), one.std(axis=0).max()) for one in tables)
+        tables = [np.array(kinds[kind]) for kind in present]
+        shown = ("{:.3f} / {:.3f} ± {:.3f}".format(*table.mean(axis=0), table.std(axis=0).max()) for table in tables)
         rows.append([name, *shown])
-    harness.print_table(["metric", *there], rows)
+    harness.print_table(["metric", *present], rows)
 
 
 def costs_and_people(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]]) -> list[list[str]]:
-    """Pearson of the negative cost of the errors with direct assessments of people, of each pair, a row a metric."""
+    """Return Pearson's r of negative error cost with direct assessments by language pair, one row per metric."""
     columns = Columns(score="z_mean", groups=("part",))
     rated = [one for name in ("data:mlqe-pe", "data:mlqe-pe-from-english") for one in read_segments(name, columns)]
     people = {(one.hypothesis, one.references[0]): one.score for one in rated if one.groups["part"] == "dev"}
     human = [people[one.hypothesis, one.references[0]] for one in gold]
     rows = []
     for name, errors in marked.items():
-        found = grouped_correlations([-one.cost for one in errors], human, [one.groups["lp"] for one in gold])
-        values = [one.pearson for one in (*found.values(), mean_correlation(found))]
+        result = grouped_correlations([-one.cost for one in errors], human, [one.groups["lp"] for one in gold])
+        values = [one.pearson for one in (*result.values(), mean_correlation(result))]
         rows.append([name, *(f"{one:.3f}" for one in values)])
     return rows
 
@@ -144,14 +144,14 @@ def by_source(
     print("\n## MLQE-PE dev, MCC of words / gaps: the source alone\n")
     harness.print_table(headers, by_pair(gold, marked))
     print("\n## F1-mult of all tags, the source alone\n")
-    own = {name: judge_errors(gold, errors, "lp", samples=0).by_group for name, errors in marked.items()}
-    table = {name: {pair: one[pair]["f1_mult_tags"] for pair in one} for name, one in own.items()} | PUBLISHED
+    by_group = {name: judge_errors(gold, errors, "lp", samples=0).by_group for name, errors in marked.items()}
+    table = {name: {pair: one[pair]["f1_mult_tags"] for pair in one} for name, one in by_group.items()} | PUBLISHED
     rows = [[name, *(f"{one[pair]:.3f}" if pair in one else "" for pair in pairs)] for name, one in table.items()]
     harness.print_table(["metric", *pairs], rows)
 
 
 def picture(gold: Sequence[MarkedSegment], marked: dict[str, Sequence[TextErrors]], path: Path) -> None:
-    """Draw the shares of words and gaps that are wrong over their probabilities, a curve for each metric."""
+    """Plot the observed error rates of words and gaps over predicted probabilities, one curve per metric."""
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     for place, (axes, title) in enumerate(zip(figure.subplots(1, 2), ("words", "gaps"), strict=True)):
         axes.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":")
@@ -177,15 +177,15 @@ def main() -> None:
         segments = with_references(gold, {kind: 1.0}, options.seeds[0])
         changed = [(one, old) for one, old in zip(segments, gold, strict=True) if one.groups["reference"] == kind]
         print(f"\n## MLQE-PE dev, MCC of words / gaps: {about}\n\n{len(changed):,} of {len(gold):,} references\n")
-        kept = [replace(one, groups=old.groups) for one, old in changed]
-        own = [pair for pair in pairs if any(one.groups["lp"] == pair for one in kept)]
-        found = marked_by(scorers, kept)
-        harness.print_table(["metric", *own, *headers[-3:]], by_pair(kept, found))
+        subset = [replace(one, groups=old.groups) for one, old in changed]
+        own_pairs = [pair for pair in pairs if any(one.groups["lp"] == pair for one in subset)]
+        marked = marked_by(scorers, subset)
+        harness.print_table(["metric", *own_pairs, *headers[-3:]], by_pair(subset, marked))
         if kind == "given":
             print("\n## MLQE-PE dev, Pearson of the negative MQM cost of the errors with direct assessments\n")
-            harness.print_table(["metric", *own, "mean"], costs_and_people(kept, found))
+            harness.print_table(["metric", *own_pairs, "mean"], costs_and_people(subset, marked))
             if options.picture is not None:
-                picture(kept, {name: one for name, one in found.items() if name != WORD_OVERLAP}, options.picture)
+                picture(subset, {name: one for name, one in marked.items() if name != WORD_OVERLAP}, options.picture)
     if options.source_metrics:
         by_source(gold, options.source_metrics, pairs, headers)
     texts = list(dict.fromkeys(one.references[0] for one in gold if one.groups["lp"] in ENGLISH))

@@ -1,11 +1,11 @@
-"""What a few hundred ratings bring: the table of docs/own-ratings.md.
+"""Measure the gain from training on a few hundred ratings: the table of docs/own-ratings.md.
 
     python benchmarks/few_ratings.py [--sizes 200 500 1000] [--seeds 1 2 3] [--output runs/few_ratings]
 
-So many ratings of translations are drawn from the training part of WMT15-16, and a metric is trained on all of them by
-``examples/own_ratings/recipe.yaml`` (or by one with weights in place of LoRA), the last epoch, chosen by nothing. It is
-judged on the held-back part of WMT15-16, no text of which is among what was drawn from. The seed draws the ratings,
-orders the batches and starts LoRA. A run that has ended is a row of ``few_ratings.csv`` and is not run again.
+Ratings of translations are sampled from the training part of WMT15-16. A metric is trained on them with
+``examples/own_ratings/recipe.yaml``, or with a variant that trains weights instead of LoRA; the last epoch is used. It
+is evaluated on the held-out part of WMT15-16, which shares no texts with the training part. The seed determines the
+sample, the order of batches and LoRA's initialisation. Finished runs are rows of ``few_ratings.csv`` and are skipped.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ RECIPES: dict[str, dict[str, object]] = {
         "adapter": None,
     },
 }
-"""What is changed in the recipe."""
+"""Overrides of the recipe, by name."""
 
 FIELDS = ("ratings", "recipe", "seed", "segments", "before", "after", "interval", "gain", "gain_interval")
 
 
 def parts() -> tuple[list[Segment], list[Segment]]:
-    """What is drawn from, and what is held back."""
+    """Return the pool to sample from and the held-out segments."""
     data = harness.ratings(DATA, columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is")
     (source,) = data.sources.values()
     return list(source.items), list(next(iter(data.parts.values())))
@@ -56,17 +56,17 @@ def write(path: Path, segments: Sequence[Segment]) -> Path:
 
 
 def train(folder: Path, training: Path, held_back: Path, seed: int, changes: dict[str, object]) -> list[str]:
-    """Train as a user would; returns the cells of the row on Pearson's correlation in the card."""
+    """Train a metric; return the cells of the card's row with Pearson's correlation."""
     columns = {"hypothesis": "hypothesis", "references": ["reference"], "score": "score", "groups": ["lp"]}
     data = {"train": [str(training)], "validation": [str(held_back)], "columns": columns, "group": "lp", "notice": None}
     settings = {f"data.init_args.{name}": value for name, value in data.items()} | {"trainer.callbacks": [], **changes}
     target = folder / "metric"
     ladder.train({"config": "examples/own_ratings/recipe.yaml", "set": settings}, "", seed, target)
     card = (target / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^\|[^|]+\| (\d+) \| pearson \|([^\n]*)\|$", card, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^\|[^|]+\| (\d+) \| pearson \|([^\n]*)\|$", card, re.MULTILINE)
+    if match is None:
         raise SystemExit(f"Expected the agreement with people in {target}/README.md, but found none.")
-    return [found[1], *(cell.strip() for cell in found[2].split("|"))]
+    return [match[1], *(cell.strip() for cell in match[2].split("|"))]
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
             return dict(zip(FIELDS[3:], found, strict=True))
 
         key = {"ratings": str(size), "recipe": recipe, "seed": str(seed)}
-        row = harness.kept_row(output / "few_ratings.csv", FIELDS, key, run)
+        row = harness.cached_row(output / "few_ratings.csv", FIELDS, key, run)
         print(" | ".join(row[name] for name in FIELDS), flush=True)
 
 

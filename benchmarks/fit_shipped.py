@@ -1,4 +1,4 @@
-r"""Fits the statistics that are shipped on plain text files: the mean of the embedded encoder, or counts of words.
+r"""Fit the shipped corpus statistics on plain text files: the mean of the embedded encoder, or word counts.
 
     python benchmarks/fit_shipped.py means all-MiniLM-L6-v2.safetensors --column sentence \
         --corpus "UD English EWT, CC BY-SA 4.0" ud_ewt_sentences.txt all \
@@ -6,8 +6,8 @@ r"""Fits the statistics that are shipped on plain text files: the mean of the em
         --corpus "WMT newstest 2015-2016, English side, free for research" wmt_newstest_english.tsv all \
         --corpus "Tatoeba (LASER's selection), CC BY 2.0 FR" tatoeba_laser_eng.txt 20000
 
-and so ``words words.safetensors``. The short sentences of Tatoeba are drawn down to a number like that of the others,
-so that none of the four kinds of text (web, encyclopaedia, news, everyday sentences) outweighs the rest.
+``words words.safetensors`` takes the same options. Tatoeba is subsampled so that no kind of text (web, encyclopaedia,
+news, everyday sentences) outweighs the others.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from textmover.types import InputError
 
 logger = logging.getLogger("fit_shipped")
 
-DEPTH = 6  # layers of the embedded encoder above its embeddings
-BATCH, PARSED = 64, 512  # sentences that are encoded, and parsed, at a time
+DEPTH = 6  # number of layers of the embedded encoder
+BATCH, PARSED = 64, 512  # sentences per batch of the encoder and of the parser
 FEWEST = 3
-"""Sentences that a word has to be in to be listed: names and slips of the pen would make nine tenths of the file."""
+"""Minimum document frequency of a listed word: names and typos would make nine tenths of the file."""
 
 
 def draw(path: Path, column: str, count: str, seed: int) -> list[str]:
-    """The distinct sentences of a file, or ``count`` of them drawn by ``seed``, in file order."""
+    """Return the distinct sentences of a file, or a random sample of ``count`` of them, in file order."""
     texts = read_texts(path, column if path.suffix.lower() in FORMATS else None)
     distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if count == "all":
@@ -56,7 +56,7 @@ def draw(path: Path, column: str, count: str, seed: int) -> list[str]:
 
 @torch.inference_mode()
 def fit_means(parts: Parts, texts: Sequence[str]) -> list[CorpusMean]:
-    """The mean of all tokens of the texts, special ones included, for each layer that the encoder gives."""
+    """Compute the mean token vector of the texts, including special tokens, for each layer of the encoder."""
     means = [CorpusMean(parts.encoder.dimension) for _ in parts.encoder.layers]
     ordered = sorted(texts, key=len)
     parts.encoder.eval()
@@ -94,11 +94,11 @@ def fitted_means(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], 
 
 
 def count_words(texts: Sequence[Sequence[str]], fewest: int = FEWEST) -> dict[str, Tensor]:
-    """State of a table of those words that at least ``fewest`` of the texts hold, each given by its words."""
-    counted = WordIdf()
-    counted.add_words(texts)
-    frequent = counted.most_frequent(fewest)
-    return {name: one for name, one in frequent.state_dict().items() if name in ("words", "counts", "documents")}
+    """Return the state of an idf table with the words that occur in at least ``fewest`` of the tokenised texts."""
+    idf = WordIdf()
+    idf.add_words(texts)
+    frequent = idf.most_frequent(fewest)
+    return {name: tensor for name, tensor in frequent.state_dict().items() if name in ("words", "counts", "documents")}
 
 
 def fitted_words(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
@@ -122,9 +122,9 @@ def main() -> None:
     parser = harness.parser(__doc__, column="sentence", seed=0)
     parser.add_argument("what", choices=("means", "words"))
     parser.add_argument("output", help="file to write")
-    told = "name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it"
+    help_text = "name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it"
     names = ("NAME", "FILE", "COUNT")
-    parser.add_argument("--corpus", nargs=3, action="append", required=True, metavar=names, help=told)
+    parser.add_argument("--corpus", nargs=3, action="append", required=True, metavar=names, help=help_text)
     options = parser.parse_args()
     drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
     tensors, origin = fitted_means(drawn) if options.what == "means" else fitted_words(drawn)

@@ -1,11 +1,11 @@
-"""Agreement with people against speed, of bert-score, torchmetrics, sacrebleu, every preset and every released metric.
+"""Compare human agreement and speed of bert-score, torchmetrics, sacrebleu, all presets and all released metrics.
 
     python benchmarks/frontier.py                          # agreement and speed, in one run
-    python benchmarks/frontier.py --only textmover-static  # one metric again; the other rows stay as they are
+    python benchmarks/frontier.py --only textmover-static  # update one metric; other rows are unchanged
 
-Agreement is the mean of Pearson's correlations on the six test sets of the released metrics' cards, each metric as it
-comes, with ``fast`` precision. Speed is pairs per second on WMT17 with cold caches, on one core and on two, every
-measurement in a process of its own. The table is what ``textmover list`` shows; the picture is drawn from it.
+Agreement is the mean Pearson correlation on the six test sets of the released metrics' cards, with default options and
+``fast`` precision. Speed is pairs per second on WMT17 with empty caches, on one and on two cores; each measurement runs
+in its own process. ``textmover list`` shows the table; the picture is drawn from it.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from textmover.types import InputError
 TABLE = harness.ROOT / "src/textmover/presets.csv"
 PICTURE = harness.ROOT / "docs/images/frontier.png"
 SAME = {"bert-score": "bertscore-f1", "torchmetrics": "bertscore-f1"}
-"""Packages that give the scores of a preset, whose agreement they have."""
+"""Packages that compute the same scores as a preset, and therefore have its agreement."""
 
 OVERLAP = {"chrF": "chrf", "BLEU": "sentbleu"}
 PEERS = (*SAME, *OVERLAP)
 
 QUICK = ("bertscore-f1", *(f"textmover-{name}" for name in ("general", "wmt", "fast", "base", "multilingual")))
-"""Metrics that are measured with ``fast`` and ``int8`` precision, too: over one encoder all gain alike."""
+"""Metrics also measured with ``fast`` and ``int8`` precision; other metrics with the same encoder gain equally."""
 
 CORES, PRECISIONS = (1, 2), ("exact", "fast", "int8")
 OFFSETS = {
     "textmover-wmt": (9, -4), "textmover-multilingual": (-100, -18), "bert-score": (-40, 14),
     "torchmetrics": (-72, -14), "textmover-static": (-46, 12), "chrF": (-28, -4), "BLEU": (-12, 9),
 }  # fmt: skip
-"""Places of names that would lie on others."""
+"""Label offsets of names that would overlap."""
 
 
 def judged_sets() -> dict[str, Judged]:
@@ -55,36 +55,36 @@ def judged_sets() -> dict[str, Judged]:
 
 
 def agreement(names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Pearson's correlation of each metric with people on each set; the metrics share what their encoder reads."""
+    """Return Pearson's r of each metric on each set; metrics share the outputs of their encoder."""
     memory, scorers = EncoderMemory(1 << 31, evict=False), {}
     for name in names:
         if name not in PEERS:
             try:
                 scorers[name] = Scorer.from_pretrained(name, precision="fast")
-            except (InputError, ImportError) as error:  # a package or an encoder that is not here
+            except (InputError, ImportError) as error:  # missing package or encoder
                 print(f"{name}: {error}", flush=True)
                 continue
             memory.join(scorers[name].metric, "fast")
-    found: dict[str, dict[str, float]] = {name: {} for name in [*scorers, *(one for one in names if one in PEERS)]}
-    for title, one in judged_sets().items():
+    results: dict[str, dict[str, float]] = {name: {} for name in [*scorers, *(name for name in names if name in PEERS)]}
+    for title, judged in judged_sets().items():
         values = {
-            name: given.scores * (1 if scorers[name].metric.higher_is_better else -1)
-            for name, given in score_together(scorers, *one.texts, memory).items()
+            name: scored.scores * (1 if scorers[name].metric.higher_is_better else -1)
+            for name, scored in score_together(scorers, *judged.texts, memory).items()
         }
-        values |= {name: lexical_scores(own, *one.texts).scores for name, own in OVERLAP.items()}
-        for name in found.keys() & values.keys():
-            found[name][title] = one.mean(values[name]).pearson
+        values |= {name: lexical_scores(metric, *judged.texts).scores for name, metric in OVERLAP.items()}
+        for name in results.keys() & values.keys():
+            results[name][title] = judged.mean(values[name]).pearson
         print(title, flush=True)
     for name, preset in SAME.items():
-        if name in found:
-            found[name] = found.get(preset) or agreement([preset])[preset]
-    return found
+        if name in results:
+            results[name] = results.get(preset) or agreement([preset])[preset]
+    return results
 
 
 def speeds(names: Iterable[str], limit: int, repetitions: int) -> dict[str, dict[str, float]]:
-    """Pairs per second of each metric by precision and number of cores."""
+    """Measure pairs per second of each metric by precision and number of cores."""
     pairs = read_pairs("data:wmt17-da", limit)
-    found: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = {}
     for cores, name, precision in itertools.product(CORES, names, PRECISIONS):
         if precision != "exact" and name not in QUICK:
             continue
@@ -94,34 +94,34 @@ def speeds(names: Iterable[str], limit: int, repetitions: int) -> dict[str, dict
             print(f"{name}: {runs[0]['error']}", flush=True)
             continue
         rate = len(pairs[0]) / float(np.median([one["score"] for one in runs]))
-        found.setdefault(name, {})[column(precision, cores)] = rate
+        rates.setdefault(name, {})[column(precision, cores)] = rate
         print(f"{name}, {precision}, {cores}: {rate:,.0f} pairs/s", flush=True)
-    return found
+    return rates
 
 
 def column(precision: str, cores: int) -> str:
     return f"pairs/s, {precision}, {cores} core{'s' * (cores > 1)}"
 
 
-def written(found: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]) -> list[harness.Row]:
-    """Rows of the table, by agreement."""
-    known = {row["metric"]: row for row in harness.read_rows(TABLE)}
+def merged(found: Mapping[str, Mapping[str, float]], rates: Mapping[str, Mapping[str, float]]) -> list[harness.Row]:
+    """Merge new results into the rows of the table, sorted by agreement."""
+    rows = {row["metric"]: row for row in harness.read_rows(TABLE)}
     cells = [(name, {"agreement": np.mean(list(sets.values())), **sets}, ".3f") for name, sets in found.items()]
-    cells += [(name, own, ".0f") for name, own in rates.items()]
+    cells += [(name, columns, ".0f") for name, columns in rates.items()]
     for name, values, pattern in cells:
-        own = {key: f"{value:{pattern}}" for key, value in values.items()}
-        known[name] = {**known.get(name, {}), "metric": name, **own}
-    return sorted(known.values(), key=lambda row: -float(row.get("agreement") or 0))
+        columns = {key: f"{value:{pattern}}" for key, value in values.items()}
+        rows[name] = {**rows.get(name, {}), "metric": name, **columns}
+    return sorted(rows.values(), key=lambda row: -float(row.get("agreement") or 0))
 
 
 def draw(rows: Sequence[Mapping[str, str]], path: Path, title: str) -> None:
-    """Draw all metrics, and a line through those that none is both better and faster than."""
+    """Draw all metrics, and a line through the Pareto-optimal ones."""
     at = column("exact", 2)
     places = {row["metric"]: (float(row[at]), float(row["agreement"])) for row in rows if row.get(at)}
-    best = [name for name, (x, y) in places.items() if not any(a > x and b > y for a, b in places.values())]
+    optimal = [name for name, (x, y) in places.items() if not any(a > x and b > y for a, b in places.values())]
     figure = Figure(figsize=(8, 4.4), layout="constrained")
     axes = figure.subplots()
-    axes.plot(*zip(*sorted(places[name] for name in best), strict=True), color=OURS, linewidth=1, alpha=0.4)
+    axes.plot(*zip(*sorted(places[name] for name in optimal), strict=True), color=OURS, linewidth=1, alpha=0.4)
     for name, (x, y) in places.items():
         named = name in PEERS or name in released_metrics()
         colour = OURS if name in released_metrics() else INK if name in PEERS else OTHERS
@@ -143,7 +143,7 @@ def main() -> None:
     ).parse_args()
     names = options.only or [*PEERS, *PRESETS, *released_metrics()]
     found = {} if options.without_agreement else agreement(names)
-    rows = written(found, {} if options.without_speed else speeds(names, options.limit, options.repetitions))
+    rows = merged(found, {} if options.without_speed else speeds(names, options.limit, options.repetitions))
     columns = ["metric", "agreement", *judged_sets(), *(column(one, n) for one in PRECISIONS for n in CORES)]
     harness.write_rows(TABLE, rows, columns)
     draw(rows, options.picture, f"Float32, {options.limit} pairs of WMT17, cold caches: {harness.processor()}")

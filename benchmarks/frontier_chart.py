@@ -1,4 +1,4 @@
-"""Gains of training on translations and costs elsewhere: docs/results/learning.csv as a picture.
+"""Plot docs/results/learning.csv: gains on translations against losses on other tasks.
 
 python benchmarks/frontier_chart.py docs/results/learning.csv docs/results/learning_frontier.png
 """
@@ -31,16 +31,16 @@ UNTRAINED = "zero-shot: the preset twmd (T = .02)"
 RATINGS, OURS, OTHERS, INK = "#c2571a", "#3f51b5", "#a3a7b0", "#33363c"
 
 Row = tuple[float, float, float]
-"""Pearson on translations, similarity of sentences (the mean of two sets), and data to text."""
+"""Pearson on translations, sentence similarity (mean of two sets), and data-to-text."""
 
 
 def tables(text: str) -> dict[str, dict[str, Row]]:
-    """Rows by name, by section, of a CSV table of rungs, whose cells begin with a mean: ``.779 (.777-.782)``."""
-    found: dict[str, dict[str, Row]] = {}
+    """Return rows by section and name of a CSV table whose cells start with a mean: ``.779 (.777-.782)``."""
+    sections: dict[str, dict[str, Row]] = {}
     for row in csv.DictReader(text.splitlines()):
-        translations, one, other, data = (float(row[name].split()[0]) for name in SETS)
-        found.setdefault(row["section"], {})[row["rung"]] = translations, (one + other) / 2, data
-    return found
+        translations, sts, sick, data = (float(row[name].split()[0]) for name in SETS)
+        sections.setdefault(row["section"], {})[row["rung"]] = translations, (sts + sick) / 2, data
+    return sections
 
 
 def draw(found: dict[str, dict[str, Row]], path: Path) -> None:

@@ -1,19 +1,19 @@
-"""Three ways of reading a hypothesis and its reference, trained and judged alike: does joint encoding earn its place?
+"""Compare three ways of encoding a hypothesis and its reference, with the same training and evaluation.
 
-* ``separate``: the metric of ``configs/wmt_da.yaml``: each text read by itself, then transport between their tokens;
-* ``joint``: both texts in one sequence, so that tokens see each other; the token vectors of the two texts are taken
-  apart again, and the rest is that of ``separate``: corpus centring, the same matching, normalisation by the
-  self-similarities of these vectors, calibration;
-* ``regression``: both texts in one sequence, and one linear output of the vector of [CLS], as in BLEURT (``--pooling
-  mean``: of the mean of all token vectors).
+* ``separate``: the metric of ``configs/wmt_da.yaml``: texts are encoded separately, then their tokens are matched;
+* ``joint``: both texts form one sequence, so that tokens attend to the other text. The token vectors are split by text;
+  the rest is as in ``separate``: corpus centring, matching, normalisation by self-similarity of these vectors,
+  calibration;
+* ``regression``: both texts form one sequence; a linear layer maps the [CLS] vector to a score, as in BLEURT
+  (``--pooling mean``: the mean of all token vectors).
 
-Everything else is the recipe's and the same for all: encoder, frozen embeddings, data, order of the batches, losses,
-optimiser, precision. Correlations are those of the last epoch on the references that the recipe holds back, each the
-mean over its groups; no epoch is picked by them::
+Everything else is the same: encoder, frozen embeddings, data, order of batches, losses, optimiser, precision.
+Correlations are those of the last epoch on the recipe's held-out references, averaged over groups; they do not select
+an epoch::
 
     python benchmarks/joint_encoding.py --seeds 1 2 3 --output runs/joint_encoding.csv
 
-A run that has ended is a row of the table at once, and is not run again; another rate gives rows of its own.
+A finished run is written as a row of the table and is skipped later; other learning rates make other rows.
 
 Reference:
     Sellam et al. 2020 (BLEURT), section 3, for the regression; Devlin et al. 2019 (BERT) for pairs in one sequence.
@@ -51,16 +51,16 @@ RECIPE = harness.ROOT / "configs" / "wmt_da.yaml"
 Way = Literal["separate", "joint", "regression"]
 WAYS = get_args(Way)
 FITTING_PAIRS = 1000
-"""Pairs of the training part that the mean of jointly read tokens is fitted on; single texts have twice as many."""
+"""Number of training pairs used to fit the mean of jointly encoded tokens."""
 
 
 class JointMetric(MetricModel):
-    r"""A transport metric whose tokens have seen those of the other text, :math:`\mathrm{Sim}(X_{|Y}, Y_{|X})`.
+    r"""Transport metric whose tokens attend to the other text, :math:`\mathrm{Sim}(X_{|Y}, Y_{|X})`.
 
-    A pair is one sequence, the reference first (:func:`~textmover.modules.classifier.join_texts`); what is matched are
-    the ordinary tokens of either stretch, without [CLS] and [SEP], which belong to none of them. The corpus mean is
-    that of all tokens of such sequences. Self-similarities are those of a text's vectors in this pair: unlike those of
-    texts that are encoded alone, they change with the other text, and a text does not score 1 with itself.
+    A pair is one sequence, reference first (:func:`~textmover.modules.classifier.join_texts`). The ordinary tokens of
+    both texts are matched, without [CLS] and [SEP]. The corpus mean is over all tokens of such sequences.
+    Self-similarities use a text's vectors in this pair, so they depend on the other text, and identical texts do not
+    score exactly 1.
     """
 
     def __init__(self, config: MetricConfig, parts: Parts) -> None:
@@ -73,7 +73,7 @@ class JointMetric(MetricModel):
         return None
 
     def read(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[JoinedTexts, Tensor]:
-        """Pairs as one sequence each, with their token vectors ``[B, L, D]``, float32."""
+        """Return each pair as one sequence, with token vectors ``[B, L, D]``, float32."""
         joined = join_texts(references, hypotheses, self.template, self.limit)
         return joined, joint_vectors(self, joined)
 
@@ -91,19 +91,19 @@ class JointMetric(MetricModel):
         if self.training:
             self.centering.track(vectors, joined.mask)
         texts = (references, hypotheses)
-        own = [(one.mask & (one.special == SpecialToken.NONE)).sum(dim=1) for one in texts]
-        first, second = kept_tokens(own[0], own[1], self.limit - self.template.size)
+        lengths = [(text.mask & (text.special == SpecialToken.NONE)).sum(dim=1) for text in texts]
+        first, second = kept_tokens(lengths[0], lengths[1], self.limit - self.template.size)
         start = torch.full_like(first, len(self.template.opening))
-        behind = start + first + len(self.template.middle)
-        one, other = _stretch(vectors, hypotheses, behind, second), _stretch(vectors, references, start, first)
-        return self._features(*one), self._features(*other)
+        second_start = start + first + len(self.template.middle)
+        hyp, ref = _tokens(vectors, hypotheses, second_start, second), _tokens(vectors, references, start, first)
+        return self._features(*hyp), self._features(*ref)
 
 
-def _stretch(vectors: Tensor, batch: TokenBatch, start: Tensor, count: Tensor) -> tuple[Tensor, TokenBatch]:
-    """The ordinary tokens of one text of each pair, taken out of the joint sequences."""
-    places = torch.arange(int(count.max()), device=count.device).expand(len(count), -1)
-    mask = places < count[:, None]
-    taken = (start[:, None] + places).clamp(max=vectors.shape[1] - 1)
+def _tokens(vectors: Tensor, batch: TokenBatch, start: Tensor, count: Tensor) -> tuple[Tensor, TokenBatch]:
+    """Extract the ordinary tokens of one text of each pair from the joint sequences."""
+    positions = torch.arange(int(count.max()), device=count.device).expand(len(count), -1)
+    mask = positions < count[:, None]
+    indices = (start[:, None] + positions).clamp(max=vectors.shape[1] - 1)
     ordinary = batch.mask & (batch.special == SpecialToken.NONE)
     order = (~ordinary).int().argsort(dim=1, stable=True)[:, : mask.shape[1]]
     fields = {
@@ -112,14 +112,14 @@ def _stretch(vectors: Tensor, batch: TokenBatch, start: Tensor, count: Tensor) -
         if getattr(batch, name) is not None
     }
     tokens = replace(batch, mask=mask, padded=None, **fields)
-    return vectors.gather(1, taken[:, :, None].expand(-1, -1, vectors.shape[2])), tokens
+    return vectors.gather(1, indices[:, :, None].expand(-1, -1, vectors.shape[2])), tokens
 
 
 class RegressionMetric(JointMetric):
-    r"""One linear output of a pair's vector, in the manner of BLEURT: :math:`\hat y = \mu + \sigma\,(w^\top v + b)`.
+    r"""Linear regression on a pair's vector, as in BLEURT: :math:`\hat y = \mu + \sigma\,(w^\top v + b)`.
 
-    Mean and deviation of the ratings, :math:`\mu` and :math:`\sigma`, are constants, so that the output starts on the
-    scale of the ratings.
+    Mean :math:`\mu` and standard deviation :math:`\sigma` of the ratings are constants, so that the output starts on
+    the scale of the ratings.
 
     Reference:
         Sellam et al. 2020 (BLEURT), section 3.
@@ -140,36 +140,36 @@ class RegressionMetric(JointMetric):
         yield from self.output.named_parameters()
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
-        """Scores of the pairs (hypothesis ``i``, reference ``i``), token batches both, with gradients."""
+        """Score the pairs (hypothesis ``i``, reference ``i``) of two token batches, with gradients."""
         if not isinstance(hypotheses, TokenBatch) or not isinstance(references, TokenBatch):
             raise TypeError(f"Expected token batches, but got {type(hypotheses).__name__}.")
         joined, vectors = self.read(hypotheses, references)
         with torch.autocast(vectors.device.type, enabled=False):
-            kept = joined.mask[:, :, None]
-            pooled = vectors[:, 0] if self.pooling == "cls" else (vectors * kept).sum(dim=1) / kept.sum(dim=1)
+            mask = joined.mask[:, :, None]
+            pooled = vectors[:, 0] if self.pooling == "cls" else (vectors * mask).sum(dim=1) / mask.sum(dim=1)
             return PairScores(self.mean + self.deviation * self.output(pooled).squeeze(1))
 
     forward = pair_scores
 
     @torch.no_grad()
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Take mean and deviation of ratings ``[n]``; the pairs are not read."""
+        """Store mean and standard deviation of ratings ``[n]``; ``pairs`` is ignored."""
         self.mean.copy_(ratings.mean())
         self.deviation.copy_(ratings.std())
 
 
 class PairModule(RatingsModule):
-    """Training on ratings whose metric reads pairs in one of the ways."""
+    """Rating training with one of the three encodings of pairs."""
 
     def __init__(self, way: Way, pooling: Pooling, **fields: Any) -> None:
         super().__init__(**fields)
-        own = self.metric.config, self.metric.parts
+        arguments = self.metric.config, self.metric.parts
         if way != "separate":
-            self.metric = JointMetric(*own) if way == "joint" else RegressionMetric(*own, pooling)
+            self.metric = JointMetric(*arguments) if way == "joint" else RegressionMetric(*arguments, pooling)
             self.metric.train()
 
     def on_fit_start(self) -> None:
-        """Fit the mean of jointly read tokens on pairs, where the recipe would read texts one by one."""
+        """Fit the corpus mean on joint pairs instead of single texts."""
         metric: Any = self.metric
         if isinstance(metric, JointMetric) and metric.needs_fit:
             segments = [one for source in self.data.sources.values() for one in source.items]
@@ -179,7 +179,7 @@ class PairModule(RatingsModule):
 
 
 class Setting(NamedTuple):
-    """What a run is made of, beside way and seed."""
+    """Settings of a run, except way and seed."""
 
     data: tuple[str, ...] = ()
     encoder: str = ""
@@ -198,7 +198,7 @@ COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "pooling", "epochs", "limit
 
 
 def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
-    """Up to so many segments, evenly spread; all if ``None``."""
+    """Return up to ``most`` evenly spaced segments; all if ``None``."""
     if most is None or len(segments) <= most:
         return list(segments)
     return [segments[place * len(segments) // most] for place in range(most)]
@@ -222,7 +222,7 @@ def build_module(way: Way, setting: Setting) -> PairModule:
 
 
 def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[float]]:
-    """Train and judge one way with one seed: correlations with the seconds, and the loss of each step."""
+    """Train and evaluate one way with one seed; return correlations with seconds, and the loss of each step."""
     start = time.perf_counter()
     data = read_data(setting, seed)
     torch.manual_seed(seed)
@@ -231,17 +231,17 @@ def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[floa
     watch = LambdaCallback(on_train_batch_end=lambda trainer, module, out, *_: losses.append(float(out["loss"])))
     harness.trainer(max_epochs=setting.epochs, deterministic=True, callbacks=[watch]).fit(module, data)
     (judgement,) = module.validation.values()
-    found = {name: f"{judgement.values[name]:.4f}" for name in STATISTICS}
-    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses
+    results = {name: f"{judgement.values[name]:.4f}" for name in STATISTICS}
+    return {**results, "seconds": f"{time.perf_counter() - start:.0f}"}, losses
 
 
 def summary(rows: Sequence[harness.Row]) -> str:
-    """Mean of each result over the seeds, with its standard deviation."""
+    """Format mean and standard deviation of each result over seeds."""
     lines = []
     for way in dict.fromkeys(row["way"] for row in rows):
-        own = np.array([[float(row[name]) for name in RESULTS] for row in rows if row["way"] == way])
-        spread = own.std(axis=0, ddof=int(len(own) > 1))
-        lines.append([way, len(own), *(f"{a:.4f} ± {b:.4f}" for a, b in zip(own.mean(axis=0), spread, strict=True))])
+        runs = np.array([[float(row[name]) for name in RESULTS] for row in rows if row["way"] == way])
+        spread = runs.std(axis=0, ddof=int(len(runs) > 1))
+        lines.append([way, len(runs), *(f"{a:.4f} ± {b:.4f}" for a, b in zip(runs.mean(axis=0), spread, strict=True))])
     return harness.table(["way", "runs", *RESULTS], lines)
 
 
@@ -253,12 +253,12 @@ def main() -> None:
     harness.quiet()
     chosen = {name: getattr(options, name) for name in Setting._fields}
     setting = Setting(**{**chosen, "data": tuple(options.data)})
-    # A place that cannot be written is found out before anything is trained.
+    # Fail before training if the output cannot be written.
     harness.write_rows(options.output, harness.read_rows(options.output), COLUMNS)
     rows = []
     for seed, way in itertools.product(dict.fromkeys(options.seeds), dict.fromkeys(options.ways)):
         key = setting.key(way, seed)
-        rows.append(harness.kept_row(options.output, COLUMNS, key, lambda: train(way, setting, seed)[0]))  # noqa: B023
+        rows.append(harness.cached_row(options.output, COLUMNS, key, lambda: train(way, setting, seed)[0]))  # noqa: B023
         print(" ".join(rows[-1][name] for name in ("way", "seed", *RESULTS)), file=sys.stderr, flush=True)
     print(summary(rows))
 

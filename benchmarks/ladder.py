@@ -1,26 +1,25 @@
-"""A ladder of training recipes: every rung with every seed, and how each agrees with people.
+"""Train a ladder of recipes with several seeds, and measure the agreement of each rung with human ratings.
 
-A ladder is a YAML file with rungs and judgement sets. A rung is a list of stages, which are one of these:
+A ladder is a YAML file with rungs and judgement sets. A rung is a list of stages. A stage is one of these:
 
-* ``{config: configs/wmt_da.yaml, set: {key: value}}``: a recipe with keys to change; ``{previous}`` stands for the
-  checkpoint of the stage before, ``{seed}`` for the seed;
-* ``{metric: twmd}``: a preset or a checkpoint as it is;
-* ``{rung: ratings}``: what another rung ended with, for the same seed;
-* ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds; of several rungs with
-  ``{average: [ratings, mixture]}``, or ``{average: {ratings: 0.3, mixture: 0.7}}`` where they count differently;
-* ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder;
-* ``{adapter: 34}``: the stage before, stored as an adapter of this mean rank.
+* ``{config: configs/wmt_da.yaml, set: {key: value}}``: a training recipe with overrides; ``{previous}`` is replaced by
+  the checkpoint of the previous stage, ``{seed}`` by the seed;
+* ``{metric: twmd}``: an existing preset or checkpoint;
+* ``{rung: ratings}``: the result of another rung with the same seed;
+* ``{average: ratings}``: the mean weights of another rung over all seeds; of several rungs with
+  ``{average: [ratings, mixture]}``, or weighted with ``{average: {ratings: 0.3, mixture: 0.7}}``;
+* ``{untrained: 0.5}``: the previous stage interpolated with this fraction of the untrained encoder;
+* ``{adapter: 34}``: the previous stage, stored as an adapter of this mean rank.
 
-What each rung ends with is scored on every set::
+The result of each rung is scored on every set::
 
     python benchmarks/ladder.py configs/ladder/wmt.yaml --output runs/ladder --seeds 1 2 3
 
-A ladder that was stopped goes on where it was: stages that have exported and sets that have been judged stay, and a
-training is resumed. Each stage notes what it is made of (``made.json``), so that nothing of an earlier recipe is taken.
-Several may run beside one another with the same output, as long as their rungs differ. Sets with ``test: true`` are
-left out unless ``--test`` is given: choose by the others first. ``compare: source`` or ``both`` gives a set's sources
-in place of its references, or beside them. ``ladder.csv`` has every figure, ``ladder.md`` the means over seeds with the
-lowest and the highest.
+An interrupted ladder resumes: it skips exported stages and scored sets, and resumes training. Each stage has a manifest
+of its inputs (``made.json``), so that results of an earlier recipe are not reused. Several ladders may run in parallel
+with the same output if their rungs differ. Sets with ``test: true`` are skipped without ``--test``: choose by the other
+sets first. ``compare: source`` scores against sources instead of references, ``both`` against both. ``ladder.csv``
+has all results, ``ladder.md`` the means over seeds with minimum and maximum.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ from textmover.files import atomic_file
 from textmover.meta_evaluation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
 from textmover.types import Segment, SegmentMetric
 
-MADE = "made.json"
+MANIFEST = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
-WATCHING = ("LearningCurves",)  # callbacks that only look on: with or without them, a recipe makes the same metric
+OBSERVERS = ("LearningCurves",)  # callbacks that do not affect the trained metric
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """A ladder, and where its results are; weights that are mixed are fitted on its texts and rated segments."""
+    """A ladder and its output folder; mixed weights are refitted on its texts and rated segments."""
 
     rungs: dict[str, list[dict[str, Any]]]
     output: Path
@@ -69,7 +68,7 @@ class Ladder:
     rated: list[Segment] | None = None
 
     def run(self, name: str, seed: int | None) -> str:
-        """Run the stages of a rung that have not been run; returns what scores in the end."""
+        """Run the missing stages of a rung; return the name or path of the final metric."""
         folder = self.folder(name, seed)
         folder.mkdir(parents=True, exist_ok=True)
         previous = "twmd"
@@ -80,22 +79,22 @@ class Ladder:
             elif "rung" in stage:
                 previous = self.run(stage["rung"], seed)
             else:
-                check_made(target, self._made_of(stage, previous, seed))
+                check_manifest(target, self._manifest(stage, previous, seed))
                 if not (target / "config.json").is_file():
-                    self._make(stage, previous, seed, target, f"{name}, seed {seed}, stage {number + 1}")
+                    self._run_stage(stage, previous, seed, target, f"{name}, seed {seed}, stage {number + 1}")
                 previous = str(target)
         return previous
 
     def agreement(self, name: str, seed: int | None, sets: dict[str, Judged]) -> dict[str, dict[str, Any]]:
-        """How what a rung ends with agrees with people on each set; what was found before is kept."""
-        made, result = self.run(name, seed), self.folder(name, seed) / "agreement.json"
-        known: dict[str, dict[str, Any]] = json.loads(result.read_text()) if result.is_file() else {}
-        if missing := {key: one for key, one in sets.items() if key not in known}:
-            scorer = Scorer.from_pretrained(made)
-            known |= {key: judge(scorer, one) for key, one in missing.items()}
+        """Return the agreement of a rung's final metric on each set; existing results are reused."""
+        metric, result = self.run(name, seed), self.folder(name, seed) / "agreement.json"
+        results: dict[str, dict[str, Any]] = json.loads(result.read_text()) if result.is_file() else {}
+        if missing := {key: judged for key, judged in sets.items() if key not in results}:
+            scorer = Scorer.from_pretrained(metric)
+            results |= {key: judge(scorer, judged) for key, judged in missing.items()}
             with atomic_file(result) as stream:
-                json.dump(known, stream, indent=1)
-        return known
+                json.dump(results, stream, indent=1)
+        return results
 
     def folder(self, name: str, seed: int | None) -> Path:
         return self.output / name / f"seed{'-'.join(map(str, self.seeds)) if seed is None else seed}"
@@ -103,15 +102,15 @@ class Ladder:
     def averages(self, name: str) -> bool:
         return any("average" in stage for stage in self.rungs[name])
 
-    def _made_of(self, stage: dict[str, Any], previous: str, seed: int | None) -> dict[str, Any]:
-        """All that the result of a stage hangs on."""
-        parts = {rung: [made_before(self.run(rung, one)) for one in self.seeds] for rung in averaged(stage)}
-        found = {"stage": stage, "seed": seed, "previous": None if parts else made_before(previous), "parts": parts}
+    def _manifest(self, stage: dict[str, Any], previous: str, seed: int | None) -> dict[str, Any]:
+        """Return the manifest of a stage: all inputs that determine its result."""
+        parts = {rung: [identity_of(self.run(rung, each)) for each in self.seeds] for rung in average_of(stage)}
+        inputs = {"stage": stage, "seed": seed, "previous": None if parts else identity_of(previous), "parts": parts}
         if "config" in stage:
-            found["recipe"] = _decisive(harness.read_yaml(ROOT / stage["config"]))
-        return found
+            inputs["recipe"] = _without_observers(harness.read_yaml(ROOT / stage["config"]))
+        return inputs
 
-    def _make(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
+    def _run_stage(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
         start = time.time()
         print(title, flush=True)
         if "config" in stage:
@@ -120,8 +119,8 @@ class Ladder:
             save_checkpoint(load_metric(previous), target, card=f"# {title}\n", adapter=AdapterConfig(stage["adapter"]))
         else:
             if "average" in stage:
-                parts = averaged(stage)
-                runs = [load_metric(self.run(rung, one)) for rung in parts for one in self.seeds]
+                parts = average_of(stage)
+                runs = [load_metric(self.run(rung, each)) for rung in parts for each in self.seeds]
                 weights = [weight for weight in parts.values() for _ in self.seeds]
                 mixed = average_metrics(runs, weights, texts=self._texts(runs[0]), rated=self.rated)
             else:
@@ -134,22 +133,22 @@ class Ladder:
         return self.texts if fitted_names(metric) else None
 
 
-def _decisive(recipe: dict[str, Any]) -> dict[str, Any]:
-    """A recipe without the callbacks that its result does not hang on."""
+def _without_observers(recipe: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe without callbacks that do not affect its result."""
     trainer = recipe["trainer"]
-    kept = [one for one in trainer["callbacks"] if one["class_path"].rpartition(".")[2] not in WATCHING]
+    kept = [item for item in trainer["callbacks"] if item["class_path"].rpartition(".")[2] not in OBSERVERS]
     return {**recipe, "trainer": {**trainer, "callbacks": kept}}
 
 
-def made_before(metric: str) -> str:
-    """What tells one make of a metric from another: the digest of its note; of a preset, its name."""
-    note = Path(metric).parent / MADE
+def identity_of(metric: str) -> str:
+    """Return the identity of a metric: the digest of its manifest, or the name of a preset."""
+    note = Path(metric).parent / MANIFEST
     return hashlib.sha256(note.read_bytes()).hexdigest()[:16] if note.is_file() else metric
 
 
-def check_made(target: Path, made: dict[str, Any]) -> None:
-    """Note what a stage is made of before it is begun, or compare with what it was begun with."""
-    note, text = target.parent / MADE, json.dumps(made, indent=1, sort_keys=True)
+def check_manifest(target: Path, made: dict[str, Any]) -> None:
+    """Write the manifest of a new stage, or compare it with that of an existing one."""
+    note, text = target.parent / MANIFEST, json.dumps(made, indent=1, sort_keys=True)
     if not note.is_file() and not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(note) as stream:
@@ -161,16 +160,16 @@ def check_made(target: Path, made: dict[str, Any]) -> None:
         )
 
 
-def averaged(stage: dict[str, Any]) -> dict[str, float]:
-    """The rungs whose weights a stage averages, and what each counts."""
-    named: str | list[str] | dict[str, float] = stage.get("average", [])
-    if isinstance(named, dict):
-        return named
-    return dict.fromkeys([named] if isinstance(named, str) else named, 1.0)
+def average_of(stage: dict[str, Any]) -> dict[str, float]:
+    """Return the rungs whose weights a stage averages, with their weights."""
+    average: str | list[str] | dict[str, float] = stage.get("average", [])
+    if isinstance(average, dict):
+        return average
+    return dict.fromkeys([average] if isinstance(average, str) else average, 1.0)
 
 
 def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:
-    """Train a stage as a user would, and export it; a run that was stopped goes on from its last checkpoint."""
+    """Train a stage with ``train.py`` and export it; an interrupted run resumes from its last checkpoint."""
     checkpoints = target.parent / "checkpoints"
     command = [sys.executable, "train.py", "fit", "--config", str(_recipe(stage["config"], target.parent, checkpoints))]
     if (checkpoints / "resume.ckpt").is_file():
@@ -178,7 +177,7 @@ def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) 
     for key, value in stage.get("set", {}).items():
         text = value if isinstance(value, str) else json.dumps(value)
         command += [f"--{key}", text.replace("{previous}", previous).replace("{seed}", str(seed))]
-    # Weights and dropout by the one, the order of the batches by the other.
+    # The first seeds weights and dropout, the second the order of batches.
     command += ["--seed_everything", str(seed), "--data.init_args.seed", str(seed), "--export", str(target)]
     command += ["--trainer.default_root_dir", str(target.parent), "--trainer.logger", "false"]
     with target.parent.with_suffix(".log").open("a") as log:
@@ -187,7 +186,7 @@ def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) 
 
 
 def _recipe(config: str, folder: Path, checkpoints: Path) -> Path:
-    """The recipe with checkpoints in a folder of this run, so that several runs can go on beside one another."""
+    """Write the recipe with checkpoints in this run's folder, so that several runs can run in parallel."""
     recipe = harness.read_yaml(ROOT / config)
     places = {"dirpath": str(checkpoints), "folder": str(folder)}
     for callback in recipe["trainer"]["callbacks"]:
@@ -200,12 +199,12 @@ def _recipe(config: str, folder: Path, checkpoints: Path) -> Path:
 
 
 def read_set(entry: dict[str, Any]) -> list[Segment]:
-    """The segments of a judgement set, or the part of them that training holds back."""
+    """Read the segments of a judgement set, or its held-out part."""
     columns = Columns(**entry.get("columns", {}))
     if entry.get("held_back"):
         data = harness.ratings(entry["files"], columns=columns, held_back=entry["held_back"], scales="as-is")
         return next(iter(data.parts.values()))
-    segments = [one for name in entry["files"] for one in read_segments(name, columns)]
+    segments = [segment for name in entry["files"] for segment in read_segments(name, columns)]
     return rows_where(segments, entry.get("where", {}), ", ".join(entry["files"]))
 
 
@@ -215,7 +214,7 @@ class Judged:
 
     segments: list[Segment]
     group: str | None
-    compare: str = "reference"  # or "source", or "both"
+    compare: str = "reference"  # or "source" or "both"
 
     @classmethod
     def read(cls, entry: dict[str, Any]) -> Judged:
@@ -223,7 +222,7 @@ class Judged:
 
     @classmethod
     def read_all(cls, entries: dict[str, dict[str, Any]], test: bool = False) -> dict[str, Judged]:
-        """The sets of a ladder by name, those for tests only if they are wanted."""
+        """Read the sets of a ladder by name; test sets only if ``test``."""
         return {name: cls.read(one) for name, one in entries.items() if test or not one.get("test")}
 
     @property
@@ -236,7 +235,7 @@ class Judged:
 
     @property
     def clusters(self) -> list[str]:
-        """Segments of the same references, which are drawn together."""
+        """Return the bootstrap cluster of each segment, its references."""
         return ["\n".join(one.references) for one in self.segments]
 
     @property
@@ -244,7 +243,7 @@ class Judged:
         return ["all" if self.group is None else one.groups[self.group] for one in self.segments]
 
     def scores(self, scorer: Scorer) -> NDArray[np.float64]:
-        """What a metric gives the segments; higher is better."""
+        """Score the segments; higher is better."""
         hypotheses, references = self.texts
         if self.compare == "source":
             references = None
@@ -267,9 +266,9 @@ def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
 def main() -> None:
     parser = harness.parser(__doc__, "ladder", output=Path("runs/ladder"), seeds=[1], rungs=[], test=False)
     options = parser.parse_args()
-    found = harness.read_yaml(options.ladder)
-    sets = Judged.read_all(found["sets"], options.test)
-    ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, *to_fit_on(found))
+    config = harness.read_yaml(options.ladder)
+    sets = Judged.read_all(config["sets"], options.test)
+    ladder = Ladder(config["rungs"], options.output.resolve(), options.seeds, *to_fit_on(config))
     names = options.rungs or list(ladder.rungs)
     single = [name for name in names if not ladder.averages(name)]
     jobs: list[tuple[str, int | None]] = [(name, seed) for seed in options.seeds for name in single]
@@ -280,12 +279,12 @@ def main() -> None:
 
 
 def to_fit_on(ladder: dict[str, Any]) -> tuple[list[str], list[Segment] | None]:
-    """Texts, and rated segments if the ladder wants them, of parts of sets that are trained on."""
+    """Return texts, and rated segments if the ladder requires them, from training parts."""
     texts = _trained_on(ladder["fit_on"]).training_texts(2000)
     if "rated_on" not in ladder:
         return texts, None
-    sets = [next(iter(_trained_on(one).sources.values())).items for one in ladder["rated_on"]]
-    return texts, [one for items in sets for one in items[:: max(1, len(items) // 500)]]
+    sets = [next(iter(_trained_on(item).sources.values())).items for item in ladder["rated_on"]]
+    return texts, [item for items in sets for item in items[:: max(1, len(items) // 500)]]
 
 
 def _trained_on(entry: dict[str, Any]) -> RatingsDataModule:
@@ -293,36 +292,36 @@ def _trained_on(entry: dict[str, Any]) -> RatingsDataModule:
 
 
 def write_tables(ladder: Ladder, output: Path) -> None:
-    """All that has been found so far: one row for each rung, seed and set, and means over seeds."""
-    found = {
+    """Write all results so far: one row for each rung, seed and set, and means over seeds."""
+    results = {
         (name, path.parent.name.removeprefix("seed")): json.loads(path.read_text())
         for name in ladder.rungs
         for path in sorted((output / name).glob("seed*/agreement.json"))
     }
     rows = [
         {"rung": name, "seed": seed, "set": judged, **{key: f"{values[key]:.4f}" for key in STATISTICS}}
-        for (name, seed), one in found.items()
-        for judged, values in one.items()
+        for (name, seed), run in results.items()
+        for judged, values in run.items()
     ]
     harness.write_rows(output / "ladder.csv", rows, ("rung", "seed", "set", *STATISTICS))
-    sets = list(dict.fromkeys(judged for one in found.values() for judged in one))
+    sets = list(dict.fromkeys(judged for run in results.values() for judged in run))
     with atomic_file(output / "ladder.md") as stream:
         for statistic in ("pearson", "kendall"):
             lines = []
-            for name in dict.fromkeys(name for name, _ in found):
-                runs = {seed: one for (rung, seed), one in found.items() if rung == name}
-                cells = [_span([one[judged][statistic] for one in runs.values() if judged in one]) for judged in sets]
+            for name in dict.fromkeys(name for name, _ in results):
+                runs = {seed: run for (rung, seed), run in results.items() if rung == name}
+                cells = [_span([run[judged][statistic] for run in runs.values() if judged in run]) for judged in sets]
                 lines.append([name, ", ".join(runs), *cells])
             text = harness.table(["rung", "seeds", *sets], lines, texts=None)
             stream.write(f"{statistic.capitalize()}:\n\n{text}\n\n")
 
 
 def _span(values: list[float]) -> str:
-    """Mean of values, with the lowest and the highest."""
+    """Format the mean of values with minimum and maximum."""
     if not values:
         return ""
-    shown = [f"{one:.3f}".replace("0.", ".", 1) for one in (float(np.mean(values)), min(values), max(values))]
-    return shown[0] if shown[1] == shown[2] else f"{shown[0]} ({shown[1]}-{shown[2]})"
+    texts = [f"{value:.3f}".replace("0.", ".", 1) for value in (float(np.mean(values)), min(values), max(values))]
+    return texts[0] if texts[1] == texts[2] else f"{texts[0]} ({texts[1]}-{texts[2]})"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Which layer of an encoder agrees best with people: every layer on the ladder's sets for choosing, in one pass.
+"""Find the encoder layer with the best human agreement: all layers on the ladder's development sets, in one pass.
 
     python benchmarks/layer_choice.py --encoder sentence-transformers/all-mpnet-base-v2 --mixes 7+12 --output layers.csv
 
-A preset's layer is the one with the best mean over the sets; test sets have no part in it. A mix such as ``7+12`` reads
-the unit vectors of both layers side by side: its cosines are the means of theirs.
+A preset uses the layer with the best mean over these sets; test sets are not used. A mix such as ``7+12`` concatenates
+the unit vectors of both layers, so its cosines are means of theirs.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ BATCH = 32
 def layer_scores(
     metrics: dict[str, MetricModel], judged: Judged, mixes: list[tuple[int, ...]]
 ) -> dict[str, NDArray[np.float64]]:
-    """Scores of the segments by every layer and mix ``[segments, layers]``, with the best reference, by preset."""
+    """Return scores by preset for each layer and mix, ``[segments, layers]``, with the best reference."""
     segments = enumerate(judged.segments)
-    pairs = [(place, one.hypothesis, text) for place, one in segments for text in dict.fromkeys(one.references)]
+    pairs = [(row, one.hypothesis, text) for row, one in segments for text in dict.fromkeys(one.references)]
     pairs.sort(key=lambda pair: len(pair[1]) + len(pair[2]))
-    encoding = next(iter(metrics.values()))
-    found: dict[str, NDArray[np.float64]] = {}
+    first_metric = next(iter(metrics.values()))
+    results: dict[str, NDArray[np.float64]] = {}
     for start in range(0, len(pairs), BATCH):
         batch = pairs[start : start + BATCH]
-        places = [place for place, _, _ in batch]
-        sides = [encoding.tokenize([pair[side] for pair in batch]) for side in (1, 2)]
+        rows = [row for row, _, _ in batch]
+        sides = [first_metric.tokenize([pair[side] for pair in batch]) for side in (1, 2)]
         states = []
         for side in sides:
-            layers = [unit_vectors(one) for one in encoding.encoder(side)]
+            layers = [unit_vectors(one) for one in first_metric.encoder(side)]
             states.append([*layers, *(torch.cat([layers[at] for at in mix], dim=-1) for mix in mixes)])
         for name, metric in metrics.items():
-            scores = found.setdefault(name, np.full((len(judged.segments), len(states[0])), -np.inf))
+            scores = results.setdefault(name, np.full((len(judged.segments), len(states[0])), -np.inf))
             for layer, vectors in enumerate(zip(*states, strict=True)):
                 features = [metric._features(one, side) for one, side in zip(vectors, sides, strict=True)]
-                np.maximum.at(scores[:, layer], places, metric.pair_values(*features)[0][:, 2].double().numpy())
-    return found
+                np.maximum.at(scores[:, layer], rows, metric.pair_values(*features)[0][:, 2].double().numpy())
+    return results
 
 
 def table_row(preset: str, name: str, values: Sequence[float], mixes: list[tuple[int, ...]]) -> harness.Row:

@@ -1,4 +1,4 @@
-"""Whether memory, threads and file descriptors stay level: over a long stream, and over scorers made one after another.
+"""Check for leaks of memory, threads and file descriptors, over a long stream and over many successive scorers.
 
 python benchmarks/level.py --pairs 200000 --scorers 200
 """
@@ -17,15 +17,15 @@ from textmover import Scorer
 WORDS = ["a", "cat", "sat", "there", "the", "rain", "fell", "over", "old", "town", "people", "sang", "never", "home"]
 
 
-def held() -> tuple[float, int, int]:
-    """Resident memory in MB, threads and open file descriptors of this process; Linux alone tells them."""
+def resources() -> tuple[float, int, int]:
+    """Return resident memory in MB, threads and open file descriptors of this process (Linux only)."""
     status = harness.process_status()
     return int(status["VmRSS"].split()[0]) / 1024, int(status["Threads"]), len(os.listdir("/proc/self/fd"))
 
 
 def row(work: str) -> list[object]:
     gc.collect()
-    memory, *others = held()
+    memory, *others = resources()
     return [work, f"{memory:.0f}", *others]
 
 

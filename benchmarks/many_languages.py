@@ -1,12 +1,12 @@
-"""The order of right and wrong translations from twenty languages, and what metrics of English make of other languages.
+"""Rank correct and wrong translations from twenty languages, and evaluate English metrics on other languages.
 
     pip install -e ".[multilingual]"
     python benchmarks/many_languages.py [--output docs/results]
 
-Sixty sentences (``translations.yaml``) have a right translation and four wrong ones: with another number, turned
-around, into another language, and the sentence itself. Told is how many pairs of a right and a wrong one are in order,
-with the source, with a reference, or with both, and how many copies are flagged. Then ``textmover-multilingual`` stands
-beside other metrics by their agreement with references of the sets on its card.
+Sixty sentences (``translations.yaml``) have a correct translation and four wrong ones: a changed number, a negation,
+another language, and a copy of the source. The first table counts correctly ordered pairs (compared with source,
+reference, or both) and flagged copies. The second compares ``textmover-multilingual`` with other metrics by agreement
+on the reference-based sets of its card.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIDES = ("reference", "source", "both")
 
 
 class Order(NamedTuple):
-    """A right and a wrong translation of a sentence, with their scores."""
+    """Score margin of the correct over a wrong translation of a sentence."""
 
     language: str
     kind: str
@@ -43,52 +43,54 @@ class Order(NamedTuple):
 
 
 def translations(path: Path) -> list[tuple[str, str, str, dict[str, str]]]:
-    """Language, sentence and reference of each item, and its translations by their kind."""
-    told = harness.read_yaml(path)
+    """Return language, source, reference and translations by kind of each item."""
+    data = harness.read_yaml(path)
     by_meaning: dict[str, list[tuple[str, str]]] = {}
-    for language, sentences in told["sentences"].items():
+    for language, sentences in data["sentences"].items():
         for meaning, text in sentences.items():
             by_meaning.setdefault(meaning, []).append((language, text))
-    found = []
+    items = []
     for meaning, sentences in by_meaning.items():
-        given = told["meanings"][meaning]
-        for place, (language, source) in enumerate(sentences):
-            other = sentences[(place + 1) % len(sentences)][1]
+        texts = data["meanings"][meaning]
+        for index, (language, source) in enumerate(sentences):
+            other = sentences[(index + 1) % len(sentences)][1]
             wrong = {"another language": other, "source copied": source}
-            hypotheses = {name: given[name] for name in ("right", "number", "negation")} | wrong
-            found.append((language, source, given["reference"], hypotheses))
-    return found
+            hypotheses = {name: texts[name] for name in ("right", "number", "negation")} | wrong
+            items.append((language, source, texts["reference"], hypotheses))
+    return items
 
 
 def orders(scorer: Scorer, items: list[tuple[str, str, str, dict[str, str]]], side: str) -> Iterator[Order]:
-    rows = [(language, source, reference, *one) for language, source, reference, more in items for one in more.items()]
+    rows = [(language, source, ref, *one) for language, source, ref, texts in items for one in texts.items()]
     languages, sources, references, kinds, hypotheses = zip(*rows, strict=True)
-    found = scorer.score(hypotheses, None if side == "source" else references, None if side == "reference" else sources)
-    copied = found.flags.get("copied", np.zeros(len(rows), dtype=bool))
+    result = scorer.score(
+        hypotheses, None if side == "source" else references, None if side == "reference" else sources
+    )
+    copied = result.flags.get("copied", np.zeros(len(rows), dtype=bool))
     right = np.nan
-    for place, kind in enumerate(kinds):
+    for row, kind in enumerate(kinds):
         if kind == "right":
-            right = found.scores[place]
+            right = result.scores[row]
         else:
-            margin = right - found.scores[place]
-            yield Order(languages[place], kind, sources[place], hypotheses[place], margin, bool(copied[place]))
+            margin = right - result.scores[row]
+            yield Order(languages[row], kind, sources[row], hypotheses[row], margin, bool(copied[row]))
 
 
 def order_rows(scorers: dict[str, Scorer], items: list[Any]) -> tuple[list[harness.Row], list[harness.Row]]:
-    """Shares of pairs in order by metric and side; and the pairs that the last metric has the wrong way."""
+    """Return the fraction of ordered pairs by metric and side, and the pairs that :data:`METRIC` orders wrongly."""
     rows, wrong = [], []
     for name, scorer in scorers.items():
         for side in SIDES:
-            found = list(orders(scorer, items, side))
-            shares = {kind: np.mean([one.margin > 0 for one in found if one.kind == kind]) for kind in KINDS}
-            shares["all"] = np.mean([one.margin > 0 for one in found])
-            flagged = sum(one.flagged for one in found if one.kind == COPIED)
-            told = {name: f"{value:.3f}" for name, value in shares.items()}
-            rows.append({"metric": name, "compared with": side, **told, "copies flagged": str(flagged)})
+            results = list(orders(scorer, items, side))
+            shares = {kind: np.mean([order.margin > 0 for order in results if order.kind == kind]) for kind in KINDS}
+            shares["all"] = np.mean([order.margin > 0 for order in results])
+            flagged = sum(order.flagged for order in results if order.kind == COPIED)
+            cells = {name: f"{value:.3f}" for name, value in shares.items()}
+            rows.append({"metric": name, "compared with": side, **cells, "copies flagged": str(flagged)})
             if name == METRIC:
-                failed = (one for one in found if one.margin <= 0)
-                shown = ({key: str(getattr(one, key)) for key in SHOWN} for one in failed)
-                wrong += [{"metric": name, "compared with": side, **one} for one in shown]
+                failed = (order for order in results if order.margin <= 0)
+                shown = ({key: str(getattr(order, key)) for key in SHOWN} for order in failed)
+                wrong += [{"metric": name, "compared with": side, **row} for row in shown]
     return rows, wrong
 
 
@@ -97,8 +99,8 @@ def agreement(sets: dict[str, Judged]) -> Iterator[harness.Row]:
         values = {name: lexical_scores(name, *judged.texts).scores for name in LEXICAL}
         values |= {name: judged.scores(Scorer.from_pretrained(name)) for name in OTHERS}
         for name, scores in values.items():
-            found = judged.by_group(scores)
-            single = ", ".join(f"{key} {one.pearson:.3f}" for key, one in found.items() if len(found) > 1)
+            by_group = judged.by_group(scores)
+            single = ", ".join(f"{key} {r.pearson:.3f}" for key, r in by_group.items() if len(by_group) > 1)
             mean = f"{judged.mean(scores).pearson:.3f}"
             yield {"judgements": title, "metric": name, "Pearson": mean, "by pair": single}
 
@@ -107,12 +109,12 @@ def main() -> None:
     options = harness.parser(__doc__, model=METRIC, output=Path).parse_args()
     configs = harness.ROOT / "configs"
     sets = harness.read_yaml(configs / "ladder/multilingual.yaml")["sets"]
-    wanted = Judged.read_all({name: one for name, one in sets.items() if "compare" not in one})
+    sets_with_references = Judged.read_all({name: one for name, one in sets.items() if "compare" not in one})
     start = harness.read_yaml(configs / f"released/{METRIC}.yaml")["start"]
     scorers = {"untrained": Scorer.from_pretrained("twmd", **start), METRIC: Scorer.from_pretrained(options.model)}
     ordered, wrong = order_rows(scorers, translations(Path(__file__).with_name("translations.yaml")))
-    found = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(wanted))}
-    for name, rows in found.items():
+    tables = {"order": ordered, "order_failures": wrong, "agreement": list(agreement(sets_with_references))}
+    for name, rows in tables.items():
         if not rows:
             continue
         harness.print_rows(rows, texts=None)

@@ -1,20 +1,20 @@
-"""Minimum Bayes risk decoding beside the naive double loop and bert-score, on the same candidates in one run.
+"""Compare the speed of minimum Bayes risk decoding with a naive double loop and bert-score on the same candidates.
 
     python benchmarks/mbr_speed.py [--segments 100] [--candidates 20] [--repetitions 3] [--loop-segments 5]
         [--data sentences.txt] [--threads 2] [--seed 0]
 
-The candidates of a segment are different damaged versions of one sentence, much as the outputs of a sampler differ. The
-sentences are those of the quick start, or of a file with one a line. All ways compare each candidate with the others of
-its segment by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
+The candidates of a segment are corrupted versions of one sentence, similar to sampler outputs. Sentences: the quick
+start's, or a file with one per line. All ways compare each candidate with the others of its segment, by BERTScore F1
+with all-MiniLM-L6-v2 at layer 6:
 
 * ``mbr``: :meth:`textmover.Scorer.mbr`;
 * one call: ``Scorer.score`` once over all pairs of all segments;
-* a call a candidate: ``Scorer.score`` of one candidate against its segment, one scorer with its cache;
-* a call a pair: ``Scorer.score`` of one pair, nothing kept; measured on the first few segments and scaled to all;
-* bert-score: one call of its scorer over all pairs.
+* a call a candidate: ``Scorer.score`` of one candidate against its segment, with one scorer and its cache;
+* a call a pair: ``Scorer.score`` of one pair, without cache; measured on the first few segments and scaled to all;
+* bert-score: one call over all pairs.
 
-Loading is not counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of
-an expected utility.
+Loading is excluded. The choices of each way are compared with those of ``mbr``; "apart by" is the largest difference in
+expected utility.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from textmover.readers.segments import read_texts
 
 LAYER = 6
 WARM_UP = ["The dogs chased a cat.", "A cat was chased by the dogs."]
-CLOSE = 1e-5  # expected utilities that differ by less are those of equally good candidates
+CLOSE = 1e-5  # tolerance for equal expected utilities
 
 Sets = list[list[str]]
 Utilities = list[np.ndarray]
@@ -45,14 +45,14 @@ Utilities = list[np.ndarray]
 def timed(
     work: Callable[[Scorer], Utilities], model: str | None = "bertscore-f1", *, cache: bool = True, scale: float = 1.0
 ) -> Run:
-    """Expected utilities by a scorer that has read nothing but a warm-up pair."""
+    """Measure expected utilities with a new scorer, after a warm-up pair."""
     scorer = Scorer.from_pretrained(model, device="cpu", cache=cache)
     scorer.score(*([one] for one in WARM_UP))
     return harness.timed(lambda: work(scorer), f"`{scorer.signature}`", scale)
 
 
 def without_own(matrix: np.ndarray) -> np.ndarray:
-    """Mean of each row without its entry on the diagonal."""
+    """Return the mean of each row without its diagonal entry."""
     return np.array([np.delete(row, place).mean() for place, row in enumerate(matrix)])
 
 
@@ -75,15 +75,15 @@ def by_one_call(sets: Sets) -> Run:
 
 
 def by_candidates(sets: Sets) -> Run:
-    def utilities(scorer: Scorer, several: list[str]) -> np.ndarray:
-        return without_own(np.array([scorer.score([one] * len(several), several).scores for one in several]))
+    def utilities(scorer: Scorer, candidates: list[str]) -> np.ndarray:
+        return without_own(np.array([scorer.score([one] * len(candidates), candidates).scores for one in candidates]))
 
-    return timed(lambda scorer: [utilities(scorer, several) for several in sets])
+    return timed(lambda scorer: [utilities(scorer, candidates) for candidates in sets])
 
 
 def by_pairs(sets: Sets, segments: int) -> Run:
-    def utilities(scorer: Scorer, several: list[str]) -> np.ndarray:
-        return without_own(np.array([[scorer.score([one], [two]).scores[0] for two in several] for one in several]))
+    def utilities(scorer: Scorer, texts: list[str]) -> np.ndarray:
+        return without_own(np.array([[scorer.score([one], [two]).scores[0] for two in texts] for one in texts]))
 
     scale = sum(len(one) ** 2 for one in sets) / sum(len(one) ** 2 for one in sets[:segments])
     return timed(lambda scorer: [utilities(scorer, one) for one in sets[:segments]], cache=False, scale=scale)
@@ -106,28 +106,28 @@ def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int)
         texts = [line.strip() for line in read_texts(path) if len(line.split()) >= 8]
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind not in ("identity", "unrelated")}
     sets: dict[str, list[str]] = {}
-    for one in perturbed_segments(list(dict.fromkeys(texts))[: 2 * segments], kinds, candidates, seed):
-        sets.setdefault(one.references[0], []).append(one.hypothesis)
-    found = [versions for versions in sets.values() if len(versions) == candidates][:segments]
-    if len(found) < segments:
-        raise SystemExit(f"The sentences give {len(found)} segments of {candidates} candidates: name more with --data.")
-    return found
+    for segment in perturbed_segments(list(dict.fromkeys(texts))[: 2 * segments], kinds, candidates, seed):
+        sets.setdefault(segment.references[0], []).append(segment.hypothesis)
+    full = [versions for versions in sets.values() if len(versions) == candidates][:segments]
+    if len(full) < segments:
+        raise SystemExit(f"The sentences give {len(full)} segments of {candidates} candidates: name more with --data.")
+    return full
 
 
 def agreement(ours: Utilities, theirs: Utilities) -> tuple[str, str]:
-    """How many choices are the same, and the largest difference of an expected utility."""
-    both = list(zip(ours, theirs, strict=False))
-    same = sum(one[other.argmax()] >= one.max() - CLOSE for one, other in both)
-    apart = max(float(np.abs(one - other).max()) for one, other in both)
-    return f"{same} of {len(theirs)}", f"{apart:.1e}"
+    """Return the number of equal choices and the largest difference in expected utility."""
+    pairs = list(zip(ours, theirs, strict=False))
+    same = sum(our[their.argmax()] >= our.max() - CLOSE for our, their in pairs)
+    difference = max(float(np.abs(our - their).max()) for our, their in pairs)
+    return f"{same} of {len(theirs)}", f"{difference:.1e}"
 
 
 def report(sets: Sets, runs: dict[str, list[Run]], base: str) -> str:
     def agrees(name: str, one: Run, place: int) -> str:
         return "" if "textmover-general" in name else agreement(runs[base][0].result, one.result)[place]
 
-    further = {"same choice": partial(agrees, place=0), "apart by": partial(agrees, place=1)}
-    return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), further)
+    extra = {"same choice": partial(agrees, place=0), "apart by": partial(agrees, place=1)}
+    return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), extra)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""How a parser agrees with a treebank, and the card of the released one."""
+"""Evaluation of a parser on a treebank, and the model card of the released parser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = (
     "words", "UPOS", "morphology", "lemmas", "UAS", "LAS", "LAS with subtypes", "UAS, no punctuation",
     "LAS, no punctuation",
 )  # fmt: skip
-"""What the card reports."""
+"""Columns of the card's table."""
 
 SOURCE = "https://github.com/UniversalDependencies/UD_English-EWT"
 
@@ -89,54 +89,54 @@ Configuration: `{config}` (sha256 {config_hash}…). Data: `ud-ewt` and `tatoeba
 
 
 def agreements(gold: ParsedText, found: ParsedText) -> Counter[str]:
-    """Words, and how many agree in what, as in the shared task of CoNLL 2018: words are the same if their spans are."""
+    """Count words and their agreements, as in the CoNLL 2018 shared task; words match if their spans are equal."""
     counts: Counter[str] = Counter({"gold": len(gold), "found": len(found)})
-    places = {span: place for place, span in enumerate(found.spans)}
-    for place, span in enumerate(gold.spans):
-        counts["gold, no punctuation"] += gold.tags[place] != "PUNCT"
-        if span not in places:
+    indices = {span: index for index, span in enumerate(found.spans)}
+    for index, span in enumerate(gold.spans):
+        counts["gold, no punctuation"] += gold.tags[index] != "PUNCT"
+        if span not in indices:
             continue
-        other = places[span]
-        sides = ((gold, place), (found, other))
+        match = indices[span]
+        sides = ((gold, index), (found, match))
         head = len({one.spans[one.heads[at]] if one.heads[at] >= 0 else None for one, at in sides}) == 1
         labelled = head and len({one.relations[at].partition(":")[0] for one, at in sides}) == 1
         counts["words"] += 1
-        counts["UPOS"] += gold.tags[place] == found.tags[other]
+        counts["UPOS"] += gold.tags[index] == found.tags[match]
         counts["morphology"] += len({frozenset(one.features[at].split("|")) for one, at in sides}) == 1
-        counts["lemmas"] += gold.lemmas[place] == found.lemmas[other]
+        counts["lemmas"] += gold.lemmas[index] == found.lemmas[match]
         counts["UAS"] += head
         counts["LAS"] += labelled
-        counts["LAS with subtypes"] += head and gold.relations[place] == found.relations[other]
-        if gold.tags[place] != "PUNCT":
+        counts["LAS with subtypes"] += head and gold.relations[index] == found.relations[match]
+        if gold.tags[index] != "PUNCT":
             counts["UAS, no punctuation"] += head
             counts["LAS, no punctuation"] += labelled
     return counts
 
 
 def evaluate(folder: Path, source: Path) -> dict[str, dict[str, float]]:
-    """Percentages on a part, by what the parser is given; F1 where it finds the words itself."""
+    """Return percentages on a treebank part by kind of parser input; F1 if the parser finds the words itself."""
     sentences = list(read_conllu(source))
     parser, nlp = SpacyParser(folder), spacy.load(folder)
     by_document: dict[str, list[Sentence]] = defaultdict(list)
-    for one in sentences:
-        by_document[one.document].append(one)
+    for sentence in sentences:
+        by_document[sentence.document].append(sentence)
     alone, together = (
         [gold_doc(group, nlp.vocab) for group in groups] for groups in (zip(sentences), by_document.values())
     )
-    given = [Doc(nlp.vocab, words=[row[1] for row in one.rows], spaces=one.spaces) for one in sentences]
+    docs = [Doc(nlp.vocab, words=[row[1] for row in sentence.rows], spaces=sentence.spaces) for sentence in sentences]
     kinds = {
-        "gold words, one sentence at a time": (alone, list(map(parsed_doc, nlp.pipe(given)))),
+        "gold words, one sentence at a time": (alone, list(map(parsed_doc, nlp.pipe(docs)))),
         "text of one sentence": (alone, parser([doc.text for doc in alone])),
         "text of a whole document": (together, parser([doc.text for doc in together])),
     }
     table: dict[str, dict[str, float]] = {}
-    for kind, (groups, found) in kinds.items():
+    for kind, (groups, parses) in kinds.items():
         counts: Counter[str] = Counter()
-        for doc, one in zip(groups, found, strict=True):
-            counts += agreements(parsed_doc(doc), one)
-        whole = (counts["gold"] + counts["found"]) / 2
-        table[kind] = {name: 100 * counts[name] / whole for name in COLUMNS}
-        for name in COLUMNS[-2:]:  # which are recall, since only gold tags say what is punctuation
+        for doc, parse in zip(groups, parses, strict=True):
+            counts += agreements(parsed_doc(doc), parse)
+        total = (counts["gold"] + counts["found"]) / 2
+        table[kind] = {name: 100 * counts[name] / total for name in COLUMNS}
+        for name in COLUMNS[-2:]:  # recall, since punctuation is defined by gold tags
             table[kind][name] = 100 * counts[name] / counts["gold, no punctuation"]
     return table
 

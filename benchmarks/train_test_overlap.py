@@ -1,9 +1,9 @@
-"""What recipes train on that the sets of a ladder hold too: pairs that are left out, others, and single texts.
+"""Measure the overlap of training data with the sets of a ladder: excluded pairs, remaining pairs, shared texts.
 
     python benchmarks/train_test_overlap.py configs/general.yaml configs/wmt_da.yaml [--sets configs/ladder/wmt.yaml]
 
-Texts are compared as :func:`~textmover.data.leakage.compared_text` leaves them, pairs in either order. Each source
-of a recipe is read twice: as it trains, and as it would without the lists of test sets that it leaves out.
+Texts are normalised by :func:`~textmover.data.leakage.compared_text`, and pairs are unordered. Each source of a recipe
+is read twice: with and without the recipe's exclusion lists of test sets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Pair = frozenset[str]
 
 
 class Overlap(NamedTuple):
-    """How a source of training data and a judgement set meet."""
+    """Overlap of a training source with a judgement set: excluded pairs, trained pairs, and pairs sharing one text."""
 
     left_out: int
     trained: int
@@ -34,21 +34,21 @@ class Overlap(NamedTuple):
 
 
 def pairs_of(segments: Iterable[Segment]) -> list[Pair]:
-    """Each hypothesis with each of its references, normalised, without order."""
+    """Return each hypothesis with each of its references, normalised and unordered."""
     return [normalised_pair(one.hypothesis, text) for one in segments for text in one.references]
 
 
 def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overlap:
-    known, texts = set(judged), frozenset[str]().union(*judged)
-    trained = sum(pair in known for pair in after)
-    sharing = sum(pair not in known and not pair.isdisjoint(texts) for pair in after)
-    return Overlap(sum(pair in known for pair in before) - trained, trained, sharing)
+    judged_pairs, texts = set(judged), frozenset[str]().union(*judged)
+    trained = sum(pair in judged_pairs for pair in after)
+    sharing = sum(pair not in judged_pairs and not pair.isdisjoint(texts) for pair in after)
+    return Overlap(sum(pair in judged_pairs for pair in before) - trained, trained, sharing)
 
 
 def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(pl.LightningDataModule, "data")
-    # As it is called from jsonargparse 4.49 on, and before.
+    # The method was renamed in jsonargparse 4.49.
     instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes
     data = instantiate(parser.parse_object({"data": recipe["data"]})).data
     data.setup()
@@ -62,13 +62,13 @@ def without_lists(value: Any) -> Any:
 
 
 def table(before: dict[str, list[Pair]], after: dict[str, list[Pair]], judged: dict[str, list[Pair]]) -> str:
-    """What each source shares with each set, Markdown; sets that share nothing with it in one row."""
+    """Format the overlap of each source with each set, Markdown; sets without overlap share one row."""
     rows = []
     for source, pairs in after.items():
-        found = {name: overlap(before[source], pairs, one) for name, one in judged.items()}
-        rows += [[source, f"{len(pairs):,}", name, *one] for name, one in found.items() if any(one)]
-        if apart := [name for name, one in found.items() if not any(one)]:
-            rows.append([source, f"{len(pairs):,}", ", ".join(apart), 0, 0, 0])
+        overlaps = {name: overlap(before[source], pairs, one) for name, one in judged.items()}
+        rows += [[source, f"{len(pairs):,}", name, *one] for name, one in overlaps.items() if any(one)]
+        if without_overlap := [name for name, one in overlaps.items() if not any(one)]:
+            rows.append([source, f"{len(pairs):,}", ", ".join(without_overlap), 0, 0, 0])
     headers = ("source", "pairs trained on", "set", "left out", "trained on", "share one text")
     return harness.table(headers, rows, texts=None)
 

@@ -1,17 +1,16 @@
-"""Training speed beside sentence-transformers' trainer and a plain PyTorch loop, in one run on the same machine.
+"""Compare training speed with sentence-transformers' trainer and a plain PyTorch loop on the same machine.
 
-All train the same encoder on the same segments with the same batch size, precision, learning rate and number of steps:
+All use the same encoder, segments, batch size, precision, learning rate and number of steps:
 
-* ``plain loop``: the metric ``twmd`` in the loop that one would write first, with tokenisation in the step;
+* ``plain loop``: the metric ``twmd`` in a simple loop, with tokenisation in the step;
 * ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
-  (left out, and told, where the package is not installed);
-* ``textmover sbert``: the same score, the cosine of mean-pooled vectors, with the squared error, under Lightning;
-* ``textmover twmd``: the metric of the plain loop, with its losses, under Lightning;
-* ``textmover twmd, LoRA``: the same, which trains low-rank updates of rank 16 in place of the weights.
+  (skipped if the package is not installed);
+* ``textmover sbert``: the same score (cosine of mean-pooled vectors) with squared error, in Lightning;
+* ``textmover twmd``: metric and losses of the plain loop, in Lightning;
+* ``textmover twmd, LoRA``: the same, with low-rank updates of rank 16 instead of full weights.
 
-Seconds are those of the steps after a warm-up: forward, backward, clipping, optimiser and fetching of the batches;
-set-up, validation and saving are left out. Tokens are those of the texts, padding not counted. Each trainer runs in its
-own process, which reports its peak memory.
+Time includes the steps after a warm-up: forward, backward, clipping, optimiser and batch loading. Set-up, validation
+and saving are excluded. Tokens exclude padding. Each trainer runs in its own process, which reports its peak memory.
 
     python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3] [--batch 16]
         [--encoder sentence-transformers/all-mpnet-base-v2] [--layer 9]
@@ -51,14 +50,14 @@ Rates = tuple[float, float]  # tokens and pairs per second
 
 
 class Setting(NamedTuple):
-    """What all have in common."""
+    """Settings shared by all trainers."""
 
     data: list[str]
     steps: int
     warmup: int
     batch: int
-    encoder: str | None = None  # of the preset, if none is named
-    layer: int | None = None  # the last one
+    encoder: str | None = None  # default: that of the preset
+    layer: int | None = None  # last layer
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -70,7 +69,7 @@ class Setting(NamedTuple):
 
 
 class Stopwatch(pl.Callback):
-    """Counts tokens and pairs of the steps after a warm-up, as a callback those of Lightning."""
+    """Counter of tokens and pairs in the steps after a warm-up; also a Lightning callback."""
 
     def __init__(self, warmup: int) -> None:
         self.warmup, self.done, self.tokens, self.pairs, self.seconds, self._start = warmup, 0, 0, 0, 0.0, 0.0
@@ -146,7 +145,7 @@ def plain_loop(setting: Setting) -> Rates:
 
 
 def sentence_transformers(setting: Setting) -> Rates:
-    """``SentenceTransformerTrainer`` with ``CosineSimilarityLoss``; ratings are brought to 0 … 1, as it wants them."""
+    """Train with ``SentenceTransformerTrainer`` and ``CosineSimilarityLoss``, on ratings scaled to 0 … 1."""
     import sentence_transformers as package
     from datasets import Dataset
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
@@ -210,7 +209,7 @@ CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
 
 
 def measure(name: str, setting: Setting) -> tuple[float, float, float]:
-    """Tokens and pairs per second of a contestant, and the peak memory of the process or GPU in MB of 2^20 bytes."""
+    """Return tokens and pairs per second of a contestant, and the peak memory of the process or GPU in MiB."""
     harness.quiet()
     return *CONTESTANTS[name](setting), harness.peak_memory(DEVICE.type)
 

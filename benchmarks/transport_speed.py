@@ -1,13 +1,13 @@
-"""Speed of the transport solvers beside loops over POT, in one run on the same machine.
+"""Compare the speed of the transport solvers with loops over POT on the same machine.
 
-The problems are pairs of sets of random unit vectors with uniform weights, ``C = 1 - cos``, all in float64. Each solver
-of this project takes them as one batch; POT takes one problem at a time, as NumPy arrays made before the clock starts.
+Problems are pairs of sets of random unit vectors with uniform weights, ``C = 1 - cos``, in float64. Our solvers process
+them as one batch. POT processes one problem at a time, as NumPy arrays created before the measurement.
 
-Both sides get the same number as their tolerance, but they measure different things. Balanced: ours bounds the sum of
-the absolute errors of the column sums; POT's ``stopThr`` their Euclidean norm, after every tenth iteration. Unbalanced:
-ours bounds the violations of the optimality conditions of the columns, POT's the relative change of the scalings. So
-the table also gives the largest deviation of either side's cost from a solution to 1e-10, and the ratio once more where
-our tolerance is divided by ten until our deviation is not the larger one (or below 1e-9).
+Both sides use the same tolerance value, but different criteria. Balanced: ours bounds the sum of absolute errors of the
+column sums; POT's ``stopThr`` bounds their Euclidean norm, every tenth iteration. Unbalanced: ours bounds violations of
+the columns' optimality conditions, POT's the relative change of the scalings. Therefore the table also reports the
+largest deviation of each side's cost from a solution to 1e-10, and the ratio after dividing our tolerance by ten until
+our deviation is not larger (or below 1e-9).
 
     python benchmarks/transport_speed.py [--problems 1000] [--size 30] [--repetitions 5]
 """
@@ -30,16 +30,16 @@ from torch import Tensor
 from textmover.functional import SinkhornResult, exact_transport, sinkhorn, unbalanced_sinkhorn, unit_vectors
 
 LIMIT = 1_000_000
-"""Bound on the iterations of both sides, reached by a few of the solutions that both are compared with."""
+"""Maximum iterations of both sides, reached by a few of the reference solutions."""
 
-TIGHTEST = 1e-10  # tolerance of those solutions
+TIGHTEST = 1e-10  # tolerance of the reference solutions
 
 
-Problems = tuple[Tensor, Tensor, Tensor]  # costs, and the weights of both sides
+Problems = tuple[Tensor, Tensor, Tensor]  # costs, weights of the first and of the second side
 
 
 class Contest(NamedTuple):
-    """One kind of problem, and the transport costs that either side finds to a tolerance."""
+    """Kind of problem, with functions that return the transport costs of each side for a tolerance."""
 
     name: str
     problems: int
@@ -64,7 +64,7 @@ def transport(result: SinkhornResult, tolerance: float) -> Tensor:
 def contest(
     name: str, problems: Problems, ours: Callable[[float], Tensor], solve: Callable[..., np.ndarray]
 ) -> Contest:
-    """A contest in which POT solves the same problems one by one: weights, weights, cost and tolerance to a plan."""
+    """Build a contest in which POT solves problems one by one; ``solve`` maps weights, cost and tolerance to a plan."""
     arrays = [tensor.numpy() for tensor in problems]
 
     def pot(tolerance: float) -> list[float]:
@@ -95,15 +95,15 @@ def unbalanced(problems: Problems, penalties: tuple[float, float], epsilon: floa
 
 
 def run(contest: Contest, tolerance: float, repetitions: int) -> list[str]:
-    """Time both sides in turn, after one run of each that is not timed: a row of the table."""
+    """Time both sides in turn, after an untimed run of each; return a row of the table."""
     expected = contest.ours(TIGHTEST).numpy()
 
-    def deviation(found: Any) -> float:
-        return np.abs(np.asarray(found) - expected).max()
+    def deviation(costs: Any) -> float:
+        return np.abs(np.asarray(costs) - expected).max()
 
-    theirs, own = deviation(contest.pot(tolerance)), deviation(contest.ours(tolerance))
-    matched, least = tolerance, own
-    while least > max(theirs, 10 * TIGHTEST):
+    pot_deviation, our_deviation = deviation(contest.pot(tolerance)), deviation(contest.ours(tolerance))
+    matched, least = tolerance, our_deviation
+    while least > max(pot_deviation, 10 * TIGHTEST):
         matched /= 10
         least = deviation(contest.ours(matched))
     solved = {"ours": (contest.ours, tolerance), "finer": (contest.ours, matched), "pot": (contest.pot, tolerance)}
@@ -114,23 +114,23 @@ def run(contest: Contest, tolerance: float, repetitions: int) -> list[str]:
     ratio, _, ends = harness.spread(ratios, ".1f").partition(" ")
     return [
         contest.name, str(contest.problems), f"{1e3 * ours:.0f}", f"{1e3 * pot:.0f}", f"**{ratio}** {ends}",
-        f"{own:.0e}, {theirs:.0e}", f"{pot / finer:.1f}",
+        f"{our_deviation:.0e}, {pot_deviation:.0e}", f"{pot / finer:.1f}",
     ]  # fmt: skip
 
 
 def peak_of_backward(cost: Tensor, a: Tensor, b: Tensor, max_iterations: int, penalty: float) -> tuple[float, int]:
-    """Largest memory, in MiB, that torch holds at once in a forward and backward pass, and the iterations taken."""
+    """Return the peak memory of torch in a forward and backward pass, in MiB, and the number of iterations."""
     leaf = cost.clone().requires_grad_()
-    rule = {"tolerance": 1e-15, "max_iterations": max_iterations}  # out of reach: all iterations are made
+    rule = {"tolerance": 1e-15, "max_iterations": max_iterations}  # unreachable, so that all iterations run
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         result = unbalanced_sinkhorn(leaf, a, b, 0.009, penalty, penalty, measure="product", **rule)
         result.transport.sum().backward()
-    held = peak = 0
+    allocated = peak = 0
     for event in sorted(profile.profiler.kineto_results.events(), key=lambda one: one.start_ns()):
         if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
+            allocated += event.nbytes()
+            peak = max(peak, allocated)
     return peak / 2**20, int(result.iterations.max())
 
 
@@ -146,7 +146,7 @@ def main() -> None:
         *(unbalanced(problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),
         contest("exact", problems, lambda _: exact_transport(*problems).transport, lambda p, q, c, _: ot.emd(p, q, c)),
     ]
-    # The smallest epsilon takes POT minutes: fewer problems, once.
+    # POT needs minutes for the smallest epsilon: use fewer problems and one repetition.
     rows = (
         run(one, options.tolerance, options.repetitions if one.problems == options.problems else 1) for one in contests
     )

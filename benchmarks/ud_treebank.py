@@ -1,4 +1,4 @@
-"""Universal Dependencies: sentences of CoNLL-U files, their trees as spaCy has them, and words as in the treebank."""
+"""Universal Dependencies: CoNLL-U reader, conversion to spaCy, and tokenizer rules of the treebank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a treebank: one row of ten columns to a word, and whether white space follows each word."""
+    """Sentence of a treebank: one row of ten columns per word, and whether whitespace follows each word."""
 
     document: str
     rows: list[list[str]]
@@ -28,7 +28,7 @@ class Sentence:
 
 
 def read_conllu(path: Path) -> Iterator[Sentence]:
-    """Sentences of a CoNLL-U file; multiword tokens are taken apart, empty nodes left out."""
+    """Yield the sentences of a CoNLL-U file; multiword tokens are split, and empty nodes skipped."""
     document, rows, spaces = "", [], []
     tail, tail_space = 0, True
     for line in path.read_text(encoding="utf-8").split("\n"):
@@ -39,7 +39,7 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
             if rows:
                 yield Sentence(document, rows, spaces)
             rows, spaces, tail = [], [], 0
-        elif len(columns) == 10 and "-" in columns[0]:  # a multiword token: no white space before its last word
+        elif len(columns) == 10 and "-" in columns[0]:  # multiword token: no whitespace before its last word
             tail, tail_space = int(columns[0].partition("-")[2]), "SpaceAfter=No" not in columns[9]
         elif len(columns) == 10 and "." not in columns[0]:
             number = int(columns[0])
@@ -50,13 +50,13 @@ def read_conllu(path: Path) -> Iterator[Sentence]:
 
 
 def gold_doc(sentences: Sequence[Sentence], vocab: Vocab) -> Doc:
-    rows = [row for one in sentences for row in one.rows]
-    spaces = [space for one in sentences for space in one.spaces]
+    rows = [row for sentence in sentences for row in sentence.rows]
+    spaces = [space for sentence in sentences for space in sentence.spaces]
     heads, starts = [], []
-    for one in sentences:
+    for sentence in sentences:
         start = len(heads)
-        heads += [start + (int(row[6]) - 1 if row[6] != "0" else place) for place, row in enumerate(one.rows)]
-        starts += [place == 0 for place in range(len(one.rows))]
+        heads += [start + (int(row[6]) - 1 if row[6] != "0" else index) for index, row in enumerate(sentence.rows)]
+        starts += [index == 0 for index in range(len(sentence.rows))]
     return Doc(
         vocab,
         words=[row[1] for row in rows],
@@ -72,34 +72,34 @@ def gold_doc(sentences: Sequence[Sentence], vocab: Vocab) -> Doc:
 
 
 def grouped(sentences: Sequence[Sentence], sizes: Sequence[int]) -> Iterator[list[Sentence]]:
-    """Neighbouring sentences of one document together, as many as the sizes say in turn."""
+    """Group consecutive sentences of a document; group sizes cycle through ``sizes``."""
     group: list[Sentence] = []
     turn = 0
-    for one in sentences:
-        if group and (len(group) == sizes[turn % len(sizes)] or group[0].document != one.document):
+    for sentence in sentences:
+        if group and (len(group) == sizes[turn % len(sizes)] or group[0].document != sentence.document):
             yield group
             group, turn = [], turn + 1
-        group.append(one)
+        group.append(sentence)
     if group:
         yield group
 
 
-RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"  # marks in a row, which the treebank takes for one
+RUN = r"([!?=*_<>$~#+^-])\1+|[!?]{2,}|[.:]\?"  # repeated marks, one word in the treebank
 
-BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"  # parts before a hyphen that are not words
+BOUND = "anti|co|e|ex|inter|mid|multi|non|post|pre|pro|re|semi|sub|un"  # hyphenated prefixes
 
 WHOLE = rf"(?i:(?:{BOUND})-[a-z]+|\d{{3}}-\d{{4}}|(?:1-)?\d{{3}}-\d{{3}}-\d{{4}}|b/c|w/o|#\w+|{RUN})"
-"""What is one word: compounds with a bound part, telephone numbers, tags, marks in a row."""
+"""Single words: hyphenated compounds with a prefix, telephone numbers, hashtags, repeated marks."""
 
 INFIXES = (r"(?<=[A-Za-z]{2})/(?=[A-Za-z]{2})", r"(?<=\d)(?=(?i:[ap]\.?m\.?$))")
-"""Where a word ends within others: at a slash between two words, and between the hour and its half of the day."""
+"""Word boundaries inside tokens: a slash between two words, and before "am" or "pm" after a number."""
 
 ABBREVIATIONS = ("Capt.", "Ft.", "Lt.", "No.", "etc.", "Reps.", "Attn.", "Wed.", "Fri.", "Mon.")
-"""Words with a point of their own, which spaCy's English does not list."""
+"""Abbreviations with a period that spaCy's English lacks."""
 
 
 def adapt_tokenizer(nlp: Any) -> Any:
-    """Bring the tokenizer of a pipeline nearer to the words of the treebank, by rules before spaCy's own."""
+    """Adapt a pipeline's tokenizer to the words of the treebank, by rules in addition to spaCy's."""
     defaults = nlp.Defaults
     tokenizer = nlp.tokenizer
     tokenizer.prefix_search = compile_prefix_regex([rf"(?:{RUN})", *defaults.prefixes]).search
@@ -114,5 +114,5 @@ def adapt_tokenizer(nlp: Any) -> Any:
 
 @spacy.registry.callbacks("textmover.treebank_words")
 def treebank_words() -> Any:
-    """What a configuration names to adapt the tokenizer before training."""
+    """Return the callback by which a configuration adapts the tokenizer before training."""
     return adapt_tokenizer

@@ -1,4 +1,4 @@
-"""An encoder with random weights of which every word is a token: it costs as much time as a trained one."""
+"""Encoder with random weights in which each word is a token; it is as fast as a trained one."""
 
 from __future__ import annotations
 

@@ -13,4 +13,4 @@ def test_no_company_moves_a_score(script, tiny_encoder, backend):
     pytest.importorskip(backend)
     options = {"encoder": str(tiny_encoder), "device": "cpu", "backend": backend}
     scorer = Scorer.from_pretrained("twmd", cache=False, **options)
-    assert script.moved(scorer, *script.pairs(30)) <= 1e-6
+    assert script.largest_change(scorer, *script.pairs(30)) <= 1e-6

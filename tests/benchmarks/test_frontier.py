@@ -47,7 +47,7 @@ def test_it_draws(script, rows, tmp_path):
 
 def test_rows_that_are_not_measured_again_stay(script, rows):
     [kept] = [row for row in rows if row["metric"] == "twmd"]
-    changed = script.written({"wmd": {"WMT17": 0.5, "STS-B test": 0.7}}, {"wmd": {script.column("exact", 2): 12.4}})
+    changed = script.merged({"wmd": {"WMT17": 0.5, "STS-B test": 0.7}}, {"wmd": {script.column("exact", 2): 12.4}})
     found = {row["metric"]: row for row in changed}
     assert found["twmd"] == kept
     assert (found["wmd"]["agreement"], found["wmd"][script.column("exact", 2)]) == ("0.600", "12")

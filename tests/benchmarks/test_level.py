@@ -16,7 +16,7 @@ def test_memory_threads_and_files_stay_level(script, tiny_encoder):
             for _ in scorer.score_stream(script.stream(500, 100), shard_size=100):
                 pass
         gc.collect()
-        return script.held()
+        return script.resources()
 
     before, after = made(5), made(15)
     assert after[1:] == before[1:]

@@ -47,15 +47,15 @@ def test_the_texts_are_distinct_and_of_the_length_that_was_asked_for(script, tmp
     lines = [" ".join(words[(row + step) % len(words)] for step in range(3 + row)) for row in range(30)]
     path = tmp_path / "texts.txt"
     path.write_text("\n".join([*lines, *lines]), encoding="utf-8")
-    hypotheses, references = script.damaged_pairs(path, 8, (10, 30), 0)
+    hypotheses, references = script.corrupted_pairs(path, 8, (10, 30), 0)
     texts = [*hypotheses, *references]
     assert len(hypotheses) == len(references) == 8
     assert len(set(texts)) == 16
     assert all(10 <= len(text.split()) <= 30 for text in texts)
     assert set(references) <= set(lines)
-    assert script.damaged_pairs(path, 8, (10, 30), 0) == (hypotheses, references)
+    assert script.corrupted_pairs(path, 8, (10, 30), 0) == (hypotheses, references)
     with pytest.raises(SystemExit, match="ask for fewer"):
-        script.damaged_pairs(path, 50, (10, 30), 0)
+        script.corrupted_pairs(path, 50, (10, 30), 0)
 
 
 def test_every_part_is_met_and_no_score_changes(script, tiny_encoder, tiny_metric):

@@ -79,7 +79,7 @@ def test_made_pairs_are_the_same_wherever_they_are_made(script, monkeypatch):
 
     monkeypatch.setitem(script.CANDIDATES, "reader", reader)
     found = script.measure("reader", {"count": 3, "words": 4}, script.Setting())
-    assert read == [script.made_pairs(3, 4)]
+    assert read == [script.synthetic_pairs(3, 4)]
     assert [len(text.split()) for side in read[0] for text in side] == [4] * 6
     assert (found["score"], found["scores"]) == (2.0, None)
     assert script.measure("reader", (["a"], ["b"]), script.Setting())["scores"] == [0.5]

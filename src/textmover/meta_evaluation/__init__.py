@@ -1,6 +1,6 @@
-"""Agreement of metrics with people: statistics, uncertainty and tests, on NumPy and SciPy alone.
+"""Agreement of metrics with human judgements: statistics, confidence intervals and tests, with NumPy and SciPy only.
 
-:func:`evaluate` judges several metrics on a judgement set by a :class:`Protocol`; the other functions are its parts.
+:func:`evaluate` evaluates several metrics on a judgement set; the other functions are its building blocks.
 """
 
 from textmover.meta_evaluation.agreement.annotators import (

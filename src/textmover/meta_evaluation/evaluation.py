@@ -1,4 +1,4 @@
-"""Evaluation of several metrics: agreement with people, its uncertainty, and significant differences."""
+"""Evaluation of several metrics: human agreement, confidence intervals and significance tests."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from textmover.meta_evaluation.agreement.group_agreement import (
 )
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.results import Evaluation, Exclusion, MetricAgreement, MetricScores, Protocol
-from textmover.meta_evaluation.significance.bootstrap import LEAST, few_to_draw, mean_of_draws, percentiles
+from textmover.meta_evaluation.significance.bootstrap import MIN_CLUSTERS, few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
-from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, known_mean, label_numbers
+from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, group_positions, label_numbers, nan_mean
 from textmover.types import InputError, Judgements, plural
 
-EVERYTHING = "all"  # name of the one group of pooled segments
+POOLED = "all"  # name of the single group at level "pooled"
 
 
 class Selection(NamedTuple):
-    """The rows that all metrics and people have scored."""
+    """Rows that have a rating and a score of every metric."""
 
-    judgements: Judgements  # what people thought of them
-    rows: NDArray[np.int64]  # their numbers in the whole set
+    judgements: Judgements
+    rows: NDArray[np.int64]  # row indices in the full set
     metrics: tuple[str, ...]
     scores: Vector  # scores of the metrics, higher is better, ``[K, n]``
     human: Vector  # ratings ``[n]``; NaN where preferences are used
     dimension: str | None
-    missing: Mapping[str, int]  # how many rows lack something, by what they lack
-    left_out: int  # how many rows were left out for that
+    missing: Mapping[str, int]  # number of rows without a value, by metric name or "rating"
+    left_out: int  # number of excluded rows
 
 
 def select_rows(
     judgements: Judgements, metrics: Sequence[MetricScores], protocol: Protocol, dimension: str | None
 ) -> Selection:
-    """Leave out the rows that lack a rating or one of the scores, for all metrics alike."""
+    """Exclude rows that lack a rating or any metric's score, for all metrics."""
     size = len(judgements)
-    for one in metrics:
-        if len(one.scores) != size:
+    for metric in metrics:
+        if len(metric.scores) != size:
             raise InputError(
-                f"Expected {plural(size, 'score')} of {one.name!r}, one for each text of {judgements.name}, but got "
-                f"{len(one.scores)}: score the same texts in the same order."
+                f"Expected {plural(size, 'score')} of {metric.name!r}, one for each text of {judgements.name}, but got "
+                f"{len(metric.scores)}: score the same texts in the same order."
             )
     human = np.full(size, np.nan)
-    lacking: dict[str, NDArray[np.bool_]] = {}
+    nan_rows: dict[str, NDArray[np.bool_]] = {}
     if protocol.statistic == "darr":
         dimension = None
     else:
@@ -67,51 +67,51 @@ def select_rows(
                 f"Expected finite ratings in {dimension!r} of {judgements.name}, but got infinity for "
                 f"{int(np.isinf(human).sum())}: correct them, or write NaN for what is missing."
             )
-        lacking["rating"] = np.isnan(human)
-    lacking |= {one.name: np.isnan(one.scores) for one in metrics}
-    gone = np.any(list(lacking.values()), axis=0) if size else np.zeros(0, dtype=bool)
-    rows = np.flatnonzero(~gone)
-    missing = {name: int(where.sum()) for name, where in lacking.items() if where.any()}
+        nan_rows["rating"] = np.isnan(human)
+    nan_rows |= {metric.name: np.isnan(metric.scores) for metric in metrics}
+    excluded = np.any(list(nan_rows.values()), axis=0) if size else np.zeros(0, dtype=bool)
+    rows = np.flatnonzero(~excluded)
+    missing = {name: int(flags.sum()) for name, flags in nan_rows.items() if flags.any()}
     if not len(rows):
         listed = ", ".join(f"{name} for {count}" for name, count in missing.items())
         raise InputError(
             f"Expected a text of {judgements.name} that people and every metric have scored, but got none of {size} "
             f"(missing: {listed or 'nothing'}): leave out the metric that lacks them."
         )
-    kept = judgements.select(rows)
-    table = np.stack([one.scores[rows] if one.higher_is_better else -one.scores[rows] for one in metrics])
-    names = tuple(one.name for one in metrics)
-    return Selection(kept, rows, names, table, human[rows], dimension, missing, size - len(rows))
+    complete = judgements.select(rows)
+    table = np.stack([metric.scores[rows] if metric.higher_is_better else -metric.scores[rows] for metric in metrics])
+    names = tuple(metric.name for metric in metrics)
+    return Selection(complete, rows, names, table, human[rows], dimension, missing, size - len(rows))
 
 
 def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
-    """The groups of a selection, in the order in which they appear."""
+    """Split a selection into groups, in order of first appearance."""
     judgements = selection.judgements
-    labels = (EVERYTHING,) * len(judgements) if protocol.level == "pooled" else judgements.groups
+    labels = (POOLED,) * len(judgements) if protocol.level == "pooled" else judgements.groups
     cluster = label_numbers(draw_labels(judgements))
     preferences = np.zeros((0, 2), dtype=np.int64)
     if judgements.preferences is not None and protocol.statistic == "darr":
         preferences = preference_pairs(judgements.preferences, len(judgements))
     groups = []
     for name, members in group_positions(labels, len(judgements)).items():
-        inside = replace(judgements, preferences=preferences).select(members)
-        assert inside.preferences is not None
+        subset = replace(judgements, preferences=preferences).select(members)
+        assert subset.preferences is not None
         groups.append(
             Group(
                 name=name,
                 scores=selection.scores[:, members],
                 human=selection.human[members],
                 clusters=cluster[members],
-                items=inside.items,
-                systems=inside.systems,
-                preferences=inside.preferences,
+                items=subset.items,
+                systems=subset.systems,
+                preferences=subset.preferences,
             )
         )
     return groups
 
 
 def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
-    """The dimension of the ratings: the one that was asked for, or the only one."""
+    """Return the requested dimension of the ratings, or the only one if none is requested."""
     listed = ", ".join(judgements.ratings) or "none"
     if dimension is None:
         if len(judgements.ratings) != 1:
@@ -123,7 +123,7 @@ def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
 
 
 def draw_labels(judgements: Judgements) -> tuple[str, ...]:
-    """Bootstrap cluster of each text: its group and item, or its references if items are unknown."""
+    """Return the bootstrap cluster of each text: its group and item, or its references if items are unknown."""
     if judgements.items is not None:
         return tuple(f"{group}\n{item}" for group, item in zip(judgements.groups, judgements.items, strict=True))
     return tuple(
@@ -144,24 +144,24 @@ def evaluate(
     seed: int = 0,
     level: float = 0.95,
 ) -> Evaluation:
-    """Judge metrics by their agreement with people.
+    """Evaluate metrics by their agreement with human judgements.
 
-    Every row that lacks a rating or one of the scores is left out for all metrics, so that comparisons stay paired.
-    A metric's value is the mean over the groups in which every metric has one, apart from metrics without any.
+    A row that lacks a rating or any score is excluded for all metrics, so that comparisons stay paired. A metric's
+    value is the mean over the groups in which every metric has a value. Metrics without any value are ignored here.
 
     Args:
-        judgements: What people thought.
+        judgements: Human judgements of the texts.
         metrics: Scores of each metric.
-        protocol: What agreement means; the mean over groups of Pearson's r if ``None``.
-        dimension: Of the ratings; may be ``None`` where there is only one, and for preferences.
+        protocol: Statistic and level of agreement. Default: Pearson's r, mean over groups.
+        dimension: Dimension of the ratings; may be ``None`` if there is only one, and for preferences.
         baseline: Name of the metric that the others are compared with.
-        samples: Number of bootstrap samples; 0 leaves the intervals out.
-        permutations: Number of permutations of the tests; 0 leaves them out (soft accuracy needs some itself).
-        seed: Seed of samples, permutations and sampled pairs.
+        samples: Number of bootstrap samples; 0 disables intervals.
+        permutations: Number of permutations of the tests; 0 disables tests, but soft accuracy always needs some.
+        seed: Seed of bootstrap samples, permutations and sampled pairs.
         level: Confidence level of the intervals.
 
     Raises:
-        InputError: If names, lengths or options do not fit, or no group is left.
+        InputError: If names, lengths or options are invalid, or no group has a value.
 
     Example:
         >>> ratings = np.arange(8.0)
@@ -176,31 +176,31 @@ def evaluate(
     _check_options(metrics, baseline, samples, permutations, level)
     protocol.check(judgements)
     selection = select_rows(judgements, metrics, protocol, dimension)
-    parts = [_agreement(one, protocol, permutations, seed) for one in split_groups(selection, protocol)]
-    active, kept, excluded = _choose(parts, selection.metrics, len(selection.rows))
+    parts = [_agreement(group, protocol, permutations, seed) for group in split_groups(selection, protocol)]
+    active, used, excluded = _split_exclusions(parts, selection.metrics, len(selection.rows))
     notes: list[str] = []
-    draws, undefined = _draws(kept, active, samples, seed, notes)
-    p_values = _p_values(kept, active, len(metrics), permutations, seed, notes)
-    values = np.where(active, np.mean([part.values for part in kept], axis=0), np.nan)
+    draws, undefined = _draws(used, active, samples, seed, notes)
+    p_values = _p_values(used, active, len(metrics), permutations, seed, notes)
+    values = np.where(active, np.mean([part.values for part in used], axis=0), np.nan)
     ranks: tuple[int | None, ...] = (None,) * len(metrics)
     if not np.isnan(p_values).all():
         ranks = significance_clusters(values, p_values)
-    reference = None if baseline is None else selection.metrics.index(baseline)
-    given = len(judgements.preferences) if protocol.statistic == "darr" and judgements.preferences is not None else 0
+    baseline_index = None if baseline is None else selection.metrics.index(baseline)
+    total = len(judgements.preferences) if protocol.statistic == "darr" and judgements.preferences is not None else 0
     return Evaluation(
         name=judgements.name,
         protocol=protocol,
         dimension=selection.dimension,
         metrics=tuple(
-            _metric(number, one, values, draws, parts, kept, ranks, p_values, reference, level)
-            for number, one in enumerate(metrics)
+            _metric(number, metric, values, draws, parts, used, ranks, p_values, baseline_index, level)
+            for number, metric in enumerate(metrics)
         ),
-        n=sum(len(part.group) for part in kept),
-        groups={part.group.name: len(part.group) for part in kept},
+        n=sum(len(part.group) for part in used),
+        groups={part.group.name: len(part.group) for part in used},
         excluded=excluded,
         missing=selection.missing,
         left_out=selection.left_out,
-        lost_preferences=given - sum(len(part.group.preferences) for part in parts),
+        lost_preferences=total - sum(len(part.group.preferences) for part in parts),
         p_values=p_values,
         baseline=baseline,
         samples=samples,
@@ -242,112 +242,112 @@ def _agreement(group: Group, protocol: Protocol, permutations: int, seed: int) -
     return PairwiseAgreement(group, protocol, seed)
 
 
-def _choose(
+def _split_exclusions(
     parts: Sequence[Agreement], names: Sequence[str], rows: int
 ) -> tuple[NDArray[np.bool_], list[Agreement], tuple[Exclusion, ...]]:
-    """Metrics that have a value anywhere, groups in which all of these have one, and why the others do not count."""
+    """Return metrics with a value in any group, groups in which all of these have one, and the exclusions."""
     possible = [part for part in parts if part.reason is None]
     excluded = [Exclusion(part.group.name, part.reason or "", len(part.group)) for part in parts if part.reason]
     if not possible:
-        listed = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5]).removeprefix(f"{EVERYTHING}: ")
-        way_out = "name the column of the ratings" if listed == EQUAL else "give more data"
-        raise InputError(f"Expected segments whose agreement can be computed, but got none ({listed}): {way_out}.")
+        reasons = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5]).removeprefix(f"{POOLED}: ")
+        way_out = "name the column of the ratings" if reasons == EQUAL else "give more data"
+        raise InputError(f"Expected segments whose agreement can be computed, but got none ({reasons}): {way_out}.")
     active = np.array([any(not np.isnan(part.values[metric]) for part in possible) for metric in range(len(names))])
     excluded += [
         Exclusion(names[metric], possible[0].reasons.get(metric, "it has no value in any group"), rows)
         for metric in np.flatnonzero(~active).tolist()
     ]
-    kept = []
+    used = []
     for part in possible:
-        lacking = [metric for metric in np.flatnonzero(active).tolist() if np.isnan(part.values[metric])]
-        if lacking:
-            reason = "; ".join(f"{names[metric]}: {part.reasons.get(metric, 'no value')}" for metric in lacking)
+        undefined = [metric for metric in np.flatnonzero(active).tolist() if np.isnan(part.values[metric])]
+        if undefined:
+            reason = "; ".join(f"{names[metric]}: {part.reasons.get(metric, 'no value')}" for metric in undefined)
             excluded.append(Exclusion(part.group.name, reason, len(part.group)))
         else:
-            kept.append(part)
+            used.append(part)
             excluded.extend(part.excluded)
-    if not kept:
-        listed = "; ".join(f"{one.name} ({one.reason})" for one in excluded[:5])
+    if not used:
+        reasons = "; ".join(f"{one.name} ({one.reason})" for one in excluded[:5])
         raise InputError(
-            f"Expected a group in which every metric has a value, but got none: {listed}: leave the metric out."
+            f"Expected a group in which every metric has a value, but got none: {reasons}: leave the metric out."
         )
-    return active, kept, tuple(excluded)
+    return active, used, tuple(excluded)
 
 
 def _draws(
-    kept: Sequence[Agreement], active: NDArray[np.bool_], samples: int, seed: int, notes: list[str]
+    used: Sequence[Agreement], active: NDArray[np.bool_], samples: int, seed: int, notes: list[str]
 ) -> tuple[Vector | None, int]:
-    """Mean over groups of each metric in each bootstrap sample, ``[K, samples]``, and how many had no value."""
+    """Return the mean over groups in each bootstrap sample, ``[K, samples]``, and the number of undefined values."""
     if not samples:
         return None, 0
     rng = np.random.default_rng(seed)
-    found = []
-    for part in kept:
-        drawn = part.draws(samples, rng) if part.drawn().number >= LEAST else None
-        if drawn is None:
+    draws = []
+    for part in used:
+        values = part.draws(samples, rng) if part.draw_units().number >= MIN_CLUSTERS else None
+        if values is None:
             notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
-        found.append(drawn)
-    units = {part.group.name: part.drawn() for part in kept}
-    noun = min(units.values(), key=lambda one: one.number).noun
-    if note := few_to_draw({name: one.number for name, one in units.items()}, noun):
+        draws.append(values)
+    units = {part.group.name: part.draw_units() for part in used}
+    noun = min(units.values(), key=lambda unit: unit.number).noun
+    if note := few_to_draw({name: unit.number for name, unit in units.items()}, noun):
         notes.append(note)
-    return mean_of_draws(found, (len(active), samples), active)
+    return mean_of_draws(draws, (len(active), samples), active)
 
 
 def _p_values(
-    kept: Sequence[Agreement], active: NDArray[np.bool_], metrics: int, permutations: int, seed: int, notes: list[str]
+    used: Sequence[Agreement], active: NDArray[np.bool_], metrics: int, permutations: int, seed: int, notes: list[str]
 ) -> Vector:
-    nothing = np.full((metrics, metrics), np.nan)
+    untested = np.full((metrics, metrics), np.nan)
     if not permutations or metrics < 2:
-        return nothing
-    rng = np.random.default_rng((seed, 1))  # another stream than that of the bootstrap
+        return untested
+    rng = np.random.default_rng((seed, 1))  # independent of the bootstrap's stream
     differences = []
-    for part in kept:
-        found = part.swapped(swap_signs(permutations, len(part.group), rng))
-        if found is None:
+    for part in used:
+        difference = part.swapped(swap_signs(permutations, len(part.group), rng))
+        if difference is None:
             notes.append(f"No tests: {part.without_test.format(group=part.group.name)}.")
-            return nothing
-        differences.append(found)
-    p_values = p_value_matrix(known_mean(np.stack(differences), axis=0), metrics)
+            return untested
+        differences.append(difference)
+    p_values = p_value_matrix(nan_mean(np.stack(differences), axis=0), metrics)
     p_values[~active] = np.nan
     p_values[:, ~active] = np.nan
     return p_values
 
 
 def _metric(
-    number: int,
+    index: int,
     metric: MetricScores,
     values: Vector,
     draws: Vector | None,
     parts: Sequence[Agreement],
-    kept: Sequence[Agreement],
+    used: Sequence[Agreement],
     ranks: Sequence[int | None],
     p_values: Vector,
-    reference: int | None,
+    baseline_index: int | None,
     level: float,
 ) -> MetricAgreement:
-    value = float(values[number])
+    value = float(values[index])
     low = high = gain = p_value = math.nan
     if draws is not None and not math.isnan(value):
-        low, high = percentiles(draws[number], level)
-    if reference is not None and reference != number:
-        gains = np.array([part.gain(number, reference) for part in kept])
-        gain = math.nan if math.isnan(value) else float(known_mean(gains, axis=0))
-        gain = 0.0 if abs(gain) <= ROUNDING else gain  # which metric is better must not hang on the last digit
-        p_value = float(p_values[number, reference] if gain > 0 else p_values[reference, number])
+        low, high = percentiles(draws[index], level)
+    if baseline_index is not None and baseline_index != index:
+        gains = np.array([part.gain(index, baseline_index) for part in used])
+        gain = math.nan if math.isnan(value) else float(nan_mean(gains, axis=0))
+        gain = 0.0 if abs(gain) <= ROUNDING else gain  # rounding errors must not decide which metric is better
+        p_value = float(p_values[index, baseline_index] if gain > 0 else p_values[baseline_index, index])
     return MetricAgreement(
         name=metric.name,
         value=value,
         low=low,
         high=high,
-        by_group={part.group.name: float(part.values[number]) for part in parts},
-        rank=ranks[number],
+        by_group={part.group.name: float(part.values[index]) for part in parts},
+        rank=ranks[index],
         gain=gain,
         p_value=p_value,
-        units=int(sum(part.units[number] for part in kept)),
-        undefined=tuple(f"{part.group.name} / {unit}" for part in kept for unit in part.undefined[number]),
-        undefined_segments=int(sum(part.undefined_segments[number] for part in kept)),
-        epsilons={part.group.name: float(part.epsilons[number]) for part in kept if part.epsilons is not None},
+        units=int(sum(part.units[index] for part in used)),
+        undefined=tuple(f"{part.group.name} / {unit}" for part in used for unit in part.undefined[index]),
+        undefined_segments=int(sum(part.undefined_segments[index] for part in used)),
+        epsilons={part.group.name: float(part.epsilons[index]) for part in used if part.epsilons is not None},
         signature=metric.signature,
     )

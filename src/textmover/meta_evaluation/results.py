@@ -21,33 +21,33 @@ LEVELS = {
     "per-system": "over the outputs of each system, mean over the systems of a group, then over groups",
     "systems": "over the mean scores of the systems of each group, mean over groups",
 }
-"""Units that a statistic can be computed over."""
+"""Levels at which a statistic can be computed, with a description of each."""
 
-_SEGMENTS = ("per-group", "pooled", "per-item", "per-system")
+_SEGMENT_LEVELS = ("per-group", "pooled", "per-item", "per-system")
 
 STATISTICS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(CORRELATIONS, (*_SEGMENTS, "systems")),
-    "acc23": _SEGMENTS,
-    "tau23": _SEGMENTS,
+    **dict.fromkeys(CORRELATIONS, (*_SEGMENT_LEVELS, "systems")),
+    "acc23": _SEGMENT_LEVELS,
+    "tau23": _SEGMENT_LEVELS,
     "darr": ("per-group", "pooled"),
     "accuracy": ("systems",),
     "soft-accuracy": ("systems",),
 }
-"""The statistics, each with the levels at which it has a meaning."""
+"""Supported levels of each statistic."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """Protocol by which agreement is measured.
+    """Statistic and level at which agreement is measured.
 
     Attributes:
         statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b), ``kendall-c``, ``acc23``, ``tau23`` (pairwise agreement
             with calibrated ties), ``darr`` (preferences), ``accuracy`` or ``soft-accuracy`` (pairs of systems).
         level: A key of :data:`LEVELS`.
-        pair_rate: Share of the pairs that ties are calibrated on, for ``acc23`` and ``tau23``; 1 is exact.
+        pair_rate: Fraction of pairs used to calibrate ties, for ``acc23`` and ``tau23``; 1 is exact.
 
     Raises:
-        InputError: If a name is unknown, the statistic has no meaning at the level, or the share is out of range.
+        InputError: If a name is unknown, the statistic does not support the level, or ``pair_rate`` is out of range.
 
     Example:
         >>> str(Protocol("kendall", "per-item"))
@@ -69,7 +69,7 @@ class Protocol:
         if self.level not in levels:
             raise InputError(
                 f"Expected the level of {self.statistic} to be {' or '.join(levels)}, but got {self.level!r}: "
-                f"{_WHY.get(self.statistic, 'pairs of systems are the business of accuracy')}."
+                f"{_LEVEL_HINTS.get(self.statistic, 'pairs of systems are the business of accuracy')}."
             )
         if not 0 < self.pair_rate <= 1:
             raise InputError(f"Expected `pair_rate` to be above 0 and at most 1, but got {self.pair_rate}: 1 is exact.")
@@ -83,7 +83,7 @@ class Protocol:
         return f"{self.statistic} {self.level}"
 
     def check(self, judgements: Judgements) -> None:
-        """Raise an :class:`InputError` if a judgement set lacks the systems, items or preferences that are needed."""
+        """Raise an :class:`InputError` if a judgement set lacks the required systems, items or preferences."""
         needs_items = self.level == "per-item" or self.statistic == "soft-accuracy"
         for needed, field, value in (
             (self.level in ("per-system", "systems"), "systems", judgements.systems),
@@ -97,7 +97,7 @@ class Protocol:
                 )
 
 
-_WHY = {
+_LEVEL_HINTS = {
     "darr": "preferences are counted together (micro average)",
     "accuracy": "it compares systems",
     "soft-accuracy": "it compares systems",
@@ -105,12 +105,12 @@ _WHY = {
 
 
 class Exclusion(NamedTuple):
-    """Something that has no part in the result.
+    """Group, unit or metric that is excluded from the result.
 
     Attributes:
-        name: The group, unit or metric.
-        reason: Why.
-        segments: How many segments it holds.
+        name: Name of the group, unit or metric.
+        reason: Reason for the exclusion.
+        segments: Number of its segments.
     """
 
     name: str
@@ -120,16 +120,16 @@ class Exclusion(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MetricScores(Shown):
-    """Scores that one metric gives to the texts of a judgement set.
+    """Scores of one metric for the texts of a judgement set.
 
     Attributes:
-        name: What tables call the metric.
-        scores: float64 ``[n]``, in the order of the set; NaN where there is none.
-        higher_is_better: False for distances, whose scores are negated before they are compared with people.
-        signature: What the scores depend on.
+        name: Name of the metric in tables.
+        scores: float64 ``[n]``, in the order of the set; NaN where missing.
+        higher_is_better: False for distances, whose scores are negated before comparison with human ratings.
+        signature: Settings that the scores depend on.
 
     Raises:
-        InputError: If the scores are not a list of numbers, or hold infinity.
+        InputError: If the scores are not a list of numbers, or contain infinity.
     """
 
     name: str
@@ -156,7 +156,7 @@ class MetricScores(Shown):
         object.__setattr__(self, "scores", scores)
 
     def view(self) -> View:
-        """Show number and mean."""
+        """Show the number of scores and their mean."""
         known = self.scores[~np.isnan(self.scores)]
         mean = f", mean {known.mean():.4f}" if len(known) else ""
         return View(f"{self.name}: {plural(len(known), 'score')}{mean}")
@@ -164,23 +164,23 @@ class MetricScores(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MetricAgreement(Shown):
-    """Agreement of one metric with people.
+    """Agreement of one metric with human judgements.
 
     Attributes:
-        name: Of the metric.
-        value: Mean over groups; NaN if it has none.
-        low: Lower end of the bootstrap interval; NaN if there is none.
-        high: Upper end.
-        by_group: Value in each group; NaN where it has none.
-        rank: Of its significance cluster, from 1; ``None`` where nothing was tested or there is no value.
-        gain: How much better than the baseline it agrees, over the units in which both have a value; NaN without one.
-        p_value: Against the baseline, one-sided in the direction of the gain; NaN where not tested.
-        units: Over how many units the values of its groups are: items or systems (``per-item``, ``per-system``),
-            systems (``systems``), pairs of systems (``soft-accuracy``), preferences (``darr``), otherwise groups.
-        undefined: Units left out for this metric alone, since its scores are all equal there.
-        undefined_segments: How many segments those hold.
-        epsilons: Its threshold of ties in each group, for ``acc23`` and ``tau23``.
-        signature: What its scores depend on.
+        name: Name of the metric.
+        value: Mean agreement over groups; NaN if undefined.
+        low: Lower end of the bootstrap interval; NaN if not computed.
+        high: Upper end of the bootstrap interval.
+        by_group: Agreement in each group; NaN where undefined.
+        rank: Rank of its significance cluster, from 1; ``None`` if untested or undefined.
+        gain: Difference in agreement from the baseline over the units in which both are defined; NaN without baseline.
+        p_value: p-value against the baseline, one-sided in the direction of the gain; NaN if not tested.
+        units: Number of units averaged over: items or systems (``per-item``, ``per-system``), systems (``systems``),
+            pairs of systems (``soft-accuracy``), preferences (``darr``), otherwise groups.
+        undefined: Units excluded for this metric only, because its scores are constant there.
+        undefined_segments: Number of segments in these units.
+        epsilons: Tie threshold in each group, for ``acc23`` and ``tau23``.
+        signature: Settings that the scores depend on.
     """
 
     name: str
@@ -198,39 +198,39 @@ class MetricAgreement(Shown):
     signature: str
 
     def view(self) -> View:
-        """Show the value, and that of each group."""
+        """Show the overall agreement and that of each group."""
         interval = "" if math.isnan(self.low) else f" ({self.low:.4f} to {self.high:.4f})"
         return View(f"{self.name}: {self.value:.4f}{interval}", ("group", "value"), list(self.by_group.items()))
 
     @property
     def better(self) -> bool | None:
-        """Return whether it agrees better than the baseline; ``None`` without one, or where both agree alike."""
+        """Return whether agreement is higher than the baseline's; ``None`` if equal or without a baseline."""
         return None if math.isnan(self.gain) or self.gain == 0 else self.gain > 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Shown):
-    """Agreement of several metrics with the people of one judgement set.
+    """Agreement of several metrics with the judgements of one set.
 
     Attributes:
-        name: Of the judgement set.
-        protocol: How agreement was measured.
-        dimension: Of the ratings; ``None`` where preferences were used.
-        metrics: The metrics, in the order given.
-        n: Number of segments in the groups that count.
-        groups: How many segments each of these groups holds.
-        excluded: Groups, units and metrics that do not count, and why.
-        missing: How many rows lack a score or a rating, by the metric or ``"rating"``; a row can lack several.
-        left_out: How many rows were left out for that, for all metrics alike.
-        lost_preferences: How many preferences lost a side with them, or lie across groups.
-        p_values: One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN where not tested.
-        baseline: Metric that the others were compared with.
+        name: Name of the judgement set.
+        protocol: Statistic and level of agreement.
+        dimension: Dimension of the ratings; ``None`` for preferences.
+        metrics: Result of each metric, in input order.
+        n: Number of segments in the included groups.
+        groups: Number of segments in each included group.
+        excluded: Excluded groups, units and metrics, with reasons.
+        missing: Number of rows without a score or rating, by metric name or ``"rating"``; a row can count repeatedly.
+        left_out: Number of rows excluded for missing values, for all metrics.
+        lost_preferences: Number of preferences dropped because a side was excluded or the sides differ in group.
+        p_values: One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN if not tested.
+        baseline: Name of the metric that the others are compared with.
         samples: Number of bootstrap samples.
-        undefined_samples: How many samples of a group had no value and were left out.
+        undefined_samples: Number of undefined values of a group in a bootstrap sample, which were excluded.
         permutations: Number of permutations.
-        seed: Of both.
+        seed: Seed of samples and permutations.
         level: Confidence level of the intervals.
-        notes: What is not there, and why.
+        notes: Warnings, such as why there are no intervals or tests.
     """
 
     name: str
@@ -253,14 +253,14 @@ class Evaluation(Shown):
     notes: tuple[str, ...] = ()
 
     def view(self) -> View:
-        """Show the agreement of each metric, the best first."""
+        """Show the agreement of each metric, best first."""
         rows = [(one.name, one.value, one.low, one.high, "" if one.rank is None else one.rank) for one in self.ranked()]
         name = f"{self.name}, {self.dimension}" if self.dimension else self.name
         headline = f"{name}: {self.protocol}, {plural(self.n, 'segment')}"
         return View(headline, ("metric", "agreement", "low", "high", "rank"), rows)
 
     def metric(self, name: str) -> MetricAgreement:
-        """Return the metric of that name, or raise an :class:`InputError` if there is none."""
+        """Return the result of a metric by name, or raise an :class:`InputError` if it is unknown."""
         for one in self.metrics:
             if one.name == name:
                 return one
@@ -269,16 +269,16 @@ class Evaluation(Shown):
         )
 
     def ranked(self) -> tuple[MetricAgreement, ...]:
-        """The metrics from the best to the worst; those without a value at the end."""
+        """Return the metrics from best to worst; undefined ones come last."""
         return tuple(sorted(self.metrics, key=lambda one: -one.value if not math.isnan(one.value) else math.inf))
 
 
 def human_scores(judgements: Judgements, dimension: str | None) -> MetricScores:
-    """People as a metric that agrees with them, so that where it has no value, no metric has one.
+    """Return the ratings as scores of a perfect metric; where its agreement is undefined, so is any metric's.
 
     Args:
-        judgements: The set.
-        dimension: Of its ratings; ``None`` takes the only one, or scores that all differ where that is not clear.
+        judgements: The judgement set.
+        dimension: Dimension of the ratings. ``None`` takes the only one, or distinct dummy scores if it is ambiguous.
 
     Example:
         >>> ratings = {"score": np.array([1.0, 2.0])}

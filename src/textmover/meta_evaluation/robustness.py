@@ -1,7 +1,7 @@
-"""Robustness of metrics by kind of change: drops, ordered pairs, and agreement with severity.
+"""Robustness of metrics by kind of text change: score drops, pairwise order, and correlation with severity.
 
-Kinds that keep the meaning should cost little, all others much. All numbers come from the same draws of whole texts,
-with all their versions; those of ρ draw among the texts of its kind.
+Meaning-preserving kinds should change scores little, all others much. Bootstrap draws resample texts together with all
+their versions. All intervals share the same draws, except those of ρ, which resample the texts of their kind.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.results import MetricScores
 from textmover.meta_evaluation.significance.bootstrap import (
-    LEAST,
+    MIN_CLUSTERS,
     UNKNOWN,
     Interval,
     bootstrap_interval,
@@ -25,7 +25,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, known_mean
+from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, nan_mean
 from textmover.types import InputError, Shown, View, plural
 
 LEVEL = 0.95
@@ -33,13 +33,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Versions:
-    """Changed versions of texts; entry ``i`` of every field but ``texts`` is about version ``i`` of ``m``."""
+    """Changed versions of texts; entry ``i`` of each field except ``texts`` describes version ``i`` of ``m``."""
 
-    texts: int  # how many there are, ``n``
-    owners: NDArray[np.int64]  # which text each is a version of, from 0, ``[m]``
+    texts: int  # number of texts, ``n``
+    owners: NDArray[np.int64]  # index of the original text, from 0, ``[m]``
     kinds: tuple[str, ...]  # kind of the change
-    degrees: tuple[int, ...]  # how much was done, in a unit of the kind's own
-    severities: Vector  # how bad it is, from 0 (as good as the text) to 1 (worthless), ``[m]``
+    degrees: tuple[int, ...]  # amount of change, in a unit specific to the kind
+    severities: Vector  # from 0 (as good as the original) to 1 (worthless), ``[m]``
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owners", np.asarray(self.owners, dtype=np.int64))
@@ -62,48 +62,48 @@ class Versions:
 
 @dataclass(frozen=True)
 class KindRobustness:
-    """Effect of one kind of change on the scores of one metric; pairs and ``auc`` are of versions of mildest degree."""
+    """Effect of one kind of change on one metric; ``pairs``, ``below_keeping`` and ``auc`` use the mildest degree."""
 
     kind: str
-    degree: int | None  # the one degree that this is about; ``None`` of all together
-    keeping: bool  # whether the kind keeps the meaning
+    degree: int | None  # ``None``: all degrees together
+    keeping: bool  # whether the kind preserves the meaning
     versions: int
-    texts: int  # how many have a version
-    drop: Interval  # mean of ``score(text) - score(version)``, in the metric's own unit
-    share: Interval  # that over the mean drop of the yardstick's versions of the same texts
-    below: Interval  # share of versions that score below their text
-    pairs: int = 0  # pairs with a version of the same text that keeps the meaning
-    below_keeping: Interval = UNKNOWN  # share of these pairs in which this kind's version scores lower
-    auc: Interval = UNKNOWN  # chance of dropping more than a version that keeps the meaning, of any text; ties are ½
-    spearman: Interval = UNKNOWN  # Spearman's ρ of scores with ``-severity``; unknown where all are as severe
-    kendall: float = math.nan  # Kendall's τ-b of the same
+    texts: int  # number of texts with such a version
+    drop: Interval  # mean of ``score(text) - score(version)``, in the metric's unit
+    share: Interval  # ``drop`` relative to the mean drop of the yardstick's versions of the same texts
+    below: Interval  # fraction of versions that score below their original
+    pairs: int = 0  # number of pairs with a meaning-preserving version of the same text
+    below_keeping: Interval = UNKNOWN  # fraction of these pairs in which the version of this kind scores lower
+    auc: Interval = UNKNOWN  # probability of a larger drop than a meaning-preserving version of any text; ties count ½
+    spearman: Interval = UNKNOWN  # Spearman's ρ of scores with ``-severity``; NaN if severity is constant
+    kendall: float = math.nan  # Kendall's τ-b of scores with ``-severity``
 
 
 @dataclass(frozen=True)
 class MetricRobustness:
-    """Robustness of one metric; means over kinds that harm are without the yardstick."""
+    """Robustness of one metric; means over harmful kinds exclude the yardstick."""
 
     name: str
-    unit: float  # mean drop of the yardstick's versions, in the metric's own unit; NaN where there are none
-    harmful: Interval  # mean of ``share`` over the kinds that harm
-    keeping: Interval  # mean of ``share`` over the kinds that keep the meaning
-    below_keeping: Interval  # mean of ``below_keeping`` over the kinds that harm
-    auc: Interval  # mean of ``auc`` over the same: harmful against meaning-keeping in one figure
-    spearman: Interval  # Spearman's ρ of the scores with ``-severity`` over the versions of all kinds
-    kendall: float  # Kendall's τ-b of the same
-    kinds: tuple[KindRobustness, ...]  # each kind, over all its degrees
-    by_degree: tuple[KindRobustness, ...]  # each degree of the kinds that have several: ``drop``, ``share``, ``below``
+    unit: float  # mean drop of the yardstick's versions, in the metric's unit; NaN without such versions
+    harmful: Interval  # mean of ``share`` over harmful kinds
+    keeping: Interval  # mean of ``share`` over meaning-preserving kinds
+    below_keeping: Interval  # mean of ``below_keeping`` over harmful kinds
+    auc: Interval  # mean of ``auc`` over harmful kinds
+    spearman: Interval  # Spearman's ρ of scores with ``-severity`` over all versions
+    kendall: float  # Kendall's τ-b of scores with ``-severity`` over all versions
+    kinds: tuple[KindRobustness, ...]  # each kind, all degrees together
+    by_degree: tuple[KindRobustness, ...]  # ``drop``, ``share`` and ``below`` of each degree, if a kind has several
     signature: str = ""
 
 
 @dataclass(frozen=True, repr=False)
 class Robustness(Shown):
-    """Robustness of several metrics to the same changes."""
+    """Robustness of several metrics to the same text changes."""
 
     metrics: tuple[MetricRobustness, ...]
     texts: int
     versions: int
-    samples: int  # draws of the bootstrap
+    samples: int  # number of bootstrap samples
     seed: int
     level: float = LEVEL
 
@@ -118,7 +118,7 @@ class Robustness(Shown):
 
 
 TIE = 1e-6
-"""Scores of a metric that differ by at most this share of their range are equal: rounding differs by batch mates."""
+"""Tie threshold, relative to the range of scores: rounding depends on the other texts of a batch."""
 
 
 def robustness(
@@ -130,25 +130,25 @@ def robustness(
     samples: int = 1000,
     seed: int = 0,
 ) -> Robustness:
-    """Measure the robustness of metrics to changes of texts, by kind of change.
+    """Measure the robustness of metrics to text changes, by kind of change.
 
-    ``share = Σ_v (s(t_v) - s(v)) / Σ_v u(t_v)`` over the versions ``v`` of a kind, ``t_v`` the text of a version and
-    ``u(t)`` the mean drop of the yardstick's versions of a text: the unit in which metrics compare. Where the
-    yardstick does not drop, there is no share. Scores of metrics whose lower scores are better are negated.
+    ``share = Σ_v (s(t_v) - s(v)) / Σ_v u(t_v)`` over the versions ``v`` of a kind, where ``t_v`` is the original of a
+    version and ``u(t)`` the mean drop of the yardstick's versions of a text. It makes metrics comparable. The share is
+    NaN if the yardstick's drop is not positive. Scores of distances are negated.
 
     Args:
-        versions: What there is.
-        metrics: Scores of all texts followed by those of all versions, ``[n + m]``.
-        keeping: Kinds that keep the meaning; the others harm.
-        yardstick: Kind that stands for the worst; not part of the means over kinds.
-        samples: Draws of the bootstrap.
-        seed: Of the draws.
+        versions: Changed versions of the texts.
+        metrics: Scores of all texts, then of all versions, ``[n + m]``.
+        keeping: Meaning-preserving kinds; all others are harmful.
+        yardstick: Kind that represents the worst case; excluded from means over kinds.
+        samples: Number of bootstrap samples.
+        seed: Seed of the bootstrap.
 
     Returns:
-        Kinds in the order in which they appear, with 95 % intervals; ``NaN`` where fewer than two texts have a kind.
+        Kinds in order of first appearance, with 95 % intervals; the ends are NaN if fewer than two texts have the kind.
 
     Raises:
-        InputError: If scores are missing, or there is nothing to draw.
+        InputError: If scores are missing or NaN, or there are too few samples.
 
     Example:
         >>> found = Versions(2, [0, 1, 0, 1], ("drop", "drop", "unrelated", "unrelated"), (1,) * 4, [0.2, 0.3, 1, 1])
@@ -159,7 +159,7 @@ def robustness(
     check_draws(samples)
     rng = np.random.default_rng(seed)
     times = np.vstack(list(draw_counts(np.arange(versions.texts), samples, rng))).astype(np.float64)
-    found = []
+    results = []
     for metric in metrics:
         scores = finite_scores(metric.scores, f"scores of {metric.name}")
         if len(scores) != versions.texts + len(versions):
@@ -168,14 +168,14 @@ def robustness(
                 f"{plural(len(versions), 'version')}, but got {len(scores)}: give those of the texts first."
             )
         sign = 1.0 if metric.higher_is_better else -1.0
-        judge = _Judge(versions, sign * scores, times, frozenset(keeping), yardstick, seed)
-        found.append(judge.judged(metric.name, metric.signature))
-    return Robustness(tuple(found), versions.texts, len(versions), samples, seed)
+        evaluator = _MetricEvaluator(versions, sign * scores, times, frozenset(keeping), yardstick, seed)
+        results.append(evaluator.evaluate(metric.name, metric.signature))
+    return Robustness(tuple(results), versions.texts, len(versions), samples, seed)
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """A number of the texts as they are, and of every draw, NaN where it has none."""
+class _Estimate:
+    """Estimate on all texts, and its value in each bootstrap draw; NaN where undefined."""
 
     estimate: float
     draws: Vector
@@ -185,7 +185,7 @@ class _Drawn:
         return Interval(self.estimate, *percentiles(self.draws, LEVEL))
 
 
-class _Judge:
+class _MetricEvaluator:
     def __init__(
         self, versions: Versions, scores: Vector, times: Vector, keeping: frozenset[str], yardstick: str, seed: int
     ) -> None:
@@ -196,44 +196,44 @@ class _Judge:
         self.degrees = np.asarray(versions.degrees, dtype=np.int64)
         self.rows = group_positions(versions.kinds, len(versions))
         self.mildest = {kind: rows[self.degrees[rows] == self.degrees[rows].min()] for kind, rows in self.rows.items()}
-        kept = [self.mildest[kind] for kind in self.rows if kind in keeping]
-        self.kept = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+        preserving = [self.mildest[kind] for kind in self.rows if kind in keeping]
+        self.preserving = np.concatenate(preserving) if preserving else np.empty(0, dtype=np.int64)
         rows = self.rows.get(self.yardstick, np.empty(0, dtype=np.int64))
         owners = self.versions.owners[rows]
         counts = np.bincount(owners, minlength=self.versions.texts)
         sums = np.bincount(owners, self.drops[rows], self.versions.texts)
-        self.worst = divided(sums.astype(np.float64), counts)  # of each text, NaN where it has no such version
+        self.worst = divide(sums.astype(np.float64), counts)  # for each text, NaN without a yardstick version
 
-    def judged(self, name: str, signature: str) -> MetricRobustness:
-        """Everything about the metric."""
+    def evaluate(self, name: str, signature: str) -> MetricRobustness:
+        """Compute all results of the metric."""
         shares, pairs, chances, kinds, by_degree = {}, {}, {}, [], []
         for kind, rows in self.rows.items():
             shares[kind] = self._share(rows)
-            more: dict[str, Any] = {}
+            results: dict[str, Any] = {}
             if kind not in self.keeping:
-                number, pairs[kind] = self._pairs(self.mildest[kind])
+                count, pairs[kind] = self._pairs(self.mildest[kind])
                 chances[kind] = self._auc(self.mildest[kind])
-                more = {"pairs": number, "below_keeping": pairs[kind].interval, "auc": chances[kind].interval}
-            kinds.append(self._kind(kind, None, rows, **more, **self._with_severity(rows)))
+                results = {"pairs": count, "below_keeping": pairs[kind].interval, "auc": chances[kind].interval}
+            kinds.append(self._kind(kind, None, rows, **results, **self._with_severity(rows)))
             degrees = np.unique(self.degrees[rows]).tolist()
             if len(degrees) > 1:
-                by_degree += [self._kind(kind, one, rows[self.degrees[rows] == one]) for one in degrees]
-        counted = [kind for kind in pairs if kind != self.yardstick]
-        unrelated = self.rows.get(self.yardstick)
+                by_degree += [self._kind(kind, degree, rows[self.degrees[rows] == degree]) for degree in degrees]
+        harmful = [kind for kind in pairs if kind != self.yardstick]
+        yardstick = self.rows.get(self.yardstick)
         return MetricRobustness(
             name,
-            unit=math.nan if unrelated is None else float(self.drops[unrelated].mean()),
-            harmful=_mean(shares[kind] for kind in counted).interval,
+            unit=math.nan if yardstick is None else float(self.drops[yardstick].mean()),
+            harmful=_mean(shares[kind] for kind in harmful).interval,
             keeping=_mean(shares[kind] for kind in self.rows if kind in self.keeping).interval,
-            below_keeping=_mean(pairs[kind] for kind in counted).interval,
-            auc=_mean(chances[kind] for kind in counted).interval,
+            below_keeping=_mean(pairs[kind] for kind in harmful).interval,
+            auc=_mean(chances[kind] for kind in harmful).interval,
             **self._with_severity(np.arange(len(self.versions))),
             kinds=tuple(kinds),
             by_degree=tuple(by_degree),
             signature=signature,
         )
 
-    def _kind(self, kind: str, degree: int | None, rows: NDArray[np.int64], **more: Any) -> KindRobustness:
+    def _kind(self, kind: str, degree: int | None, rows: NDArray[np.int64], **results: Any) -> KindRobustness:
         ones, lower = np.ones(len(rows)), (self.drops[rows] > self.tie).astype(np.float64)
         return KindRobustness(
             kind,
@@ -244,61 +244,61 @@ class _Judge:
             drop=self._ratio(rows, self.drops[rows], ones).interval,
             share=self._share(rows).interval,
             below=self._ratio(rows, lower, ones).interval,
-            **more,
+            **results,
         )
 
-    def _share(self, rows: NDArray[np.int64]) -> _Drawn:
-        """Drop over that of the yardstick's versions of the same texts; only of texts that have one."""
+    def _share(self, rows: NDArray[np.int64]) -> _Estimate:
+        """Compute the drop relative to the yardstick's, over texts with a yardstick version."""
         units = self.worst[self.versions.owners[rows]]
         known = ~np.isnan(units)
         return self._ratio(rows[known], self.drops[rows[known]], units[known])
 
-    def _pairs(self, rows: NDArray[np.int64]) -> tuple[int, _Drawn]:
-        """Versions against those of the same text that keep the meaning: how many pairs, and the share in order."""
-        same = self.versions.owners[rows][:, None] == self.versions.owners[self.kept][None, :]
-        lower = self.drops[rows][:, None] - self.drops[self.kept][None, :] > self.tie
+    def _pairs(self, rows: NDArray[np.int64]) -> tuple[int, _Estimate]:
+        """Compare with meaning-preserving versions of the same text: number of pairs, and fraction scored lower."""
+        same = self.versions.owners[rows][:, None] == self.versions.owners[self.preserving][None, :]
+        lower = self.drops[rows][:, None] - self.drops[self.preserving][None, :] > self.tie
         pairs = same.sum(axis=1).astype(np.float64)
         return int(pairs.sum()), self._ratio(rows, (same & lower).sum(axis=1).astype(np.float64), pairs)
 
-    def _auc(self, rows: NDArray[np.int64]) -> _Drawn:
-        """Versions against those of any text that keep the meaning."""
-        if not len(self.kept):
-            return _Drawn(math.nan, np.full(len(self.times), np.nan))
-        apart = self.drops[rows][:, None] - self.drops[self.kept][None, :]
-        wins = np.where(np.abs(apart) <= self.tie, 0.5, (apart > 0).astype(np.float64))  # [H, K]
-        ours, theirs = self.times[:, self.versions.owners[rows]], self.times[:, self.versions.owners[self.kept]]
-        drawn = divided(((ours @ wins) * theirs).sum(axis=1), ours.sum(axis=1) * theirs.sum(axis=1))
-        return _Drawn(float(wins.mean()), self._few(np.concatenate([rows, self.kept]), drawn))
+    def _auc(self, rows: NDArray[np.int64]) -> _Estimate:
+        """Compare with meaning-preserving versions of any text."""
+        if not len(self.preserving):
+            return _Estimate(math.nan, np.full(len(self.times), np.nan))
+        difference = self.drops[rows][:, None] - self.drops[self.preserving][None, :]
+        wins = np.where(np.abs(difference) <= self.tie, 0.5, (difference > 0).astype(np.float64))  # [H, K]
+        harm, keep = self.times[:, self.versions.owners[rows]], self.times[:, self.versions.owners[self.preserving]]
+        draws = divide(((harm @ wins) * keep).sum(axis=1), harm.sum(axis=1) * keep.sum(axis=1))
+        return _Estimate(float(wins.mean()), self._nan_if_constant(np.concatenate([rows, self.preserving]), draws))
 
-    def _ratio(self, rows: NDArray[np.int64], values: Vector, units: Vector) -> _Drawn:
-        """``Σ values / Σ units`` over versions, of the texts as they are and of every draw."""
+    def _ratio(self, rows: NDArray[np.int64], values: Vector, units: Vector) -> _Estimate:
+        """Compute ``Σ values / Σ units`` over versions, on all texts and in each draw."""
         owners, texts = self.versions.owners[rows], self.versions.texts
-        above, below = np.bincount(owners, values, texts), np.bincount(owners, units, texts)
-        drawn = divided(self.times @ above, self.times @ below)
-        whole = float(divided(np.array([values.sum()]), np.array([units.sum()]))[0])
-        return _Drawn(whole, self._few(rows[units != 0], drawn))
+        numerator, denominator = np.bincount(owners, values, texts), np.bincount(owners, units, texts)
+        draws = divide(self.times @ numerator, self.times @ denominator)
+        estimate = float(divide(np.array([values.sum()]), np.array([units.sum()]))[0])
+        return _Estimate(estimate, self._nan_if_constant(rows[units != 0], draws))
 
-    def _few(self, rows: NDArray[np.int64], drawn: Vector) -> Vector:
-        """The draws, but none where every one of them would be the same."""
-        return drawn if len(np.unique(self.versions.owners[rows])) >= LEAST else np.full_like(drawn, np.nan)
+    def _nan_if_constant(self, rows: NDArray[np.int64], draws: Vector) -> Vector:
+        """Return the draws, or NaN if there are too few texts for draws to differ."""
+        return draws if len(np.unique(self.versions.owners[rows])) >= MIN_CLUSTERS else np.full_like(draws, np.nan)
 
     def _with_severity(self, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """Spearman's ρ and Kendall's τ-b of scores with how good the versions are."""
+        """Correlate scores with ``-severity``, by Spearman's ρ and Kendall's τ-b."""
         scores, goodness = self.scores[rows], -self.versions.severities[rows]
         if len(np.unique(goodness)) < 2:
             return {"spearman": UNKNOWN, "kendall": math.nan}
         options: dict[str, Any] = {"statistic": "spearman", "samples": len(self.times), "seed": self.seed}
         owners = [str(one) for one in self.versions.owners[rows]]
-        found = bootstrap_interval(scores, goodness, ["all"] * len(rows), **options, level=LEVEL, clusters=owners)
-        return {"spearman": found, "kendall": correlation(scores, goodness, "kendall")}
+        rho = bootstrap_interval(scores, goodness, ["all"] * len(rows), **options, level=LEVEL, clusters=owners)
+        return {"spearman": rho, "kendall": correlation(scores, goodness, "kendall")}
 
 
-def _mean(several: Iterable[_Drawn]) -> _Drawn:
-    """The mean of those that are defined, in each draw of those that are defined there; without draws of one, none."""
-    known = [one for one in several if not math.isnan(one.estimate)]
-    if not known:
-        return _Drawn(math.nan, np.empty(0))
-    drawn = np.vstack([one.draws for one in known])
-    if np.isnan(drawn).all(axis=1).any():  # the other means would be of other kinds than the estimate
-        drawn[:] = np.nan
-    return _Drawn(math.fsum(one.estimate for one in known) / len(known), known_mean(drawn, axis=0))
+def _mean(estimates: Iterable[_Estimate]) -> _Estimate:
+    """Average the defined estimates, and their defined values in each draw; NaN draws if one has none."""
+    defined = [estimate for estimate in estimates if not math.isnan(estimate.estimate)]
+    if not defined:
+        return _Estimate(math.nan, np.empty(0))
+    draws = np.vstack([estimate.draws for estimate in defined])
+    if np.isnan(draws).all(axis=1).any():  # otherwise draws would average other kinds than the estimate
+        draws[:] = np.nan
+    return _Estimate(math.fsum(estimate.estimate for estimate in defined) / len(defined), nan_mean(draws, axis=0))

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import averaged_correlation, permutation_p_values, permutation_test
-from textmover.meta_evaluation.significance.permutation import exchanged_sums, p_value_matrix, swap_signs
+from textmover.meta_evaluation.significance.permutation import p_value_matrix, permutation_test_of_sums, swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.types import InputError
 
@@ -133,7 +133,7 @@ def ratio(sums):
 def test_exchanged_sums_are_those_of_exchanged_rows():
     rng = np.random.default_rng(0)
     columns = rng.random((2, 5, 2)) + np.array([0.1, 1.0])
-    found = exchanged_sums(columns, ["a", "a", "b", "b", "b"], ratio, permutations=4000)["ratio"]
+    found = permutation_test_of_sums(columns, ["a", "a", "b", "b", "b"], ratio, permutations=4000)["ratio"]
 
     def difference(swapped):
         one, two = np.where(swapped[:, None], columns[::-1], columns)
@@ -148,6 +148,6 @@ def test_exchanged_sums_are_those_of_exchanged_rows():
 
 def test_exchanged_sums_of_equal_systems_are_never_different():
     columns = np.random.default_rng(0).random((1, 20, 2))
-    p_values = exchanged_sums(np.concatenate([columns] * 3), None, ratio, permutations=50)["ratio"]
+    p_values = permutation_test_of_sums(np.concatenate([columns] * 3), None, ratio, permutations=50)["ratio"]
     assert p_values[~np.eye(3, dtype=bool)].tolist() == [1.0] * 6
-    assert exchanged_sums(columns, None, ratio) == {}
+    assert permutation_test_of_sums(columns, None, ratio) == {}

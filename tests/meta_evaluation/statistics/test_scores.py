@@ -12,7 +12,7 @@ from textmover.meta_evaluation.statistics.scores import (
     chunks,
     finite_scores,
     group_positions,
-    levelled,
+    restore_ties,
     standard_scores,
 )
 from textmover.types import InputError
@@ -64,11 +64,11 @@ def test_means_are_equal_within_rounding_of_their_own_terms():
     means = np.array([[1 + 2 * noise, 0.0, 1, 1 - noise, math.nan], [1e6, 1e6 + 1e-7, noise, 0, -1]])
     sizes = np.array([[1.0] * 5, [1e6, 1e6, 1, 1, 1]])
     assert len(set(means[0].tolist())) == 5
-    found = levelled(means, sizes)
+    found = restore_ties(means, sizes)
     np.testing.assert_array_equal(found[0], [1 - noise, 0, 1 - noise, 1 - noise, math.nan])
     np.testing.assert_array_equal(found[1], [1e6, 1e6, 0, 0, -1])
-    assert levelled(np.array([1e-14, 2e-14]), np.array([1e-13, 1e-13])).tolist() == [1e-14, 2e-14]
-    assert levelled(np.zeros((3, 0)), np.zeros(0)).shape == (3, 0)
+    assert restore_ties(np.array([1e-14, 2e-14]), np.array([1e-13, 1e-13])).tolist() == [1e-14, 2e-14]
+    assert restore_ties(np.zeros((3, 0)), np.zeros(0)).shape == (3, 0)
 
 
 def test_batches_hold_every_unit_once():

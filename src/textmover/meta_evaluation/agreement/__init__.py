@@ -1,1 +1,1 @@
-"""Agreement of metrics with people, and of people with one another."""
+"""Agreement of metrics with human judgements, and of annotators with each other."""

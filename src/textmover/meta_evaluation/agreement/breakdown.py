@@ -1,4 +1,4 @@
-"""Agreement by length and by quality, and beside other metrics."""
+"""Agreement by text length and by rating quantile, and correlations between metrics."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from textmover.types.display import shown_tuple
 
 @shown_tuple
 class BinAgreement(NamedTuple):
-    """Agreement on the segments whose length, or rating, lies in one range.
+    """Agreement on the segments of one length or rating bin.
 
-    All metrics are averaged over the groups in which every metric has a correlation, apart from metrics without any.
+    All metrics are averaged over the groups in which all have a correlation, ignoring metrics without any.
 
     Attributes:
-        low: Lowest length or rating among them.
-        high: Highest.
-        segments: How many they are.
-        values: Agreement of each of ``K`` metrics, mean over the groups that count; NaN where it has none in the bin.
-        groups: How many groups count.
-        among: How many groups there are in all, also outside of the bin.
-        counted: How many segments of the bin the groups that count hold.
-        lower: Lower end of the bootstrap interval of each metric, ``[K]``; NaN where none was drawn.
-        upper: Upper end.
+        low: Smallest length or rating in the bin.
+        high: Largest length or rating in the bin.
+        segments: Number of segments in the bin.
+        values: Agreement of each of ``K`` metrics, mean over the included groups; NaN if undefined in the bin.
+        groups: Number of included groups.
+        among: Number of all groups, including those outside the bin.
+        counted: Number of segments of the bin in included groups.
+        lower: Lower end of the bootstrap interval of each metric, ``[K]``; NaN if not computed.
+        upper: Upper end of the bootstrap interval of each metric.
     """
 
     low: float
@@ -45,7 +45,7 @@ class BinAgreement(NamedTuple):
     upper: Vector
 
     def view(self) -> View:
-        """Show the range, and the agreement of each metric."""
+        """Show the range of the bin and the agreement of each metric."""
         rows = list(zip(itertools.count(1), self.values, self.lower, self.upper, strict=False))
         size = f"{plural(self.segments, 'segment')}, {self.groups} of {plural(self.among, 'group')}"
         headline = f"{self.low:g} to {self.high:g}: {size}"
@@ -53,13 +53,13 @@ class BinAgreement(NamedTuple):
 
 
 class MetricCorrelations(NamedTuple):
-    """Correlation of metrics with one another.
+    """Correlations between metrics.
 
     Attributes:
-        values: ``[K, K]``, symmetric, mean over the groups that count; NaN where a metric has none in any group.
-        groups: How many groups count: those in which the scores of all metrics vary that vary anywhere.
-        among: How many groups there are.
-        counted: How many segments the groups that count hold.
+        values: ``[K, K]``, symmetric, mean over the included groups; NaN if a metric is undefined in all groups.
+        groups: Number of included groups: all metrics are defined there, ignoring those defined nowhere.
+        among: Number of all groups.
+        counted: Number of segments in included groups.
     """
 
     values: Vector
@@ -69,13 +69,13 @@ class MetricCorrelations(NamedTuple):
 
 
 class IntervalOptions(NamedTuple):
-    """Settings of bootstrap intervals.
+    """Options of bootstrap intervals.
 
     Attributes:
-        samples: Number of bootstrap samples; 0 draws none.
-        seed: Their seed.
+        samples: Number of bootstrap samples; 0 disables intervals.
+        seed: Seed of the bootstrap.
         level: Confidence level.
-        clusters: What is drawn together within a group, a label for each segment; single segments if ``None``.
+        clusters: Cluster label of each segment; clusters are drawn as a whole. ``None`` draws single segments.
     """
 
     samples: int = 0
@@ -90,7 +90,7 @@ NO_INTERVALS = IntervalOptions()
 def metric_correlations(
     scores: Sequence[ArrayLike], groups: Sequence[str] | None = None, *, statistic: str = "pearson"
 ) -> MetricCorrelations:
-    """Correlation of metrics with one another, mean over the same groups for all pairs.
+    """Correlate metrics with each other, averaged over the same groups for all pairs.
 
     Args:
         scores: Scores of ``K`` metrics, ``[n]`` each, without NaN.
@@ -98,7 +98,7 @@ def metric_correlations(
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+        InputError: If lists differ in length or contain NaN or infinity, or the statistic is unknown.
 
     Example:
         >>> metric_correlations([[1, 2, 3], [1, 3, 2], [4, 4, 4]]).values
@@ -108,13 +108,13 @@ def metric_correlations(
     """
     columns = _columns(scores, None, statistic)
     parts = list(group_positions(groups, columns.shape[1]).values())
-    # A list correlates with itself wherever it has a correlation at all.
-    active, common = _common(unit_correlations(columns, columns, parts, statistic))
+    # A metric's correlation with itself is defined wherever any correlation is.
+    active, common = _defined_everywhere(unit_correlations(columns, columns, parts, statistic))
     table = np.full((len(columns), len(columns)), np.nan)
-    kept = [parts[one] for one in common.tolist()]
-    for i, j in itertools.combinations_with_replacement(active.tolist() if kept else [], 2):
-        table[i, j] = table[j, i] = unit_correlations(columns[i], columns[j], kept, statistic).mean()
-    return MetricCorrelations(table, len(kept), len(parts), sum(map(len, kept)))
+    included = [parts[index] for index in common.tolist()]
+    for i, j in itertools.combinations_with_replacement(active.tolist() if included else [], 2):
+        table[i, j] = table[j, i] = unit_correlations(columns[i], columns[j], included, statistic).mean()
+    return MetricCorrelations(table, len(included), len(parts), sum(map(len, included)))
 
 
 def agreement_by_length(
@@ -127,19 +127,19 @@ def agreement_by_length(
     statistic: str = "pearson",
     intervals: IntervalOptions = NO_INTERVALS,
 ) -> list[BinAgreement]:
-    """Agreement by the length of the text, in bins of about as many segments each, from short to long.
+    """Compute agreement by text length, in bins of about equal size, from short to long.
 
     Args:
         scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
         human: Human scores ``[n]``.
         lengths: Length of each text, such as its number of words, ``[n]``.
         groups: Group of each segment; agreement is the mean over groups, ``None`` pools all.
-        bins: Number of bins; equal lengths stay in one bin, so there may be fewer.
+        bins: Maximum number of bins; equal lengths share a bin.
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
-        intervals: How bootstrap intervals are drawn.
+        intervals: Options of the bootstrap intervals.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> human = [1, 2, 3, 3, 2, 1]
@@ -160,21 +160,21 @@ def agreement_by_quantile(
     statistic: str = "pearson",
     intervals: IntervalOptions = NO_INTERVALS,
 ) -> list[BinAgreement]:
-    """Agreement by quantile of the rating, from low to high: among bad, middling and good texts.
+    """Compute agreement by rating quantile, from low to high.
 
-    Quantiles are those within each group. Within a bin ratings span less than over the whole range, so that all
-    correlations are lower; compare metrics, not bins.
+    Quantiles are computed within each group. Ratings have a smaller range within a bin, so all correlations are lower:
+    compare metrics, not bins.
 
     Args:
         scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
         human: Human scores ``[n]``.
         groups: As for :func:`agreement_by_length`.
-        bins: Number of bins; equal ratings stay in one bin, so some may be empty and are left out.
+        bins: Maximum number of bins; equal ratings share a bin, and empty bins are omitted.
         statistic: As for :func:`agreement_by_length`.
         intervals: As for :func:`agreement_by_length`.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> [one.segments for one in agreement_by_quantile([[1, 2, 3, 4, 5]], [1, 2, 3, 4, 5], bins=2)]
@@ -188,7 +188,7 @@ def agreement_by_quantile(
 
 
 def _bins(values: Vector, bins: int) -> np.ndarray:
-    """Number of the quantile that each value is in, ``[n]``; a value on an edge belongs to the lower one."""
+    """Return the quantile index of each value, ``[n]``; a value on an edge belongs to the lower bin."""
     if bins < 1:
         raise InputError(f"Expected at least one bin, but got {bins}: 4 makes quartiles.")
     if not len(values):
@@ -200,7 +200,7 @@ def _binned(
     scores: Sequence[ArrayLike],
     human: ArrayLike,
     values: Vector,
-    numbers: np.ndarray,
+    bin_indices: np.ndarray,
     groups: Sequence[str] | None,
     statistic: str,
     intervals: IntervalOptions,
@@ -211,18 +211,18 @@ def _binned(
     labels = np.array(["all"] * len(values) if groups is None else list(groups), dtype=object)
     clusters = None if intervals.clusters is None else np.array(list(intervals.clusters), dtype=object)
     among = len(group_positions(labels.tolist(), len(values)))
-    found = []
-    for number in np.unique(numbers):
-        rows = np.flatnonzero(numbers == number)
+    results = []
+    for bin_index in np.unique(bin_indices):
+        rows = np.flatnonzero(bin_indices == bin_index)
         parts = [rows[one] for one in group_positions(labels[rows].tolist(), len(rows)).values()]
         table = unit_correlations(columns, ratings, parts, statistic)
-        active, common = _common(table)
-        kept = [parts[one] for one in common.tolist()]
+        active, common = _defined_everywhere(table)
+        included = [parts[one] for one in common.tolist()]
         means, ends = np.full(len(columns), np.nan), np.full((2, len(columns)), np.nan)
-        if kept:
+        if included:
             means[active] = table[np.ix_(active, common)].mean(axis=1)
-        if kept and intervals.samples:
-            drawn = np.concatenate(kept)
+        if included and intervals.samples:
+            drawn = np.concatenate(included)
             draws = bootstrap_draws(
                 list(columns[active][:, drawn]),
                 ratings[drawn],
@@ -234,17 +234,17 @@ def _binned(
             )
             ends[:, active] = np.array([percentiles(one, intervals.level) for one in draws.means]).T
         low, high = float(values[rows].min()), float(values[rows].max())
-        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, sum(map(len, kept)), *ends))
-    return found
+        results.append(BinAgreement(low, high, len(rows), means, len(included), among, sum(map(len, included)), *ends))
+    return results
 
 
 def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> Vector:
     check_statistic(statistic)
-    columns = [finite_scores(one, "metric scores") for one in scores]
+    columns = [finite_scores(column, "metric scores") for column in scores]
     if size is None:
         size = len(columns[0]) if columns else 0
-    for one in columns:
-        _same_length(len(one), size)
+    for column in columns:
+        _same_length(len(column), size)
     return np.array(columns, dtype=np.float64).reshape(len(columns), size)
 
 
@@ -256,8 +256,8 @@ def _same_length(found: int, expected: int) -> None:
         )
 
 
-def _common(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of the metrics with a value in any unit, and of the units in which all of these have one."""
+def _defined_everywhere(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return indices of the metrics defined in any unit, and of the units in which all of these are defined."""
     known = ~np.isnan(table)
     active = np.flatnonzero(known.any(axis=1))
     common = np.flatnonzero(known[active].all(axis=0)) if len(active) else active

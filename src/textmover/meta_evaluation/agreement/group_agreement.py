@@ -1,4 +1,4 @@
-"""Agreement of several metrics with people within one group, for segments, preferences and systems."""
+"""Human agreement of several metrics within one group, for segments, preferences and systems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
+from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, soft_accuracies, tied_means
 from textmover.meta_evaluation.results import Exclusion, Protocol
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, MIN_SEGMENTS, Counts, unit_correlations
@@ -18,70 +18,70 @@ from textmover.meta_evaluation.statistics.scores import (
     Positions,
     Vector,
     chunks,
-    divided,
+    divide,
     group_positions,
-    known_mean,
-    levelled,
+    nan_mean,
+    restore_ties,
     standard_scores,
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
 
 
-class Drawn(NamedTuple):
-    """Units that a bootstrap draws."""
+class DrawUnits(NamedTuple):
+    """Number and name of the units that a bootstrap resamples."""
 
     number: int
-    noun: str  # what one is called, such as ``item``
+    noun: str  # singular, such as ``item``
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The segments of one group, ``n`` of them, with the scores of ``K`` metrics."""
+    """``n`` segments of one group, with the scores of ``K`` metrics."""
 
     name: str
-    scores: Vector  # of the metrics, higher is better, ``[K, n]``
-    human: Vector  # ratings ``[n]``; NaN where preferences are all there is
-    clusters: NDArray[np.int64]  # number of what each segment is drawn with in a bootstrap: its item or its references
-    items: tuple[str, ...] | None  # item of each segment, where known
-    systems: tuple[str, ...] | None  # system of each segment, where known
-    preferences: NDArray[np.int64]  # rows of the better and of the worse output of each pair, ``[m, 2]``
+    scores: Vector  # metric scores, higher is better, ``[K, n]``
+    human: Vector  # ratings ``[n]``; NaN for preferences
+    clusters: NDArray[np.int64]  # bootstrap cluster of each segment: its item or its references
+    items: tuple[str, ...] | None  # item of each segment
+    systems: tuple[str, ...] | None  # system of each segment
+    preferences: NDArray[np.int64]  # rows of the better and the worse output of each pair, ``[m, 2]``
 
     def __len__(self) -> int:
         return len(self.human)
 
-    def drawn(self, rows: NDArray[np.int64] | slice = slice(None)) -> Drawn:
-        """Units that a bootstrap draws, among the segments that count."""
+    def draw_units(self, rows: NDArray[np.int64] | slice = slice(None)) -> DrawUnits:
+        """Return the units that a bootstrap of the given rows resamples."""
         clusters = self.clusters[rows]
         count = len(np.unique(clusters))
         if self.items is not None:
-            return Drawn(count, "item")
-        return Drawn(count, "segment" if count == len(clusters) else "reference")
+            return DrawUnits(count, "item")
+        return DrawUnits(count, "segment" if count == len(clusters) else "reference")
 
     def standardised(self) -> Vector:
-        """Scores of mean 0 and standard deviation 1, ``[K, n]``."""
+        """Return scores with mean 0 and standard deviation 1, ``[K, n]``."""
         return np.stack([standard_scores(one) for one in self.scores])
 
 
 class Agreement:
-    """Agreement of ``K`` metrics with people within a group."""
+    """Human agreement of ``K`` metrics within a group."""
 
-    values: Vector  # agreement of each metric, ``[K]``; NaN where it has none
-    reason: str | None = None  # why no metric can have one; ``None`` where some can
-    reasons: dict[int, str]  # why single metrics have none, by their number
-    excluded: tuple[Exclusion, ...] = ()  # units that have no part for any metric
-    units: NDArray[np.int64]  # over how many units each metric's value is averaged, ``[K]``
-    undefined: tuple[tuple[str, ...], ...]  # for each metric the units left out for it alone
-    undefined_segments: NDArray[np.int64]  # how many segments those hold, ``[K]``
-    epsilons: Vector | None = None  # for each metric its threshold of ties, where it has one
+    values: Vector  # agreement of each metric, ``[K]``; NaN if undefined
+    reason: str | None = None  # why all metrics are undefined; ``None`` otherwise
+    reasons: dict[int, str]  # why a metric is undefined, by its index
+    excluded: tuple[Exclusion, ...] = ()  # units excluded for all metrics
+    units: NDArray[np.int64]  # number of units that each metric's value averages, ``[K]``
+    undefined: tuple[tuple[str, ...], ...]  # for each metric, units excluded for it only
+    undefined_segments: NDArray[np.int64]  # number of segments in these units, ``[K]``
+    epsilons: Vector | None = None  # tie threshold of each metric, for acc23 and tau23
     without_draws = "group {group} has only one thing to draw"
     without_test = "group {group} has only one unit, and thresholds of ties cannot be exchanged within a unit"
-    by_unit: Vector | None = None  # value of each metric in each unit that its own is the mean of
+    by_unit: Vector | None = None  # value of each metric in each unit, ``[K, U]``; ``values`` are means of these
 
     def __init__(self, group: Group) -> None:
         count = len(group.scores)
         self.group = group
-        self.pairs = list(itertools.combinations(range(count), 2))  # of metrics, in the order of their tests
+        self.pairs = list(itertools.combinations(range(count), 2))  # of metrics, in the order of the tests
         self.values = np.full(count, np.nan)
         self.reasons = {}
         self.units = np.zeros(count, dtype=np.int64)
@@ -92,30 +92,30 @@ class Agreement:
         self.reasons = dict.fromkeys(np.flatnonzero(np.isnan(self.values)).tolist(), reason)
 
     def gain(self, metric: int, reference: int) -> float:
-        """Gain over another metric over the units in which both have a value, which is what the tests compare."""
+        """Return the gain over a reference metric, on units where both are defined; tests use the same difference."""
         if self.by_unit is None:
             return float(self.values[metric] - self.values[reference])
-        return float(known_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
+        return float(nan_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
 
-    def drawn(self) -> Drawn:
-        """Units that :meth:`draws` draws."""
-        return self.group.drawn()
+    def draw_units(self) -> DrawUnits:
+        """Return the units that :meth:`draws` resamples."""
+        return self.group.draw_units()
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Values of draws from two units or more, ``[K, samples]`` or NaN; ``None`` without a bootstrap here."""
+        """Return values of bootstrap draws of two or more units, ``[K, samples]``; ``None`` if unsupported."""
         return draw_values(self.group.clusters, samples, rng, self.drawn_values)
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Values where segments were drawn as often as ``[draws, n]`` counts say, ``[K, draws]``."""
+        """Return values ``[K, draws]`` for draws given as counts of each segment, ``[draws, n]``."""
         raise NotImplementedError
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """Differences of all pairs of metrics under signs ``[permutations, n]``; ``None`` where there is no test."""
+        """Return differences of all pairs of metrics under signs ``[permutations, n]``; ``None`` if not testable."""
         return None
 
 
 class PreferenceAgreement(Agreement):
-    """DARR's τ over all preferences of a group."""
+    """daRR τ over all preferences of a group."""
 
     def __init__(self, group: Group) -> None:
         super().__init__(group)
@@ -127,23 +127,22 @@ class PreferenceAgreement(Agreement):
         self.values = self.outcomes.mean(axis=1)
         self.units = np.full(len(self.values), len(self.better))
 
-    def drawn(self) -> Drawn:
-        """Clusters that hold preferences."""
-        return self.group.drawn(self.better)
+    def draw_units(self) -> DrawUnits:
+        """Return the clusters that contain preferences."""
+        return self.group.draw_units(self.better)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Preferences are drawn together with all others of their item (their references, where it is not known)."""
+        """Draw all preferences of a cluster (same item, or same references if items are unknown) together."""
         cluster = self.group.clusters[self.better]
         return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """PERM-BOTH; the outcome of a pair is bilinear in the signs of its segments, the difference linear."""
+        """Compute PERM-BOTH differences: outcomes are bilinear in the signs of a pair, but differences are linear."""
         scores = self.group.standardised()
         slopes = np.zeros((len(self.pairs), len(self.group)))
         for number, (a, b) in enumerate(self.pairs):
             aa, ab, ba, bb = (
-                _outcomes(scores[one][self.better], scores[other][self.worse])
-                for one, other in itertools.product((a, b), repeat=2)
+                _outcomes(scores[i][self.better], scores[j][self.worse]) for i, j in itertools.product((a, b), repeat=2)
             )
             np.add.at(slopes[number], self.better, (aa + ab - ba - bb) / 2)
             np.add.at(slopes[number], self.worse, (aa - ab + ba - bb) / 2)
@@ -151,12 +150,12 @@ class PreferenceAgreement(Agreement):
 
 
 def _outcomes(better: Vector, worse: Vector) -> Vector:
-    """1 where the better output scores higher, -1 elsewhere."""
+    """Return 1 where the better output scores higher, else -1."""
     return np.where(better > worse, 1.0, -1.0)
 
 
 class SystemAgreement(Agreement):
-    """A correlation, or pairwise accuracy, of the mean scores of systems."""
+    """Correlation or pairwise accuracy of mean system scores."""
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group)
@@ -164,27 +163,27 @@ class SystemAgreement(Agreement):
         self.statistic = protocol.statistic
         least = 2 if self.statistic == "accuracy" else MIN_SEGMENTS
         self.systems = group_positions(group.systems, len(group))
-        self.human_means = levelled_means(group.human, self.systems.values())
+        self.human_means = tied_means(group.human, self.systems.values())
         if len(self.systems) < least:
             self.reason = f"fewer than {least} systems"
             return
         if self.statistic != "accuracy" and self.human_means.min() == self.human_means.max():
             self.reason = "the mean ratings of its systems are all equal"
             return
-        means = levelled_means(group.scores, self.systems.values())
+        means = tied_means(group.scores, self.systems.values())
         self.values = STATISTICS[self.statistic](means, self.human_means)
         self.units = np.full(len(self.values), len(self.systems))
         self._explain_lacking("its mean scores of the systems are all equal")
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Correlate the means of drawn items (or references), with the segments of all systems for them."""
+        """Correlate system means over drawn items (or references); all systems share the draw."""
         weights = counts.astype(np.float64)
         human = self._drawn_means(self.group.human, weights)
         correlate = STATISTICS[self.statistic]
         return np.stack([correlate(self._drawn_means(one, weights), human) for one in self.group.scores])
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
+        """Compute PERM-BOTH differences: scores standardised within the group are exchanged by segment."""
         scores = self.group.standardised()
         rows_of = list(self.systems.values())
         plain = np.stack([scores[:, rows].mean(axis=1) for rows in rows_of], axis=-1)  # [K, systems]
@@ -196,22 +195,22 @@ class SystemAgreement(Agreement):
         differences = []
         for a, b in self.pairs:
             half, shift = (plain[a] + plain[b]) / 2, (signed[:, a] - signed[:, b]) / 2
-            size = np.maximum(sizes[a], sizes[b])
-            first, second = (levelled(one, size) for one in (half + shift, half - shift))
+            largest = np.maximum(sizes[a], sizes[b])
+            first, second = (restore_ties(means, largest) for means in (half + shift, half - shift))
             differences.append(statistic(first, self.human_means) - statistic(second, self.human_means))
         return np.stack(differences)
 
     def _drawn_means(self, scores: Vector, weights: Vector) -> Vector:
-        """Mean of each system in each draw, ``[draws, systems]``; NaN throughout a draw that lacks a system."""
+        """Return the mean of each system in each draw, ``[draws, systems]``; all NaN if a draw lacks a system."""
         columns = [weights[:, rows] @ scores[rows] for rows in self.systems.values()]
         sizes = np.stack([weights[:, rows].sum(axis=1) for rows in self.systems.values()], axis=-1)
         means = np.stack(columns, axis=-1) / np.maximum(sizes, 1.0)
-        means = levelled(means, largest_terms(scores, self.systems.values()))
+        means = restore_ties(means, largest_terms(scores, self.systems.values()))
         return np.where((sizes > 0).all(axis=1, keepdims=True), means, np.nan)
 
 
 class SoftSystemAgreement(Agreement):
-    """Soft pairwise accuracy; it has neither bootstrap nor test, since each sample would need its own permutations."""
+    """Soft pairwise accuracy, without bootstrap and test: each sample would need its own permutations."""
 
     without_draws, without_test = "soft accuracy has no bootstrap here", "soft accuracy has none here"
 
@@ -231,15 +230,15 @@ class SoftSystemAgreement(Agreement):
         self.units = np.full(len(self.values), pairs)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """There are none."""
+        """Return ``None``: unsupported."""
         return None
 
 
-EQUAL = "all ratings are equal"  # reason for which a group has no correlation
+EQUAL = "all ratings are equal"  # reason for an undefined correlation
 
 
 class _UnitAgreement(Agreement):
-    """Mean over units of something that segments have within each; the only unit may be the group."""
+    """Mean over units of a segment-level statistic; the group itself can be the only unit."""
 
     by_unit: Vector
     parts: dict[str, Positions]
@@ -253,27 +252,27 @@ class _UnitAgreement(Agreement):
         self.candidates = group_positions([group.name] * len(group) if labels is None else labels, len(group))
 
     def _average(self, by_unit: Vector) -> None:
-        """Take the mean over units of each metric, and name the units in which it has no value."""
+        """Average each metric over units, and record the units in which it is undefined."""
         self.by_unit, known, names = by_unit, ~np.isnan(by_unit), tuple(self.parts)
-        self.values, self.units = known_mean(by_unit, axis=1), known.sum(axis=1)
+        self.values, self.units = nan_mean(by_unit, axis=1), known.sum(axis=1)
         self.undefined = tuple(tuple(names[unit] for unit in np.flatnonzero(~row)) for row in known)
 
-    def drawn(self) -> Drawn:
-        """Clusters of segments where the group is one unit; else units."""
-        return self.group.drawn() if self.single else Drawn(len(self.parts), self.word)
+    def draw_units(self) -> DrawUnits:
+        """Return clusters of segments if the group is a single unit, else units."""
+        return self.group.draw_units() if self.single else DrawUnits(len(self.parts), self.word)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Draw segments (whole clusters of them) where the group is one unit, else units."""
+        """Draw whole clusters of segments if the group is a single unit, else draw units."""
         if self.single:
             return super().draws(samples, rng)
         known = ~np.isnan(self.by_unit)
         columns = np.concatenate([np.where(known, self.by_unit, 0.0), known]).T
         totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
-        return divided(totals, sizes).T
+        return divide(totals, sizes).T
 
 
 class CorrelationAgreement(_UnitAgreement):
-    """Mean over units of a correlation of segments."""
+    """Mean over units of a segment-level correlation."""
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group, protocol)
@@ -289,8 +288,8 @@ class CorrelationAgreement(_UnitAgreement):
                 continue
             excluded.append(Exclusion(f"{group.name} / {name}", reason, len(members)))
         if not self.parts:
-            none = f"none of {len(self.candidates)} units has {MIN_SEGMENTS} segments of different ratings"
-            self.reason = excluded[0].reason if self.single else none
+            no_units = f"none of {len(self.candidates)} units has {MIN_SEGMENTS} segments of different ratings"
+            self.reason = excluded[0].reason if self.single else no_units
             return
         self.excluded = tuple(excluded)
         units = list(self.parts.values())
@@ -299,17 +298,17 @@ class CorrelationAgreement(_UnitAgreement):
         self._explain_lacking("its scores are all equal" + ("" if self.single else f" within each {self.word}"))
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Correlate the drawn segments of a group that is one unit."""
+        """Correlate the drawn segments of a group that is a single unit."""
         return np.stack([CORRELATIONS[self.statistic](one, self.group.human, counts) for one in self.group.scores])
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
+        """Compute PERM-BOTH differences: scores standardised within the group are exchanged by segment."""
         members = list(self.parts.values())
         return swapped_correlations(self.group.standardised(), self.group.human, members, signs, self.statistic)
 
 
 class PairwiseAgreement(_UnitAgreement):
-    """acc23 or τ23, averaged over units, with the threshold of ties that is best for each metric in this group."""
+    """acc23 or τ23, averaged over units, with the tie threshold calibrated for each metric in this group."""
 
     def __init__(self, group: Group, protocol: Protocol, seed: int) -> None:
         super().__init__(group, protocol)
@@ -332,19 +331,19 @@ class PairwiseAgreement(_UnitAgreement):
         self._average(self._scaled(np.stack([unit_agreement(one, human, members, epsilon) for one, epsilon in pairs])))
 
     def drawn_values(self, counts: Counts) -> Vector:
-        """Keep the thresholds; copies of a segment are not compared with each other."""
+        """Compute values with the original thresholds; copies of a segment are not compared with each other."""
         assert self.epsilons is not None
         weights = counts.astype(np.float64)
         same = (weights**2).sum(axis=1)
-        alike = np.zeros((len(self.group.scores), len(weights)))
-        for metric, (one, epsilon) in enumerate(zip(self.group.scores, self.epsilons.tolist(), strict=True)):
-            for columns in chunks(len(one), len(one)):
-                agrees = agreeing_pairs(one, self.group.human, columns, epsilon).astype(np.float64)
-                alike[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
-        return self._scaled(divided(alike - same, weights.sum(axis=1) ** 2 - same))
+        agreeing = np.zeros((len(self.group.scores), len(weights)))
+        for metric, (scores, epsilon) in enumerate(zip(self.group.scores, self.epsilons.tolist(), strict=True)):
+            for columns in chunks(len(scores), len(scores)):
+                agrees = agreeing_pairs(scores, self.group.human, columns, epsilon).astype(np.float64)
+                agreeing[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
+        return self._scaled(divide(agreeing - same, weights.sum(axis=1) ** 2 - same))
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """The results of whole units are exchanged, since thresholds hold for a metric's own scores alone."""
+        """Exchange the results of whole units, since a threshold is only valid for its own metric."""
         if len(self.parts) < 2:
             return None
         first = np.array([members[0] for members in self.parts.values()])

@@ -1,4 +1,4 @@
-"""Agreement with preferences: of two outputs for one item, does the metric find the one better that people do?"""
+"""Agreement with human preferences between two outputs for the same item."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from textmover.types import InputError, plural
 
 
 class PreferenceAgreement(NamedTuple):
-    """Share of preferences that a metric agrees with.
+    """Agreement of a metric with preferences.
 
     Attributes:
-        tau: ``(C - D)/(C + D)``, in [-1, 1]; NaN if there is no preference.
-        concordant: ``C``: preferences where the better output scores higher.
-        discordant: ``D``: all others, ties of the metric among them.
-        ties: How many of those are ties.
+        tau: ``(C - D)/(C + D)``, in [-1, 1]; NaN without preferences.
+        concordant: ``C``: number of preferences where the better output scores higher.
+        discordant: ``D``: number of all others, including metric ties.
+        ties: Number of metric ties.
     """
 
     tau: float
@@ -29,14 +29,14 @@ class PreferenceAgreement(NamedTuple):
 
 
 def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
-    """Kendall-like τ of WMT 2018 and 2019 (daRR): ``τ = (C - D)/(C + D)``, where a tie of the metric is discordant.
+    """Compute the Kendall-like τ of WMT 2018 and 2019 (daRR): ``τ = (C - D)/(C + D)``; metric ties are discordant.
 
     Args:
         scores: Metric score of each segment, higher is better, ``[n]``.
-        preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
+        preferences: Row indices of the better and the worse output of each pair, ``[m, 2]``.
 
     Raises:
-        InputError: If scores hold NaN or infinity, or a pair names a row that is not there or one row twice.
+        InputError: If scores contain NaN or infinity, or a pair has an invalid row or the same row twice.
 
     Example:
         >>> darr_tau([0.9, 0.5, 0.5], [[0, 1], [1, 2], [0, 2], [0, 1]])
@@ -56,11 +56,11 @@ def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
 def grouped_darr_tau(
     scores: ArrayLike, preferences: ArrayLike, groups: Sequence[str]
 ) -> dict[str, PreferenceAgreement]:
-    """The same by group, in their order; a pair belongs to the group of its rows, and τ is NaN where there is none.
+    """Compute :func:`darr_tau` by group, in order of first appearance; NaN for a group without preferences.
 
     Args:
         scores: Metric score of each segment, higher is better, ``[n]``.
-        preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
+        preferences: Row indices of the better and the worse output of each pair, ``[m, 2]``.
         groups: Group of each segment.
 
     Raises:
@@ -75,22 +75,22 @@ def grouped_darr_tau(
     pairs = preference_pairs(preferences, len(vector))
     positions = group_positions(groups, len(vector))
     sides = label_numbers(groups)[pairs]
-    torn = np.flatnonzero(sides[:, 0] != sides[:, 1])
-    if len(torn):
+    bad = np.flatnonzero(sides[:, 0] != sides[:, 1])
+    if len(bad):
         raise InputError(
-            f"Expected both rows of a preference to be in one group, but got {len(torn)} of "
-            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[torn[0]].tolist()}: leave those out."
+            f"Expected both rows of a preference to be in one group, but got {len(bad)} of "
+            f"{plural(len(pairs), 'pair')} that are not, the first for rows {pairs[bad[0]].tolist()}: leave those out."
         )
     return {group: darr_tau(vector, pairs[sides[:, 0] == index]) for index, group in enumerate(positions)}
 
 
 def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least: float = 25.0) -> NDArray[np.int64]:
-    """Preferences that follow from ratings: pairs of outputs for one item whose ratings differ by enough.
+    """Derive preferences from ratings: pairs of outputs for an item whose ratings differ by at least ``least``.
 
     Args:
-        ratings: Raw mean rating of each output, such as 0 to 100, ``[n]``; NaN where there is none.
-        items: What each is an output for; across groups that share names, name the group too.
-        least: Smallest difference that counts, in the unit of the ratings; above 0.
+        ratings: Raw mean rating of each output, such as 0 to 100, ``[n]``; NaN if missing.
+        items: Item of each output; include the group's name if groups share item names.
+        least: Smallest rating difference of a preference, above 0.
 
     Returns:
         Rows of the better and of the worse output of each pair, ``[m, 2]``.
@@ -105,17 +105,17 @@ def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least:
     if not least > 0:
         raise InputError(f"Expected the smallest difference to be above 0, but got {least}: 25 of 100 is WMT's.")
     values = np.asarray(ratings, dtype=np.float64)
-    found = []
+    pairs = []
     for members in group_positions(items, len(values)).values():
         first, second = np.triu_indices(len(members), 1)
         difference = values[members[first]] - values[members[second]]
-        found.append(np.stack([members[first], members[second]], axis=1)[difference >= least])
-        found.append(np.stack([members[second], members[first]], axis=1)[difference <= -least])
-    return np.concatenate(found) if found else np.zeros((0, 2), dtype=np.int64)
+        pairs.append(np.stack([members[first], members[second]], axis=1)[difference >= least])
+        pairs.append(np.stack([members[second], members[first]], axis=1)[difference <= -least])
+    return np.concatenate(pairs) if pairs else np.zeros((0, 2), dtype=np.int64)
 
 
 def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Check that preferences name two of ``n`` rows each, and return them as int64 ``[m, 2]``."""
+    """Validate that each preference has two of ``n`` rows, and return preferences as int64 ``[m, 2]``."""
     pairs = np.asarray(preferences)
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Agreement on systems: does the metric rank systems as people do, and with the same confidence?
+"""System-level agreement: correlation, pairwise accuracy and soft pairwise accuracy.
 
-A system's score is the mean over all its segments, with the same segments for metric and people; systems need not share
-their segments (direct assessment gives each system another sample). Tests between two systems, as in soft pairwise
-accuracy, compare the items that both have.
+A system's score is the mean over all its segments, the same for metric and human scores. Systems need not share
+segments: direct assessment samples different segments for each system. Tests between two systems, as in soft pairwise
+accuracy, use the items that both have.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from textmover.meta_evaluation.statistics.scores import (
     Vector,
     group_positions,
     label_numbers,
-    levelled,
     paired_scores,
+    restore_ties,
 )
 from textmover.types import InputError, View, plural
 from textmover.types.display import shown_tuple
 
 STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
-"""Agreement of the means of systems, as functions of rows."""
+"""Statistics of system means by name; each correlates rows."""
 
 
 @shown_tuple
 class SystemAgreement(NamedTuple):
-    """Agreement of the mean scores of systems.
+    """Agreement of mean system scores.
 
     Attributes:
-        value: The statistic; NaN for fewer than three systems (accuracy: two) or where either side is constant.
-        systems: Names of the systems, in the order in which they appear.
-        metric_means: Mean metric score of each.
-        human_means: Mean human score of each.
-        segments: How many segments each mean is of.
+        value: The statistic; NaN for fewer than three systems (accuracy: two) or constant means (correlation).
+        systems: Names of the systems, in order of first appearance.
+        metric_means: Mean metric score of each system.
+        human_means: Mean human score of each system.
+        segments: Number of segments of each system.
     """
 
     value: float
@@ -51,7 +51,7 @@ class SystemAgreement(NamedTuple):
     segments: NDArray[np.int64]
 
     def view(self) -> View:
-        """Show the value, and the means of each system."""
+        """Show the value and the means of each system."""
         rows = list(zip(self.systems, self.metric_means, self.human_means, self.segments, strict=True))
         headline = f"agreement {self.value:.4f} on {plural(len(rows), 'system')}"
         return View(headline, ("system", "metric", "people", "segments"), rows)
@@ -61,9 +61,9 @@ class SoftPairwiseAccuracy(NamedTuple):
     """Soft pairwise accuracy.
 
     Attributes:
-        value: ``1 - mean |p_human - p_metric|`` over pairs of systems, in [0, 1]; NaN without a pair.
-        pairs: How many pairs that is.
-        undefined: Pairs of systems that share no item, left out.
+        value: ``1 - mean |p_human - p_metric|`` over pairs of systems, in [0, 1]; NaN without pairs.
+        pairs: Number of pairs.
+        undefined: Excluded pairs of systems that share no item.
     """
 
     value: float
@@ -72,7 +72,7 @@ class SoftPairwiseAccuracy(NamedTuple):
 
 
 def system_means(scores: ArrayLike, systems: Sequence[str]) -> dict[str, float]:
-    """Mean score of each system over all its segments.
+    """Compute the mean score of each system over all its segments.
 
     Args:
         scores: Score of each segment, ``[n]``.
@@ -93,10 +93,10 @@ def system_means(scores: ArrayLike, systems: Sequence[str]) -> dict[str, float]:
 def system_agreement(
     metric_scores: ArrayLike, human_scores: ArrayLike, systems: Sequence[str], *, statistic: str = "pearson"
 ) -> SystemAgreement:
-    """Agreement of systems' mean scores: a correlation, or pairwise accuracy.
+    """Compute the agreement of mean system scores: a correlation, or pairwise accuracy.
 
-    Pairwise accuracy is ``mean [sign(Δmetric) = sign(Δhuman)]`` over all pairs of systems; means that are equal but for
-    rounding are ties.
+    Pairwise accuracy is ``mean [sign(Δmetric) = sign(Δhuman)]`` over all pairs of systems. Means that differ only by
+    rounding errors are ties.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -105,7 +105,7 @@ def system_agreement(
         statistic: ``pearson``, ``spearman``, ``kendall``, ``kendall-c`` or ``accuracy``.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+        InputError: If lists differ in length or contain NaN or infinity, or the statistic is unknown.
 
     Example:
         >>> result = system_agreement([1, 2, 3, 5], [2, 4, 9, 8], ["a", "a", "b", "c"], statistic="accuracy")
@@ -117,7 +117,7 @@ def system_agreement(
     check_statistic(statistic, STATISTICS)
     metric, human = paired_scores(metric_scores, human_scores)
     positions = group_positions(systems, len(metric))
-    metric_means, human_means = (levelled_means(one, positions.values()) for one in (metric, human))
+    metric_means, human_means = (tied_means(one, positions.values()) for one in (metric, human))
     value = float(STATISTICS[statistic](metric_means, human_means))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     return SystemAgreement(value, tuple(positions), metric_means, human_means, sizes)
@@ -132,21 +132,21 @@ def soft_pairwise_accuracy(
     permutations: int = 1000,
     seed: int = 0,
 ) -> SoftPairwiseAccuracy:
-    """Soft pairwise accuracy: ``1 - mean |p_human - p_metric|`` over pairs of systems.
+    """Compute soft pairwise accuracy: ``1 - mean |p_human - p_metric|`` over pairs of systems.
 
-    ``p`` is the one-sided p-value that the first system is better, by a paired permutation test over the items that
-    both have, with the same permutations for people and metric.
+    ``p`` is the one-sided p-value that the first system is better, by a paired permutation test over shared items, with
+    the same permutations for human and metric scores.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
-        items: What each segment is an output for.
-        systems: What produced each segment; one segment per system and item.
+        items: Item of each segment, such as its source text.
+        systems: System of each segment; one segment per system and item.
         permutations: Number of permutations of each test.
         seed: Seed of the permutations.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or a system has two segments for an item.
+        InputError: If lists differ in length or contain NaN or infinity, or a system has two segments for an item.
 
     Example:
         >>> items, systems = ["1", "2", "3"] * 2, ["a"] * 3 + ["b"] * 3
@@ -164,55 +164,55 @@ def soft_pairwise_accuracy(
 def soft_accuracies(
     scores: Vector, human: Vector, items: Sequence[str], systems: Sequence[str], permutations: int, seed: int
 ) -> tuple[Vector, int, tuple[tuple[str, str], ...]]:
-    """Soft accuracy of each metric ``[K]``, number of pairs of systems, and the pairs that share no item."""
+    """Return the soft accuracy of each metric ``[K]``, the number of system pairs, and pairs without shared items."""
     names, cells = item_table(items, systems, len(human))
     signs = swap_signs(permutations, cells.shape[1], np.random.default_rng(seed))[1:].astype(np.float64)
-    wanted = pairwise_p_values(human, cells, signs)
-    known = ~np.isnan(wanted)
+    target = pairwise_p_values(human, cells, signs)
+    known = ~np.isnan(target)
     undefined = tuple(pair for pair, shared in zip(itertools.combinations(names, 2), known, strict=True) if not shared)
     values = np.full(len(scores), np.nan)
     if known.any():
-        values = np.array([1 - np.abs(wanted - pairwise_p_values(one, cells, signs))[known].mean() for one in scores])
+        values = np.array([1 - np.abs(target - pairwise_p_values(one, cells, signs))[known].mean() for one in scores])
     return values, int(known.sum()), undefined
 
 
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Names of the systems, and the row of each one's segment for each item, ``[systems, items]``; -1 without one."""
+    """Return the system names, and the segment row of each system and item, ``[systems, items]``; -1 if missing."""
     system_rows, item_rows = group_positions(systems, n), group_positions(items, n)
     item_of = label_numbers(items)
     cells = np.full((len(system_rows), len(item_rows)), -1, dtype=np.int64)
     for number, (name, members) in enumerate(system_rows.items()):
         if len(np.unique(item_of[members])) < len(members):
-            twice = list(item_rows)[int(np.bincount(item_of[members]).argmax())]
+            duplicate = list(item_rows)[int(np.bincount(item_of[members]).argmax())]
             raise InputError(
-                f"Expected one segment per system and item, but got several of system {name!r} for item {twice!r}: "
+                f"Expected one segment per system and item, but got several of system {name!r} for item {duplicate!r}: "
                 "leave all but one out."
             )
         cells[number, item_of[members]] = members
     return tuple(system_rows), cells
 
 
-def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
-    """Mean score of each system ``[..., systems]``, with means made equal that are equal but for rounding."""
+def tied_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
+    """Return the mean score of each system ``[..., systems]``; means that differ only by rounding errors are equal."""
     rows = list(systems)
     if not rows:
         return np.zeros((*scores.shape[:-1], 0))
     means = np.stack([scores[..., members].mean(axis=-1) for members in rows], axis=-1)
-    return levelled(means, largest_terms(scores, rows))
+    return restore_ties(means, largest_terms(scores, rows))
 
 
 def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:
-    """Largest absolute score of each system ``[..., systems]``, which the rounding of its mean is measured by."""
+    """Return the largest absolute score of each system ``[..., systems]``, the scale of its mean's rounding error."""
     return np.stack([np.abs(scores[..., members]).max(axis=-1) for members in systems], axis=-1)
 
 
 def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -> Vector:
-    """One-sided p-value of each pair of systems, from rows of :func:`item_table`; NaN where they share no item."""
+    """Return the one-sided p-value of each pair of systems, from :func:`item_table` rows; NaN without shared items."""
     table = np.where(cells >= 0, scores[cells], np.nan)
     first, second = np.triu_indices(len(table), 1)
     differences = table[first] - table[second]  # [pairs, items]
     shared = ~np.isnan(differences)
     differences = np.where(shared, differences, 0.0)
-    room = ROUNDING * np.abs(differences).sum(axis=1)
-    exceeding = signs @ differences.T >= differences.sum(axis=1) - room
+    tolerance = ROUNDING * np.abs(differences).sum(axis=1)
+    exceeding = signs @ differences.T >= differences.sum(axis=1) - tolerance
     return np.where(shared.any(axis=1), exceeding.mean(axis=0), np.nan)

@@ -1,1 +1,1 @@
-"""Agreement of marked errors with those that people marked."""
+"""Agreement of predicted error spans with human annotations."""

@@ -1,4 +1,4 @@
-"""Agreement of marked errors with those that people marked: figures, intervals, kinds, calibration and tests."""
+"""Agreement of predicted error spans with human annotations: statistics, intervals, calibration and tests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from textmover.meta_evaluation.error_spans.segment_sums import (
     word_tags,
 )
 from textmover.meta_evaluation.significance.bootstrap import Interval, bootstrap_sums
-from textmover.meta_evaluation.significance.permutation import exchanged_sums
-from textmover.meta_evaluation.statistics.scores import Positions, Vector, divided, group_positions
+from textmover.meta_evaluation.significance.permutation import permutation_test_of_sums
+from textmover.meta_evaluation.statistics.scores import Positions, Vector, divide, group_positions
 from textmover.types import InputError, Shown, View, plural
 from textmover.types.error_spans import ErrorSpan, MarkedSegment, TextErrors
 
@@ -30,22 +30,22 @@ BINS = 10  # bins of a reliability curve
 
 
 class Cells(NamedTuple):
-    """Sums over the words (or gaps) of each probability, from the lowest probability up, ``[U]`` each."""
+    """Sums over words (or gaps) with equal probability, in ascending order of probability, ``[U]`` each."""
 
-    counts: Vector  # how many there are
-    wrong: Vector  # how many of them are wrong
-    mass: Vector  # sum of their probabilities
+    counts: Vector  # number of words (or gaps)
+    wrong: Vector  # number of wrong ones
+    mass: Vector  # sum of probabilities
 
 
 class Reliability(NamedTuple):
-    """Probabilities beside what came true, in bins of about as many words (or gaps) each.
+    """Reliability curve: predicted probability and observed error rate in bins of about equal size.
 
     Attributes:
         probability: Mean probability of each of ``B`` bins, ascending.
-        wrong: Share that people marked as wrong, ``[B]``.
-        counts: How many words (or gaps) each bin holds, ``[B]``.
-        error: Expected calibration error ``Σ counts |wrong - probability| / Σ counts``; NaN without any.
-        average_precision: Mean precision over the wrong ones, each at its own threshold; NaN where none is wrong.
+        wrong: Fraction of words (or gaps) that people marked as wrong, ``[B]``.
+        counts: Number of words (or gaps) in each bin, ``[B]``.
+        error: Expected calibration error ``Σ counts |wrong - probability| / Σ counts``; NaN if empty.
+        average_precision: Mean precision over the wrong ones, each at its own threshold; NaN if none is wrong.
     """
 
     probability: Vector
@@ -56,13 +56,13 @@ class Reliability(NamedTuple):
 
 
 def check_bins(bins: int) -> None:
-    """Refuse less than one bin."""
+    """Raise an :class:`InputError` if there is less than one bin."""
     if bins < 1:
         raise InputError(f"Expected at least one bin, but got {bins}: {BINS} are usual.")
 
 
 def cells_of(probabilities: ArrayLike, wrong: ArrayLike) -> tuple[Cells, NDArray[np.int64]]:
-    """Sum up equal probabilities, and return the cell of each as well."""
+    """Aggregate equal probabilities into cells; also return the cell index of each probability."""
     levels, cell = np.unique(np.asarray(probabilities, dtype=np.float64), return_inverse=True)
     counts, wrong_ones = (
         np.bincount(cell, weights=np.asarray(one, dtype=np.float64), minlength=len(levels)).astype(np.float64)
@@ -72,7 +72,7 @@ def cells_of(probabilities: ArrayLike, wrong: ArrayLike) -> tuple[Cells, NDArray
 
 
 def equal_mass(counts: Vector, bins: int) -> NDArray[np.int64]:
-    """Return the bin of each cell, so that bins are about equally full; equal probabilities share one."""
+    """Return the bin index of each cell, for bins of about equal size; equal probabilities share a bin."""
     middle = np.cumsum(counts) - counts / 2
     return np.minimum(middle * bins / max(counts.sum(), 1.0), bins - 1).astype(np.int64)
 
@@ -94,23 +94,23 @@ def reliability(cells: Cells, bins: int = BINS) -> Reliability:
     error = float(calibration_error(np.stack([counts, wrong, mass], axis=-1)))
     above, right = np.cumsum(cells.counts[::-1]), np.cumsum(cells.wrong[::-1])
     total = right[-1] if len(right) else 0.0
-    precision = float((divided(right, above) * cells.wrong[::-1])[above > 0].sum() / total) if total else np.nan
+    precision = float((divide(right, above) * cells.wrong[::-1])[above > 0].sum() / total) if total else np.nan
     return Reliability(mass[full] / counts[full], wrong[full] / counts[full], counts[full], error, precision)
 
 
 def calibration_error(bins: Vector) -> Vector:
-    """Expected calibration error of bins ``[…, B, 3]`` of counts, wrong ones and summed probabilities; NaN if empty."""
+    """Return the expected calibration error of bins ``[…, B, 3]`` (count, wrong, probability mass); NaN if empty."""
     counts, wrong, mass = np.moveaxis(bins, -1, 0)
-    return divided(np.abs(wrong - mass).sum(axis=-1), counts.sum(axis=-1))
+    return divide(np.abs(wrong - mass).sum(axis=-1), counts.sum(axis=-1))
 
 
 class KindAgreement(NamedTuple):
-    """Errors of one kind.
+    """Agreement on errors of one kind.
 
     Attributes:
-        errors: How many errors people know of.
-        recall: Share of them that a found span overlaps.
-        precision: Share of the spans found in texts of this kind that overlap a known error.
+        errors: Number of gold errors.
+        recall: Fraction of gold errors that a predicted span overlaps.
+        precision: Fraction of predicted spans in texts of this kind that overlap a gold error.
     """
 
     errors: int
@@ -120,25 +120,25 @@ class KindAgreement(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SpanAgreement(Shown):
-    """Agreement of marked errors with those that people marked.
+    """Agreement of predicted error spans with human annotations.
 
-    Figures, by name: ``mcc_words``, ``mcc_gaps``, ``mcc`` (Matthews correlation of the tags of words, of gaps, of
-    both; NaN where people gave one tag alone), ``f1_bad``, ``f1_ok``, ``f1_mult`` (of words), ``f1_mult_tags`` (of
-    words and gaps), ``span_precision``, ``span_recall``, ``span_f1``, ``span_f1_segments`` (of characters, see
-    :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`), ``recall`` and ``precision`` (of whole
-    errors), ``ece`` (expected calibration error of words).
+    Statistics by name: ``mcc_words``, ``mcc_gaps``, ``mcc`` (Matthews correlation of the tags of words, gaps, and both;
+    NaN if people used a single tag), ``f1_bad``, ``f1_ok``, ``f1_mult`` (words), ``f1_mult_tags`` (words and gaps),
+    ``span_precision``, ``span_recall``, ``span_f1``, ``span_f1_segments`` (characters, see
+    :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`), ``recall`` and ``precision`` (whole errors),
+    ``ece`` (expected calibration error of words).
 
     Attributes:
-        figures: Mean over groups and confidence interval of each figure; NaN where there is nothing to judge.
-        by_group: Figures of each group.
-        by_kind: Errors of each kind, where segments have the group key ``kind``.
+        figures: Mean over groups and confidence interval of each statistic; NaN if undefined.
+        by_group: Statistics of each group.
+        by_kind: Agreement on each kind of error, if segments have the group key ``kind``.
         calibration: Reliability curves of ``words`` and ``gaps``.
         groups: Number of segments of each group.
-        samples: Bootstrap samples of the intervals.
-        seed: Their seed.
-        level: Their confidence level.
+        samples: Number of bootstrap samples.
+        seed: Seed of the bootstrap.
+        level: Confidence level of the intervals.
         labels: Group of each segment.
-        sums: Sums of each segment that the figures follow from, ``[n, C]``.
+        sums: Sums of each segment from which all statistics are computed, ``[n, C]``.
     """
 
     figures: Mapping[str, Interval]
@@ -153,7 +153,7 @@ class SpanAgreement(Shown):
     sums: Vector
 
     def view(self) -> View:
-        """Show each figure with its interval."""
+        """Show each statistic with its interval."""
         size = plural(len(self.labels), "segment")
         among = f", mean over {plural(len(self.groups), 'group')}" if len(self.groups) > 1 else ""
         rows = [(name, one.estimate, one.low, one.high) for name, one in self.figures.items()]
@@ -170,22 +170,22 @@ def judge_errors(
     level: float = 0.95,
     bins: int = BINS,
 ) -> SpanAgreement:
-    """Judge marked errors by their agreement with those that people marked.
+    """Evaluate predicted error spans against human annotations.
 
-    Where gold has words, probabilities are projected onto them (:func:`~textmover.meta_evaluation.word_errors`). Where
-    it has none, the words of the marked text are tagged by the spans of both.
+    If gold segments have words, probabilities are projected onto them
+    (:func:`~textmover.meta_evaluation.word_errors`). Otherwise, both sides' spans tag the words of the prediction.
 
     Args:
-        gold: Errors that people marked.
-        found: Errors that a metric marked in the same texts, in the same order; spans alone have no calibration.
-        group: Key of the groups that figures are averaged over, such as ``lp``; ``None`` pools all segments.
-        samples: Number of bootstrap samples of segments within groups; 0 leaves the intervals out.
-        seed: Their seed.
+        gold: Errors marked by people.
+        found: Errors predicted by a metric for the same texts, in order; calibration requires ``TextErrors``.
+        group: Key of the groups to average over, such as ``lp``; ``None`` pools all segments.
+        samples: Number of bootstrap samples of segments within groups; 0 disables intervals.
+        seed: Seed of the bootstrap.
         level: Confidence level of the intervals.
-        bins: Bins of the calibration, about equally full over all segments.
+        bins: Number of calibration bins, of about equal size over all segments.
 
     Raises:
-        InputError: If the texts differ, a segment lacks the group, a span ends behind its text, or there is no segment.
+        InputError: If the texts differ, a segment lacks the group, a span exceeds its text, or there is no segment.
 
     Reference: Specia et al. (2020), Findings of the WMT 2020 Shared Task on Quality Estimation (task 2).
 
@@ -205,22 +205,22 @@ def judge_errors(
     words, gaps = judged_probabilities(gold, errors)
     columns = [segment_sums(*pair) for pair in zip(gold, errors, strict=True)]
     sums = np.concatenate([columns, _bin_sums(words, len(gold), bins)], axis=1)
-    drawn: dict[str, Any] = {"samples": samples, "seed": seed, "level": level}
-    parts = group_positions(labels, len(gold))
+    options: dict[str, Any] = {"samples": samples, "seed": seed, "level": level}
+    groups = group_positions(labels, len(gold))
     kinds = group_positions([one.groups.get("kind", "") for one in gold], len(gold))
     return SpanAgreement(
-        figures=bootstrap_sums(sums, labels, all_figures, **drawn),
+        figures=bootstrap_sums(sums, labels, all_figures, **options),
         by_group={
             name: {key: float(one) for key, one in all_figures(sums[rows].sum(axis=0)).items()}
-            for name, rows in parts.items()
+            for name, rows in groups.items()
         },
-        by_kind={name: _of_kind(sums[rows], drawn) for name, rows in kinds.items() if name},
+        by_kind={name: _of_kind(sums[rows], options) for name, rows in kinds.items() if name},
         calibration={
             name: reliability(cells_of(one.probabilities, one.wrong)[0], bins)
             for name, one in (("words", words), ("gaps", gaps))
         },
-        groups={name: len(rows) for name, rows in parts.items()},
-        **drawn,
+        groups={name: len(rows) for name, rows in groups.items()},
+        **options,
         labels=labels,
         sums=sums,
     )
@@ -229,15 +229,15 @@ def judge_errors(
 def compare_errors(
     agreements: Sequence[SpanAgreement], *, permutations: int = 1000, seed: int = 0
 ) -> dict[str, np.ndarray]:
-    """Test whether one metric marks errors better than another, by exchanging whole segments within groups.
+    """Test whether one metric predicts errors better than another, by permuting whole segments within groups.
 
     Args:
         agreements: Agreement of ``K`` metrics on the same segments.
         permutations: Number of permutations.
-        seed: Their seed.
+        seed: Seed of the permutations.
 
     Returns:
-        For each figure but ``ece``, one-sided p-values ``[K, K]`` that metric i has a higher figure than metric j.
+        For each statistic except ``ece``, one-sided p-values ``[K, K]`` that metric i has a higher value than metric j.
 
     Raises:
         InputError: If the segments differ in number or groups.
@@ -248,17 +248,17 @@ def compare_errors(
     if any(one.labels != first for one in agreements):
         raise InputError("Expected agreements on the same segments and groups, but got others: judge the same gold.")
     tables = np.stack([one.sums[:, :COLUMNS] for one in agreements]) if agreements else np.zeros((0, 0, COLUMNS))
-    return exchanged_sums(tables, first, figures, permutations=permutations, seed=seed)
+    return permutation_test_of_sums(tables, first, figures, permutations=permutations, seed=seed)
 
 
 def all_figures(sums: Vector) -> dict[str, Vector]:
-    """Figures of summed columns, with the calibration error of the bins behind them."""
+    """Compute all statistics from summed columns, including the calibration error from the trailing bins."""
     bins = sums[..., COLUMNS:].reshape(*sums.shape[:-1], -1, 3)
     return {**figures(sums), "ece": calibration_error(bins)}
 
 
 class JudgedProbabilities(NamedTuple):
-    """Probabilities of words or gaps, whether they are wrong, and the number of their segment, ``[m]`` each."""
+    """Probabilities of words or gaps, gold tags, and segment indices, ``[m]`` each."""
 
     probabilities: Vector
     wrong: Tags
@@ -268,23 +268,23 @@ class JudgedProbabilities(NamedTuple):
 def judged_probabilities(
     gold: Sequence[MarkedSegment], found: Sequence[TextErrors]
 ) -> tuple[JudgedProbabilities, JudgedProbabilities]:
-    """Return the probabilities of all words and of all gaps; none of texts that were marked without any."""
+    """Return the probabilities of all words and of all gaps; texts without probabilities are skipped."""
     rows = []
-    for owner, (one, errors) in enumerate(zip(gold, found, strict=True)):
+    for owner, (segment, errors) in enumerate(zip(gold, found, strict=True)):
         if errors.words:
-            words = judged_words(one, errors)
-            rows.append((owner, word_errors(errors, words), word_tags(one.errors, words)))
-    several = []
-    for part in (0, 1):
-        probabilities = np.concatenate([np.zeros(0), *(one[part] for _, one, _ in rows)])
-        wrong = np.concatenate([np.zeros(0, dtype=bool), *(one[part] for _, _, one in rows)])
-        owners = np.repeat([owner for owner, _, _ in rows], [len(one[part]) for _, one, _ in rows]).astype(np.int64)
-        several.append(JudgedProbabilities(probabilities, wrong, owners))
-    return several[0], several[1]
+            words = judged_words(segment, errors)
+            rows.append((owner, word_errors(errors, words), word_tags(segment.errors, words)))
+    judged = []
+    for kind in (0, 1):  # words, gaps
+        probabilities = np.concatenate([np.zeros(0), *(values[kind] for _, values, _ in rows)])
+        wrong = np.concatenate([np.zeros(0, dtype=bool), *(tags[kind] for _, _, tags in rows)])
+        owners = np.repeat([owner for owner, _, _ in rows], [len(pair[kind]) for _, pair, _ in rows]).astype(np.int64)
+        judged.append(JudgedProbabilities(probabilities, wrong, owners))
+    return judged[0], judged[1]
 
 
 def _bin_sums(judged: JudgedProbabilities, segments: int, bins: int) -> Vector:
-    """Counts, wrong ones and summed probabilities of each segment in bins of the whole set, ``[n, 3 bins]``."""
+    """Return count, wrong count and probability mass of each segment in bins of the full set, ``[n, 3 bins]``."""
     cells, cell = cells_of(judged.probabilities, judged.wrong)
     sums = np.zeros((segments, bins, 3))
     place = judged.owners, equal_mass(cells.counts, bins)[cell]
@@ -292,18 +292,18 @@ def _bin_sums(judged: JudgedProbabilities, segments: int, bins: int) -> Vector:
     return sums.reshape(segments, -1)
 
 
-def _of_kind(sums: Vector, drawn: Mapping[str, Any]) -> KindAgreement:
-    found = bootstrap_sums(sums, None, figures, **drawn)
-    return KindAgreement(int(sums[:, ERRORS].sum()), found["recall"], found["precision"])
+def _of_kind(sums: Vector, options: Mapping[str, Any]) -> KindAgreement:
+    intervals = bootstrap_sums(sums, None, figures, **options)
+    return KindAgreement(int(sums[:, ERRORS].sum()), intervals["recall"], intervals["precision"])
 
 
 def _labels(gold: Sequence[MarkedSegment], group: str | None) -> tuple[str, ...]:
     if group is None:
         return ("all",) * len(gold)
-    for place, one in enumerate(gold):
-        if group not in one.groups:
+    for index, segment in enumerate(gold):
+        if group not in segment.groups:
             raise InputError(
-                f"Expected text {place} (counted from 0) to have the group {group!r}, but got "
-                f"{', '.join(one.groups) or 'none'}: name another, or read its column."
+                f"Expected text {index} (counted from 0) to have the group {group!r}, but got "
+                f"{', '.join(segment.groups) or 'none'}: name another, or read its column."
             )
-    return tuple(one.groups[group] for one in gold)
+    return tuple(segment.groups[group] for segment in gold)

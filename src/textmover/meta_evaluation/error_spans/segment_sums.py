@@ -1,4 +1,4 @@
-"""Tags of words and gaps, sums of each segment that all figures of a set follow from, and the figures."""
+"""Word and gap tags, sums of each segment, and the agreement statistics computed from these sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.labels import label_statistics
-from textmover.meta_evaluation.statistics.scores import Vector, divided
+from textmover.meta_evaluation.statistics.scores import Vector, divide
 from textmover.types import InputError, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, TextErrors
 
@@ -22,12 +22,12 @@ Tags = NDArray[np.bool_]
 def word_errors(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
     """Project probabilities onto words of another tokenisation of the same text.
 
-    A word takes the largest probability of the marked words that share a character with it. A gap takes that of the
-    marked gaps between the end of the word before it and the start of the next; 0 where there is none.
+    A word gets the largest probability of the original words that share a character with it. A gap gets that of the
+    original gaps between the end of the previous word and the start of the next; 0 without any.
 
     Args:
-        errors: Errors of the text, with the probabilities of its own words and gaps.
-        words: First character of each of ``W`` words by place, and that behind its last.
+        errors: Errors of the text, with probabilities of the original words and gaps.
+        words: Start and end (exclusive) character position of each of ``W`` words, in order.
 
     Returns:
         Probabilities of the words ``[W]`` and of the gaps ``[W + 1]``.
@@ -37,15 +37,15 @@ def word_errors(errors: TextErrors, words: Words) -> tuple[Vector, Vector]:
         >>> [one.tolist() for one in word_errors(errors, [(0, 2), (2, 5), (6, 8)])]
         [[0.7, 0.7, 0.1], [0.0, 0.0, 0.2, 0.3]]
     """
-    (starts, ends), (own_starts, own_ends) = _ends(words), _ends(errors.words)
-    shared = (own_starts < ends[:, None]) & (starts[:, None] < own_ends)
-    (low, high), (own_low, own_high) = _gaps(words), _gaps(errors.words)
-    at_place = (own_low <= high[:, None]) & (low[:, None] <= own_high)
+    (starts, ends), (old_starts, old_ends) = _ends(words), _ends(errors.words)
+    shared = (old_starts < ends[:, None]) & (starts[:, None] < old_ends)
+    (low, high), (old_low, old_high) = _gaps(words), _gaps(errors.words)
+    at_place = (old_low <= high[:, None]) & (low[:, None] <= old_high)
     return _largest(shared, errors.word_probabilities), _largest(at_place, errors.gap_probabilities)
 
 
 def word_tags(spans: Sequence[ErrorSpan], words: Words) -> tuple[Tags, Tags]:
-    """Return which words a span overlaps ``[W]``, and in which gaps words are missing ``[W + 1]``.
+    """Return which words overlap a span ``[W]``, and in which gaps words are missing ``[W + 1]``.
 
     Example:
         >>> [one.tolist() for one in word_tags([ErrorSpan(4, 6), ErrorSpan(8, 8)], [(0, 5), (6, 8)])]
@@ -53,32 +53,32 @@ def word_tags(spans: Sequence[ErrorSpan], words: Words) -> tuple[Tags, Tags]:
     """
     (starts, ends), (low, high) = _ends(words), _gaps(words)
     wrong, missing = np.zeros(len(starts), dtype=bool), np.zeros(len(low), dtype=bool)
-    for one in spans:
-        for place in (*one.gaps, one.start) if one.missing else one.gaps:
-            missing |= (low <= place) & (place <= high)
-        if not one.missing:
-            wrong |= (starts < one.end) & (one.start < ends)
+    for span in spans:
+        for position in (*span.gaps, span.start) if span.missing else span.gaps:
+            missing |= (low <= position) & (position <= high)
+        if not span.missing:
+            wrong |= (starts < span.end) & (span.start < ends)
     return wrong, missing
 
 
 def judged_words(gold: MarkedSegment, found: TextErrors) -> Words:
-    """Return the words that people tagged, else those of the marked text, else those between white space."""
+    """Return the gold words if available, else the words of the prediction, else whitespace tokens."""
     if gold.words is not None:
         return gold.words
     return found.words or [one.span() for one in re.finditer(r"\S+", gold.hypothesis)]
 
 
 def overlaps(gold: Sequence[ErrorSpan], found: Sequence[ErrorSpan], words: Words) -> Tags:
-    """Return which found spans meet which known errors ``[G, F]``; missing words may be found one word away."""
+    """Return which predicted spans match which gold errors ``[G, F]``; missing words may be predicted one word away."""
     starts, ends = _ends(words)
     table = np.zeros((len(gold), len(found)), dtype=bool)
-    for row, one in enumerate(gold):
-        low, high = float(one.start), float(one.end)
-        if one.missing:
-            low = max(starts[ends <= one.start], default=0.0)
-            high = min(ends[starts >= one.start], default=np.inf)
+    for row, error in enumerate(gold):
+        low, high = float(error.start), float(error.end)
+        if error.missing:
+            low = max(starts[ends <= error.start], default=0.0)
+            high = min(ends[starts >= error.start], default=np.inf)
         table[row] = [
-            low <= other.start <= high if other.missing else other.start < high and low < other.end for other in found
+            low <= span.start <= high if span.missing else span.start < high and low < span.end for span in found
         ]
     return table
 
@@ -97,19 +97,19 @@ def _largest(chosen: Tags, probabilities: Vector) -> Vector:
     return np.where(chosen, probabilities, 0.0).max(axis=1, initial=0.0)
 
 
-PARTIAL = 0.5  # credit of a character that was marked with another severity
+PARTIAL = 0.5  # credit of a character marked with a different severity
 COLUMNS = 17  # sums of a segment: 4 of words, 4 of gaps, 3 of characters, 2 of the segment, 4 of spans
-ERRORS = 14  # column of the number of errors that people know of
+ERRORS = 14  # column of the number of gold errors
 
 
 class SpanF1(NamedTuple):
-    """Agreement of marked characters with those that people marked.
+    """Character-level agreement of predicted error spans with human annotations.
 
     Attributes:
-        precision: Credit over the characters that were found; NaN where none was.
-        recall: Credit over the characters that people marked; NaN where they marked none.
-        f1: Their harmonic mean; NaN where people marked none.
-        segments: Mean F1 of the segments, 1 for one that neither marked.
+        precision: Credit divided by the number of predicted characters; NaN if there are none.
+        recall: Credit divided by the number of gold characters; NaN if there are none.
+        f1: Harmonic mean of both; NaN without gold characters.
+        segments: Mean F1 of the segments; 1 for a segment without any errors on both sides.
     """
 
     precision: float
@@ -121,15 +121,15 @@ class SpanF1(NamedTuple):
 def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> SpanF1:
     """Compute the character-level F1 of the WMT span task.
 
-    A character earns 1 where both marked it, 0.5 where with other severities, if those of people are known. Missing
-    words count as the character that they stand before. Characters are pooled over the set.
+    A character marked by both sides earns 1, or 0.5 if gold severities are known and differ. Missing words count as
+    the character that follows. Characters are pooled over the set.
 
     Args:
-        gold: Errors that people marked.
-        found: Errors of the same texts.
+        gold: Errors marked by people.
+        found: Predicted errors of the same texts.
 
     Raises:
-        InputError: If the numbers of texts differ, a span ends behind its text, or found spans overlap.
+        InputError: If the numbers of texts differ, a span exceeds its text, or predicted spans overlap.
 
     Reference: Blain et al. (2023), Findings of the WMT 2023 Shared Task on Quality Estimation, and its scoring script
     (task 2).
@@ -146,42 +146,42 @@ def span_f1(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]])
 
 
 def check_pairs(gold: Sequence[MarkedSegment], found: Sequence[Sequence[ErrorSpan]]) -> list[TextErrors]:
-    """Return found errors; refuse those of other texts, that overlap or share a gap, or that are not spans."""
+    """Return predicted errors as :class:`TextErrors`; raise if texts differ, spans overlap or types are wrong."""
     if len(gold) != len(found):
         raise InputError(
             f"Expected the errors of {plural(len(gold), 'text')}, but got those of {len(found)}: mark the same texts "
             "in the same order."
         )
     errors = list[TextErrors]()
-    for place, (one, other) in enumerate(zip(gold, found, strict=True)):
-        if not isinstance(one, MarkedSegment) or not isinstance(other, Sequence):
+    for row, (segment, spans) in enumerate(zip(gold, found, strict=True)):
+        if not isinstance(segment, MarkedSegment) or not isinstance(spans, Sequence):
             raise TypeError(
-                f"Expected a MarkedSegment and a list of ErrorSpan for text {place} (counted from 0), but got a "
-                f"{type(one).__name__} and a {type(other).__name__}: wrap the spans of each text in a list."
+                f"Expected a MarkedSegment and a list of ErrorSpan for text {row} (counted from 0), but got a "
+                f"{type(segment).__name__} and a {type(spans).__name__}: wrap the spans of each text in a list."
             )
-        if isinstance(other, TextErrors) and other.text != one.hypothesis:
+        if isinstance(spans, TextErrors) and spans.text != segment.hypothesis:
             raise InputError(
-                f"Expected the errors of text {place} (counted from 0), {one.hypothesis[:40]!r}, but got those of "
-                f"{other.text[:40]!r}: mark the same texts in the same order."
+                f"Expected the errors of text {row} (counted from 0), {segment.hypothesis[:40]!r}, but got those of "
+                f"{spans.text[:40]!r}: mark the same texts in the same order."
             )
-        for span in (*one.errors, *other):
+        for span in (*segment.errors, *spans):
             if not isinstance(span, ErrorSpan):
                 raise TypeError(
-                    f"Expected each error of text {place} (counted from 0) to be an ErrorSpan, but got "
+                    f"Expected each error of text {row} (counted from 0) to be an ErrorSpan, but got "
                     f"{repr(span)[:80]}: write ErrorSpan(start, end)."
                 )
-            if span.end > len(one.hypothesis):
+            if span.end > len(segment.hypothesis):
                 raise InputError(
-                    f"Expected spans within the {plural(len(one.hypothesis), 'character')} of text {place} (counted "
+                    f"Expected spans within the {plural(len(segment.hypothesis), 'character')} of text {row} (counted "
                     f"from 0), but got one up to {span.end}: count characters of the text as given."
                 )
-        for first, second in itertools.pairwise(sorted(other, key=lambda span: (span.start, span.end))):
+        for first, second in itertools.pairwise(sorted(spans, key=lambda span: (span.start, span.end))):
             if second.start < first.end or (second.start, second.end) == (first.start, first.end):
                 raise InputError(
-                    f"Expected found spans that do not overlap in text {place} (counted from 0), but got {first.start} "
+                    f"Expected found spans that do not overlap in text {row} (counted from 0), but got {first.start} "
                     f"to {first.end} and {second.start} to {second.end}: merge them or leave one out."
                 )
-        errors.append(other if isinstance(other, TextErrors) else TextErrors(one.hypothesis, tuple(other)))
+        errors.append(spans if isinstance(spans, TextErrors) else TextErrors(segment.hypothesis, tuple(spans)))
     return errors
 
 
@@ -197,7 +197,7 @@ def segment_sums(gold: MarkedSegment, found: TextErrors) -> Vector:
 
 
 def figures(sums: Vector) -> dict[str, Vector]:
-    """Figures of summed columns ``[…, COLUMNS]``, NaN where people marked nothing that a figure could tell apart."""
+    """Compute statistics from summed columns ``[…, COLUMNS]``; NaN where undefined."""
     words, gaps = (sums[..., start : start + 4].reshape(*sums.shape[:-1], 2, 2) for start in (0, 4))
     hits, errors, right, marked = np.moveaxis(sums[..., ERRORS - 1 : COLUMNS], -1, 0)
     bad, ok = _f1(words, 1), _f1(words, 0)
@@ -210,8 +210,8 @@ def figures(sums: Vector) -> dict[str, Vector]:
         "f1_mult": bad * ok,
         "f1_mult_tags": _f1(words + gaps, 1) * _f1(words + gaps, 0),
         **_span_figures(sums[..., 8:13]),
-        "recall": divided(hits, errors),
-        "precision": divided(right, marked),
+        "recall": divide(hits, errors),
+        "precision": divide(right, marked),
     }
 
 
@@ -220,33 +220,33 @@ SPAN_FIGURES = ("span_precision", "span_recall", "span_f1", "span_f1_segments")
 
 def _span_figures(sums: Vector) -> dict[str, Vector]:
     credit, found, gold, f1, segments = np.moveaxis(sums, -1, 0)
-    f1_pooled = np.where(gold > 0, divided(2 * credit, found + gold), np.nan)
-    values = divided(credit, found), divided(credit, gold), f1_pooled, divided(f1, segments)
+    f1_pooled = np.where(gold > 0, divide(2 * credit, found + gold), np.nan)
+    values = divide(credit, found), divide(credit, gold), f1_pooled, divide(f1, segments)
     return dict(zip(SPAN_FIGURES, values, strict=True))
 
 
 def _character_sums(gold: MarkedSegment, found: Sequence[ErrorSpan]) -> Vector:
-    """Credit, characters found, characters that people marked, F1 of the segment, and 1."""
-    ours, theirs = (_severities(spans, len(gold.hypothesis)) for spans in (found, gold.errors))
-    same = (ours & theirs) > 0 if gold.graded else np.ones(len(ours), dtype=bool)
-    credit = np.where(same, 1.0, PARTIAL)[(ours > 0) & (theirs > 0)].sum()
-    marked, known = (ours > 0).sum(), (theirs > 0).sum()
-    return np.array([credit, marked, known, 2 * credit / (marked + known) if marked + known else 1.0, 1.0])
+    """Return credit, predicted characters, gold characters, F1 of the segment, and 1."""
+    predicted, gold_marks = (_severities(spans, len(gold.hypothesis)) for spans in (found, gold.errors))
+    same = (predicted & gold_marks) > 0 if gold.graded else np.ones(len(predicted), dtype=bool)
+    credit = np.where(same, 1.0, PARTIAL)[(predicted > 0) & (gold_marks > 0)].sum()
+    n_found, n_gold = (predicted > 0).sum(), (gold_marks > 0).sum()
+    return np.array([credit, n_found, n_gold, 2 * credit / (n_found + n_gold) if n_found + n_gold else 1.0, 1.0])
 
 
 def _severities(spans: Sequence[ErrorSpan], length: int) -> NDArray[np.int64]:
-    """A bit for each severity of each character, and of the end of the text."""
+    """Return a bit mask of severities for each character and for the end of the text."""
     marks = np.zeros(length + 1, dtype=np.int64)
-    for one in spans:
-        marks[one.start : max(one.end, one.start + 1)] |= 1 << SEVERITIES.index(one.severity)
+    for span in spans:
+        marks[span.start : max(span.end, span.start + 1)] |= 1 << SEVERITIES.index(span.severity)
     return marks
 
 
 def _matthews(table: Vector) -> Vector:
-    both = (table.sum(axis=-1) > 0).all(axis=-1)  # people gave both tags
+    both = (table.sum(axis=-1) > 0).all(axis=-1)  # people used both tags
     return np.where(both, label_statistics(table)["matthews"], np.nan)
 
 
 def _f1(table: Vector, tag: int) -> Vector:
     gold, found = table[..., tag, :].sum(axis=-1), table[..., :, tag].sum(axis=-1)
-    return np.where(gold > 0, divided(2 * table[..., tag, tag], gold + found), np.nan)
+    return np.where(gold > 0, divide(2 * table[..., tag, tag], gold + found), np.nan)

@@ -1,1 +1,1 @@
-"""Tests of correlations: bootstrap, permutation, Williams' test and clusters."""
+"""Significance tests of correlations: bootstrap, permutation, Williams' test and significance clusters."""

@@ -1,7 +1,7 @@
-"""Bootstrap intervals of a correlation, and of the difference of two metrics.
+"""Bootstrap intervals of a correlation, and of the difference between two metrics.
 
-A draw counts how often each segment was taken, with its whole cluster, from within its group. Correlations have these
-counts as weights, and all metrics share one draw. A group of a single cluster leaves its means without an interval.
+Draws resample whole clusters of segments within each group. A draw is stored as the count of each segment, which
+weights the correlations; all metrics share the draws. If a group has a single cluster, intervals are NaN.
 
 Reference: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13 (percentile interval).
 """
@@ -21,29 +21,29 @@ from textmover.meta_evaluation.statistics.scores import (
     chunks,
     finite_scores,
     group_positions,
-    known_mean,
     label_numbers,
-    several_scores,
+    nan_mean,
+    stack_scores,
 )
 from textmover.types import InputError, plural
 
 FEW = 10
-"""With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
+"""Number of clusters below which percentile intervals are unreliable."""
 
-LEAST_DRAWS = 20  # fewest draws that say where the outer hundredths of an interval may lie
-LEAST = 2  # with fewer things to draw from, every draw is the same
+MIN_SAMPLES = 20  # fewest samples for percentiles in the tails
+MIN_CLUSTERS = 2  # fewest clusters: with a single one, all draws are equal
 
 
 class Interval(NamedTuple):
     """Mean correlation over groups with its confidence interval.
 
     Attributes:
-        estimate: Of the segments as they are.
-        low: Lower end of the interval; NaN where a group has only one cluster to draw.
-        high: Upper end of the interval; NaN likewise.
-        excluded: Groups left out because their correlation is not defined.
-        undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
-        clusters: Name of each group that counts, with how many there were to draw from in it.
+        estimate: Value on the original segments.
+        low: Lower end of the interval; NaN if a group has a single cluster.
+        high: Upper end of the interval; NaN in the same case.
+        excluded: Groups excluded because their correlation is undefined.
+        undefined: Number of excluded undefined correlations, out of samples times groups.
+        clusters: Name and number of clusters of each included group.
     """
 
     estimate: float
@@ -54,23 +54,23 @@ class Interval(NamedTuple):
     clusters: tuple[tuple[str, int], ...] = ()
 
 
-UNKNOWN = Interval(math.nan, math.nan, math.nan)  # value of an undefined figure
+UNKNOWN = Interval(math.nan, math.nan, math.nan)  # undefined result
 
 
 class Gain(NamedTuple):
-    """By how much the mean correlation over groups rose, with its confidence interval.
+    """Increase of the mean correlation over groups, with its confidence interval.
 
     Attributes:
-        estimate: ``after - before``, of the segments as they are.
-        low: Lower end of the interval; above 0, the gain is significant. NaN if a group has only one cluster.
-        high: Upper end of the interval; NaN likewise.
+        estimate: ``after - before`` on the original segments.
+        low: Lower end of the interval; the gain is significant if it is above 0. NaN if a group has a single cluster.
+        high: Upper end of the interval; NaN in the same case.
         before: Mean correlation of the first metric.
         after: Mean correlation of the second metric.
-        excluded: Groups left out because a correlation is not defined.
-        undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
-        clusters: Name of each group that counts, with how many there were to draw from in it.
-        after_low: Lower end of the interval of ``after`` itself, on the same draws; NaN likewise.
-        after_high: Upper end of that interval.
+        excluded: Groups excluded because a correlation is undefined.
+        undefined: Number of excluded undefined correlations, out of samples times groups.
+        clusters: Name and number of clusters of each included group.
+        after_low: Lower end of the interval of ``after``, from the same draws; NaN in the same case.
+        after_high: Upper end of the interval of ``after``.
     """
 
     estimate: float
@@ -86,13 +86,13 @@ class Gain(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Mean correlation over groups of several metrics, of the segments as they are and of every draw."""
+    """Mean correlation over groups of several metrics, on the original segments and in each bootstrap draw."""
 
-    estimates: Vector  # of the segments as they are, ``[K]`` for ``K`` metrics; NaN if no group has a correlation
-    means: Vector  # of the draws, ``[K, samples]``
-    excluded: tuple[str, ...]  # groups left out because a correlation of one of the metrics is not defined
-    undefined: int  # how many groups of draws were left out for the same reason
-    clusters: tuple[tuple[str, int], ...]  # name of each group that counts, with how many there were to draw from in it
+    estimates: Vector  # on the original segments, ``[K]`` for ``K`` metrics; NaN if no group has a correlation
+    means: Vector  # in each draw, ``[K, samples]``
+    excluded: tuple[str, ...]  # groups in which the correlation of some metric is undefined
+    undefined: int  # number of (group, draw) combinations excluded for the same reason
+    clusters: tuple[tuple[str, int], ...]  # name and number of clusters of each included group
 
 
 def bootstrap_gain(
@@ -107,9 +107,9 @@ def bootstrap_gain(
     level: float = 0.95,
     clusters: Sequence[str] | None = None,
 ) -> Gain:
-    """Gain of one metric over another in its agreement with people, by the paired bootstrap.
+    """Compute the gain in human agreement of one metric over another, by the paired bootstrap.
 
-    Both metrics are judged on the same draws; the interval is that of the percentiles of ``after - before``.
+    Both metrics use the same draws; the interval consists of percentiles of ``after - before``.
 
     Args:
         before: Scores of the first metric, ``[n]``.
@@ -120,10 +120,10 @@ def bootstrap_gain(
         samples: Number of draws.
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
-        clusters: Label of each segment, such as its reference: segments of one label are drawn together.
+        clusters: Label of each segment, such as its reference; segments with equal labels are drawn together.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> human = np.arange(40.0)
@@ -136,8 +136,8 @@ def bootstrap_gain(
     draws = bootstrap_draws(scores, human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
     first, second = draws.estimates.tolist()
     low, high = percentiles(draws.means[1] - draws.means[0], level)
-    own = percentiles(draws.means[1], level)
-    return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined, draws.clusters, *own)
+    after_ends = percentiles(draws.means[1], level)
+    return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined, draws.clusters, *after_ends)
 
 
 def bootstrap_interval(
@@ -151,7 +151,7 @@ def bootstrap_interval(
     level: float = 0.95,
     clusters: Sequence[str] | None = None,
 ) -> Interval:
-    """Confidence interval of a metric's mean correlation over groups, by the bootstrap's percentiles.
+    """Compute the percentile bootstrap interval of a metric's mean correlation over groups.
 
     Args:
         scores: Scores of the metric, ``[n]``.
@@ -161,10 +161,10 @@ def bootstrap_interval(
         samples: Number of draws.
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
-        clusters: What to draw in place of single segments, as for :func:`bootstrap_gain`.
+        clusters: Cluster label of each segment, as for :func:`bootstrap_gain`.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> interval = bootstrap_interval([1, 3, 2, 5, 4, 6], [1, 2, 3, 4, 5, 6], ["all"] * 6, statistic="kendall")
@@ -187,10 +187,10 @@ def bootstrap_draws(
     seed: int = 0,
     clusters: Sequence[str] | None = None,
 ) -> Draws:
-    """Mean correlation of ``K`` metrics on the same draws, over the groups in which all of them have one."""
+    """Compute the mean correlation of ``K`` metrics on the same draws, over groups in which all are defined."""
     check_statistic(statistic)
     check_draws(samples)
-    table, people = several_scores(scores, human)
+    table, people = stack_scores(scores, human)
     positions = group_positions(groups, len(people))
     if clusters is not None and len(clusters) != len(people):
         raise InputError(f"Expected {plural(len(people), 'cluster')}, one per segment, but got {len(clusters)}.")
@@ -198,33 +198,33 @@ def bootstrap_draws(
     rng = np.random.default_rng(seed)
     correlate = CORRELATIONS[statistic]
     excluded: list[str] = []
-    estimates: list[Vector] = []  # of each group, [K]
-    drawn: list[Vector] = []  # of each group, [K, samples]
-    counted: dict[str, int] = {}  # clusters of each group
+    estimates: list[Vector] = []  # for each group, [K]
+    drawn: list[Vector] = []  # for each group, [K, samples]
+    cluster_counts: dict[str, int] = {}  # number of clusters of each group
     for group, members in positions.items():
-        inside, ratings = table[:, members], people[members]
-        estimate = np.array([correlate(one, ratings) for one in inside])
+        group_scores, ratings = table[:, members], people[members]
+        estimate = np.array([correlate(row, ratings) for row in group_scores])
         if np.isnan(estimate).any():
             excluded.append(group)
             continue
         estimates.append(estimate)
-        counted[group] = len(np.unique(labels[members]))
-        parts = draw_counts(labels[members], samples, rng)
-        drawn.append(np.hstack([[correlate(one, ratings, counts) for one in inside] for counts in parts]))
+        cluster_counts[group] = len(np.unique(labels[members]))
+        count_chunks = draw_counts(labels[members], samples, rng)
+        drawn.append(np.hstack([[correlate(row, ratings, counts) for row in group_scores] for counts in count_chunks]))
     means, undefined = mean_of_draws(drawn, (len(table), samples))
-    if min(counted.values(), default=0) < LEAST:
+    if min(cluster_counts.values(), default=0) < MIN_CLUSTERS:
         means[:] = np.nan
     overall = np.mean(estimates, axis=0) if estimates else np.full(len(table), np.nan)
-    return Draws(overall, means, tuple(excluded), undefined, tuple(counted.items()))
+    return Draws(overall, means, tuple(excluded), undefined, tuple(cluster_counts.items()))
 
 
 def mean_of_draws(
     drawn: Sequence[Vector], shape: tuple[int, int], active: NDArray[np.bool_] | slice = slice(None)
 ) -> tuple[Vector, int]:
-    """Mean over groups of draws that all active metrics have, and how many of a group were left out."""
+    """Average draws over groups in which all active metrics are defined; also return the number of excluded values."""
     table = np.array(drawn).reshape(-1, *shape)
     usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
-    return known_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
+    return nan_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
 
 
 def draw_values(
@@ -233,29 +233,29 @@ def draw_values(
     rng: np.random.Generator,
     values_of: Callable[[Counts], Vector | Sequence[Vector]],
 ) -> Vector:
-    """Values ``[K, samples]`` of draws of whole clusters, from a function of counts ``[draws, n]``."""
+    """Compute values ``[K, samples]`` of cluster draws by a function of counts ``[draws, n]``."""
     return np.hstack([values_of(counts) for counts in draw_counts(labels, samples, rng)])
 
 
 def check_draws(samples: int) -> None:
-    """Refuse a number of draws that is too small for an interval."""
-    if samples < LEAST_DRAWS:
-        raise InputError(f"Expected at least {LEAST_DRAWS} bootstrap samples, but got {samples}: 1000 is usual.")
+    """Raise an :class:`InputError` if there are too few samples for an interval."""
+    if samples < MIN_SAMPLES:
+        raise InputError(f"Expected at least {MIN_SAMPLES} bootstrap samples, but got {samples}: 1000 is usual.")
 
 
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
-    """Yield chunks of draws of whole clusters, as counts of how often each segment was taken, ``[chunk, n]``."""
+    """Yield chunks of cluster draws, as the count of each segment, ``[chunk, n]``."""
     names, cluster = np.unique(labels, return_inverse=True)
     for rows in chunks(samples, len(labels)):
         chunk = rows.stop - rows.start
         drawn = rng.integers(len(names), size=(chunk, len(names)))
-        cells = drawn + len(names) * np.arange(chunk)[:, None]  # number of the cell (draw, cluster)
+        cells = drawn + len(names) * np.arange(chunk)[:, None]  # flat index of (draw, cluster)
         times = np.bincount(cells.ravel(), minlength=chunk * len(names)).reshape(chunk, len(names))
         yield times[:, cluster]
 
 
 def draw_sums(columns: Vector, samples: int, rng: np.random.Generator) -> Vector:
-    """Sums of columns ``[n, K]`` over as many rows as there are, drawn with replacement, ``[samples, K]``."""
+    """Sum columns ``[n, K]`` over ``n`` rows drawn with replacement, ``[samples, K]``."""
     number = len(columns)
     shares = np.full(number, 1 / number)
     parts = [rng.multinomial(number, shares, size=len(range(samples)[rows])) for rows in chunks(samples, number)]
@@ -271,9 +271,9 @@ def bootstrap_sums(
     seed: int = 0,
     level: float = 0.95,
 ) -> dict[str, Interval]:
-    """Statistics of the sums of columns ``[n, C]``, means over groups, with intervals from rows drawn within groups.
+    """Compute statistics of column sums ``[n, C]``, averaged over groups, with intervals from rows drawn within groups.
 
-    ``statistics`` takes sums ``[…, C]`` and gives values by name, NaN where one is not defined: that group is excluded.
+    ``statistics`` maps sums ``[…, C]`` to values by name. A group whose value is NaN is excluded from that statistic.
     """
     if samples:
         check_draws(samples)
@@ -281,23 +281,23 @@ def bootstrap_sums(
     parts = group_positions(groups, len(columns))
     values = [statistics(columns[rows].sum(axis=0)) for rows in parts.values()]
     drawn = [statistics(draw_sums(columns[rows], samples, rng)) for rows in parts.values()] if samples else []
-    found = {}
+    intervals = {}
     for name in values[0] if values else ():
-        estimates = np.array([one[name] for one in values])
-        known = dict(zip(parts, (~np.isnan(estimates)).tolist(), strict=True))
-        clusters = tuple((group, len(rows)) for group, rows in parts.items() if known[group])
-        kept = [one[name] for one, chosen in zip(drawn, known.values(), strict=False) if chosen]
+        estimates = np.array([row[name] for row in values])
+        defined = dict(zip(parts, (~np.isnan(estimates)).tolist(), strict=True))
+        clusters = tuple((group, len(rows)) for group, rows in parts.items() if defined[group])
+        defined_draws = [row[name] for row, chosen in zip(drawn, defined.values(), strict=False) if chosen]
         ends, undefined = (math.nan, math.nan), 0
-        if kept and min(number for _, number in clusters) >= LEAST:
-            ends = percentiles(known_mean(np.stack(kept), axis=0), level)
-            undefined = int(np.isnan(kept).sum())
-        excluded = tuple(group for group in parts if not known[group])
-        found[name] = Interval(float(known_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
-    return found
+        if defined_draws and min(number for _, number in clusters) >= MIN_CLUSTERS:
+            ends = percentiles(nan_mean(np.stack(defined_draws), axis=0), level)
+            undefined = int(np.isnan(defined_draws).sum())
+        excluded = tuple(group for group in parts if not defined[group])
+        intervals[name] = Interval(float(nan_mean(estimates, axis=0)), *ends, excluded, undefined, clusters)
+    return intervals
 
 
 def percentiles(values: Vector, level: float) -> tuple[float, float]:
-    """Ends of the percentile interval over the draws that are not NaN; NaN if there is none."""
+    """Return the ends of the percentile interval over the draws that are not NaN; NaN if all are."""
     if not 0 < level < 1:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
     values = values[~np.isnan(values)]
@@ -308,7 +308,7 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
 
 
 def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:
-    """Warn where some group has fewer than :data:`FEW` things to draw from; the noun names one of them."""
+    """Return a warning if a group has fewer than :data:`FEW` clusters, each called ``noun``, else ``None``."""
     few = [group for group, number in numbers.items() if number < FEW]
     if not few:
         return None

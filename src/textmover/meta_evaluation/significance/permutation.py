@@ -1,4 +1,4 @@
-"""Tests of the difference of two metrics: permutations (PERM-BOTH) and Williams' test; significance clusters.
+"""Tests of the difference between two metrics: PERM-BOTH permutation test, Williams' test, significance clusters.
 
 Reference: Deutsch, Dror and Roth (2021), A Statistical Analysis of Summarization Evaluation Metrics Using Resampling
 Methods.
@@ -22,25 +22,25 @@ from textmover.meta_evaluation.statistics.scores import (
     chunks,
     finite_scores,
     group_positions,
-    known_mean,
-    several_scores,
+    nan_mean,
+    stack_scores,
     standard_scores,
 )
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.types import InputError, plural
 
 ROUNDING = 1e-9
-"""Differences that differ by less are equal but for rounding: a permutation that changes nothing counts as reached."""
+"""Tolerance of the comparison with the observed difference: a permutation that changes nothing must count."""
 
 
 class PermutationTest(NamedTuple):
-    """Outcome of PERM-BOTH.
+    """Result of the PERM-BOTH test.
 
     Attributes:
-        difference: Agreement of the first metric minus that of the second, over the units where both have one.
-        p_value: One-sided: how likely such a difference or a larger one is if the metrics were the same but for chance.
-        permutations: How many were made.
-        seed: Their seed.
+        difference: Agreement of the first metric minus that of the second, over units where both are defined.
+        p_value: One-sided probability of at least this difference under the null hypothesis of exchangeable metrics.
+        permutations: Number of permutations.
+        seed: Seed of the permutations.
     """
 
     difference: float
@@ -60,24 +60,23 @@ def permutation_test(
     permutations: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Test whether the first of two metrics agrees better with people: ``p = (1 + #(δ* ≥ δ))/(1 + k)``.
+    """Test whether the first metric has higher human agreement than the second: ``p = (1 + #(δ* ≥ δ))/(1 + k)``.
 
-    Both metrics are standardised within each group. A permutation exchanges their two scores of each segment with
-    probability ½, and ``δ*`` is the difference of their agreement after that; NaN where no unit has a correlation of
-    both.
+    Both metrics are standardised within each group. A permutation exchanges the two scores of each segment with
+    probability ½; ``δ*`` is the difference in agreement after that. NaN if no unit has a correlation of both.
 
     Args:
         first: Scores of the first metric, ``[n]``.
         second: Scores of the second metric, ``[n]``.
         human: Human scores, ``[n]``.
         groups: Group of each segment; agreement is the mean over groups. ``None`` pools all segments.
-        units: Unit of each segment within its group, such as its item, to average over; ``None`` takes groups whole.
+        units: Unit of each segment within its group, such as its item, to average over; ``None``: groups are units.
         statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         permutations: Number of permutations.
         seed: Their seed.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> human = np.arange(40.0)
@@ -101,7 +100,7 @@ def permutation_p_values(
     permutations: int = 1000,
     seed: int = 0,
 ) -> Vector:
-    """Test all pairs of several metrics on the same permutations, as :func:`permutation_test` does two.
+    """Test all pairs of metrics by :func:`permutation_test` on the same permutations.
 
     Args:
         scores: Scores of ``K`` metrics, ``[n]`` each.
@@ -113,10 +112,10 @@ def permutation_p_values(
         seed: Their seed.
 
     Returns:
-        One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN where nothing can be tested.
+        One-sided p-values ``[K, K]`` that metric i agrees better than metric j; NaN where no test is possible.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+        InputError: If lists differ in length or contain NaN or infinity, or an option is out of range.
 
     Example:
         >>> human = np.arange(9.0)
@@ -129,7 +128,7 @@ def permutation_p_values(
 
 
 def swap_signs(permutations: int, n: int, rng: np.random.Generator) -> Vector:
-    """Signs of random exchanges, 1 or -1 as int8 ``[1 + permutations, n]``; the first row exchanges nothing."""
+    """Return random swap signs, 1 or -1 as int8 ``[1 + permutations, n]``; -1 swaps, the first row swaps nothing."""
     if permutations < 1:
         raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
     signs = rng.integers(2, size=(permutations, n), dtype=np.int8) * np.int8(2) - np.int8(1)
@@ -137,7 +136,7 @@ def swap_signs(permutations: int, n: int, rng: np.random.Generator) -> Vector:
 
 
 def p_value_matrix(differences: Vector, metrics: int) -> Vector:
-    """One-sided p-values ``[K, K]`` from the differences of all pairs, ``[K (K - 1)/2, 1 + permutations]``."""
+    """Return one-sided p-values ``[K, K]`` from the differences of all pairs, ``[K (K - 1)/2, 1 + permutations]``."""
     p_values = np.full((metrics, metrics), np.nan)
     for (a, b), row in zip(itertools.combinations(range(metrics), 2), differences, strict=True):
         observed, permuted = row[0], row[1:][~np.isnan(row[1:])]
@@ -148,7 +147,7 @@ def p_value_matrix(differences: Vector, metrics: int) -> Vector:
     return p_values
 
 
-def exchanged_sums(
+def permutation_test_of_sums(
     columns: Vector,
     groups: Sequence[str] | None,
     statistics: Callable[[Vector], Mapping[str, Vector]],
@@ -156,26 +155,26 @@ def exchanged_sums(
     permutations: int = 1000,
     seed: int = 0,
 ) -> dict[str, Vector]:
-    """Test statistics of the sums of columns of ``K`` systems ``[K, n, C]``, whose rows are exchanged within groups.
+    """Test statistics of column sums of ``K`` systems ``[K, n, C]`` by exchanging rows between two systems.
 
-    ``statistics`` takes sums ``[…, C]`` and gives values by name; a group without a value of both systems is excluded.
-    For each, this gives the one-sided p-values ``[K, K]`` that system i has a higher value than system j.
+    ``statistics`` maps sums ``[…, C]`` to values by name. Differences are averaged over groups, without undefined ones.
+    Return, by name, one-sided p-values ``[K, K]`` that system i has a higher value than system j.
     """
     rng = np.random.default_rng(seed)
     pairs = list(itertools.combinations(range(len(columns)), 2))
-    found: dict[str, list[list[Vector]]] = {}  # of each statistic and pair, the differences of each group
+    differences: dict[str, list[list[Vector]]] = {}  # for each statistic and pair, the differences of each group
     for rows in group_positions(groups, columns.shape[1]).values():
         signs = swap_signs(permutations, len(rows), rng)
-        for place, (a, b) in enumerate(pairs):
+        for index, (a, b) in enumerate(pairs):
             half, shift = (columns[a][rows] + columns[b][rows]) / 2, (columns[a][rows] - columns[b][rows]) / 2
             parts = [signs[part].astype(np.float64) @ shift for part in chunks(len(signs), len(rows))]
             middle, moved = half.sum(axis=0), np.concatenate(parts)
             first, second = statistics(middle + moved), statistics(middle - moved)
             for name in first:
-                found.setdefault(name, [[] for _ in pairs])[place].append(first[name] - second[name])
+                differences.setdefault(name, [[] for _ in pairs])[index].append(first[name] - second[name])
     return {
-        name: p_value_matrix(np.stack([known_mean(np.stack(one), axis=0) for one in several]), len(columns))
-        for name, several in found.items()
+        name: p_value_matrix(np.stack([nan_mean(np.stack(by_group), axis=0) for by_group in by_pair]), len(columns))
+        for name, by_pair in differences.items()
     }
 
 
@@ -188,35 +187,35 @@ def _differences(
     permutations: int,
     seed: int,
 ) -> Vector:
-    """Difference of each pair of metrics as they are and under each permutation, the mean over groups."""
+    """Return the observed and permuted differences of each pair of metrics, averaged over groups."""
     check_statistic(statistic)
-    table, people = several_scores(scores, human)
+    table, people = stack_scores(scores, human)
     check_segments(table)
     positions = group_positions(groups, len(people))
     if units is not None and len(units) != len(people):
         raise InputError(f"Expected {plural(len(people), 'unit')}, one per segment, but got {len(units)}.")
     rng = np.random.default_rng(seed)
-    found = []
+    differences = []
     for members in positions.values():
-        inside = np.stack([standard_scores(one[members]) for one in table])
+        standardised = np.stack([standard_scores(one[members]) for one in table])
         labels = None if units is None else [units[row] for row in members]
         parts = list(group_positions(labels, len(members)).values())
         signs = swap_signs(permutations, len(members), rng)
-        found.append(swapped_correlations(inside, people[members], parts, signs, statistic))
-    return known_mean(np.stack(found), axis=0)
+        differences.append(swapped_correlations(standardised, people[members], parts, signs, statistic))
+    return nan_mean(np.stack(differences), axis=0)
 
 
 def significance_clusters(
     values: Sequence[float] | np.ndarray, p_values: ArrayLike, *, threshold: float = 0.05
 ) -> tuple[int | None, ...]:
-    """Ranks by the greedy rule of the WMT metrics tasks.
+    """Rank metrics by the greedy clustering of the WMT metrics tasks.
 
-    Metrics are visited from the best value to the worst, equal values in the order given. A metric opens the next
-    cluster if *any* member of the present cluster is significantly better (``p ≤ threshold``); otherwise it joins the
-    present cluster. Members of neighbouring clusters need not all differ significantly.
+    Metrics are visited from best to worst value, equal values in input order. A metric opens the next cluster if *any*
+    member of the current cluster is significantly better (``p ≤ threshold``); otherwise it joins the current cluster.
+    Members of adjacent clusters need not all differ significantly.
 
     Args:
-        values: Agreement of each of ``K`` metrics; NaN where it has none.
+        values: Agreement of each of ``K`` metrics; NaN if undefined.
         p_values: One-sided p-values ``[K, K]`` that metric i agrees better than j; NaN (not tested) is not significant.
         threshold: Largest p-value that is significant.
 
@@ -232,17 +231,17 @@ def significance_clusters(
 
     Reference: Freitag et al. (2023), Results of WMT23 Metrics Shared Task.
     """
-    found, tests = np.asarray(values, dtype=np.float64), np.asarray(p_values, dtype=np.float64)
-    if found.ndim != 1 or tests.shape != (len(found), len(found)):
+    scores, tests = np.asarray(values, dtype=np.float64), np.asarray(p_values, dtype=np.float64)
+    if scores.ndim != 1 or tests.shape != (len(scores), len(scores)):
         raise InputError(
-            f"Expected p-values of shape [{found.size}, {found.size}] for {found.size} metrics, but got "
+            f"Expected p-values of shape [{scores.size}, {scores.size}] for {scores.size} metrics, but got "
             f"{list(tests.shape)}: give one for each ordered pair."
         )
-    ranks: list[int | None] = [None] * len(found)
+    ranks: list[int | None] = [None] * len(scores)
     rank = 1
     cluster: list[int] = []
-    for metric in np.argsort(-found, kind="stable").tolist():
-        if np.isnan(found[metric]):
+    for metric in np.argsort(-scores, kind="stable").tolist():
+        if np.isnan(scores[metric]):
             continue
         if any(tests[member, metric] <= threshold for member in cluster):
             rank, cluster = rank + 1, []
@@ -252,12 +251,12 @@ def significance_clusters(
 
 
 class WilliamsTest(NamedTuple):
-    """Outcome of Williams' test.
+    """Result of Williams' test.
 
     Attributes:
-        t: Test statistic; above 0 where the first metric correlates better.
+        t: Test statistic; positive if the first metric correlates better.
         df: Degrees of freedom, ``n - 3``.
-        p_value: One-sided: that the first metric correlates better; ``1 - p_value`` is that of the other direction.
+        p_value: One-sided, that the first metric correlates better; ``1 - p_value`` is for the opposite direction.
     """
 
     t: float
@@ -266,19 +265,19 @@ class WilliamsTest(NamedTuple):
 
 
 def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
-    """Williams' test of the difference of two correlations that share a variable.
+    """Compare two correlations that share a variable by Williams' test.
 
     ``t = (r12 - r13) √((n-1)(1+r23)) / √(2 (n-1)/(n-3) K + r̄² (1-r23)³)`` with
     ``K = 1 - r12² - r13² - r23² + 2 r12 r13 r23`` and ``r̄ = (r12 + r13)/2``.
 
     Args:
-        r12: Pearson's r of people and the first metric.
-        r13: Pearson's r of people and the second metric.
+        r12: Pearson's r of human scores and the first metric.
+        r13: Pearson's r of human scores and the second metric.
         r23: Pearson's r of the two metrics.
         n: Number of segments, at least 4.
 
     Returns:
-        The test; NaN where a correlation is NaN, or where two metrics that are the same leave nothing to test.
+        The test result; NaN if a correlation is NaN or both metrics are identical.
 
     Raises:
         InputError: If there are fewer than four segments, or a correlation is not in [-1, 1].
@@ -306,7 +305,7 @@ def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
 
 
 def williams_test_of_scores(first: ArrayLike, second: ArrayLike, human: ArrayLike) -> WilliamsTest:
-    """Williams' test of two metrics on the same segments.
+    """Compare two metrics on the same segments by Williams' test.
 
     Args:
         first: Scores of the first metric, ``[n]``.
@@ -314,7 +313,7 @@ def williams_test_of_scores(first: ArrayLike, second: ArrayLike, human: ArrayLik
         human: Human scores, ``[n]``.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or there are fewer than four segments.
+        InputError: If lists differ in length or contain NaN or infinity, or there are fewer than four segments.
 
     Example:
         >>> human = np.arange(20.0)

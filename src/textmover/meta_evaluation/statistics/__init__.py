@@ -1,1 +1,1 @@
-"""Correlations of scores with ratings: of one list, of many rows, of draws and of swaps."""
+"""Correlations of scores with ratings: of single lists, rows, bootstrap draws and permutations."""

@@ -1,11 +1,11 @@
-"""Agreement of a metric with people on segments: Pearson, Spearman and Kendall, overall and averaged over groups.
+"""Segment-level correlation of a metric with human scores: Pearson, Spearman and Kendall, overall and by group.
 
-Everything is float64. A correlation that is not defined (fewer than three segments, or scores that are all equal: they
-are compared, since a variance is not exact) is NaN, without a warning, and is counted wherever groups are averaged.
+All values are float64. An undefined correlation (fewer than three segments or constant scores) is NaN, without a
+warning; averages over groups report it. Constant scores are detected by comparison, since a variance is not exact.
 
-Each of :data:`CORRELATIONS` takes ``x`` and ``y``, ``[..., m]`` of shapes that broadcast, and gives one value per row.
-With ``counts`` ``[draws, m]`` it takes ``x`` and ``y`` ``[m]`` and gives one value per draw of a bootstrap, in which
-each score counts as often as it was taken.
+Each of :data:`CORRELATIONS` takes ``x`` and ``y`` of broadcastable shapes ``[..., m]`` and returns one value per row.
+With ``counts`` ``[draws, m]``, it takes ``x`` and ``y`` of shape ``[m]`` and returns one value per bootstrap draw, in
+which each score is repeated ``counts`` times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textmover.meta_evaluation.statistics.scores import (
     batches,
     chunks,
     group_positions,
-    known_mean,
+    nan_mean,
     paired_scores,
     scaled,
     unit_rows,
@@ -32,17 +32,17 @@ from textmover.types import InputError
 
 Counts = NDArray[np.int64]
 
-MIN_SEGMENTS = 3  # fewest scores that have a correlation
+MIN_SEGMENTS = 3  # fewest scores for a defined correlation
 
 LONG_ROW = 64
-"""From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
+"""Row length from which SciPy's loop over rows counts pairs, in n log n instead of n² steps."""
 
 CANCELLATION = 0.1
-"""Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
+"""Smallest fraction of a sum of squares that must remain after centring for the difference to be accurate."""
 
 
 def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-    """Pearson's ``r = Σ c (x - x̄)(y - ȳ) / √(Σ c (x - x̄)² Σ c (y - ȳ)²)`` with ``x̄ = Σ c x / Σ c``."""
+    """Compute Pearson's ``r = Σ c (x - x̄)(y - ȳ) / √(Σ c (x - x̄)² Σ c (y - ȳ)²)`` with ``x̄ = Σ c x / Σ c``."""
     if x.shape[-1] < MIN_SEGMENTS:
         return np.full(np.broadcast_shapes(x.shape, y.shape)[:-1] if counts is None else len(counts), np.nan)
     if counts is None:
@@ -55,7 +55,7 @@ def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
     variance_x, variance_y = square_x - sum_x**2 / total, square_y - sum_y**2 / total
     with np.errstate(invalid="ignore", divide="ignore"):
         value = (product - sum_x * sum_y / total) / np.sqrt(variance_x) / np.sqrt(variance_y)
-    # Scores are centred, so that a draw's mean is near 0; where it is not, differences of sums lose digits.
+    # Scores are centred, so a draw's mean is usually near 0; otherwise differences of sums lose precision.
     unsure = (variance_x <= CANCELLATION * square_x) | (variance_y <= CANCELLATION * square_y)
     unsure |= total < MIN_SEGMENTS
     if unsure.any():
@@ -66,21 +66,21 @@ def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
 
 
 def spearman(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-    """Spearman's ρ: Pearson's r of the ranks within a row or a draw, equal scores sharing their mean rank."""
+    """Compute Spearman's ρ: Pearson's r of the ranks within a row or draw; equal scores get their mean rank."""
     if counts is None:
         return pearson(stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1))
     return _weighted_pearson(_drawn_ranks(x, counts), _drawn_ranks(y, counts), counts)
 
 
 def kendall(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-    """Kendall's τ-b, see :func:`tau_b`; copies of one score in a draw are tied with each other."""
+    """Compute Kendall's τ-b, see :func:`tau_b`; copies of a score in a draw are tied with each other."""
     if counts is None and x.shape[-1] >= LONG_ROW:
         return _by_scipy(x, y, "b")
     return np.where(_size(x, counts) >= MIN_SEGMENTS, tau_b(*_pair_sums(x, y, counts)), np.nan)
 
 
 def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
-    """Kendall's (Stuart's) τ-c, see :func:`tau_c`: for scales of unequal length."""
+    """Compute Kendall's (Stuart's) τ-c, see :func:`tau_c`, for scales with different numbers of values."""
     if counts is None and x.shape[-1] >= LONG_ROW:
         return _by_scipy(x, y, "c")
     size, fewest = _size(x, counts), np.minimum(distinct(x, counts), distinct(y, counts))
@@ -88,7 +88,7 @@ def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
 
 
 def accuracy(x: Vector, y: Vector) -> Vector:
-    """Share of the pairs within each row that ``x`` and ``y`` order alike: ``mean [sign(Δx) = sign(Δy)]``."""
+    """Compute the fraction of pairs within each row with the same order: ``mean [sign(Δx) = sign(Δy)]``."""
     alike = _pair_signs(x) == _pair_signs(y)
     return alike.mean(axis=-1) if alike.shape[-1] else np.full(alike.shape[:-1], np.nan)
 
@@ -99,17 +99,17 @@ CORRELATIONS: Mapping[str, Callable[..., Vector]] = {
     "kendall": kendall,
     "kendall-c": kendall_c,
 }
-"""Correlations of segments."""
+"""Segment-level correlations by name."""
 
 
 def check_statistic(statistic: str, known: Mapping[str, object] = CORRELATIONS) -> None:
-    """Refuse a statistic that is not among those known."""
+    """Raise an :class:`InputError` if the statistic is unknown."""
     if statistic not in known:
         raise InputError(f"Expected the statistic to be {', '.join(known)}, but got {statistic!r}: choose one.")
 
 
 def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statistic: str) -> Vector:
-    """A correlation of scores ``[..., n]`` within each of ``U`` units, ``[..., U]``."""
+    """Correlate scores ``[..., n]`` within each of ``U`` units, ``[..., U]``."""
     values = np.full((*np.broadcast_shapes(x.shape[:-1], y.shape[:-1]), len(units)), np.nan)
     for numbers, members in batches(units):
         values[..., numbers] = CORRELATIONS[statistic](np.take(x, members, axis=-1), np.take(y, members, axis=-1))
@@ -117,26 +117,26 @@ def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statisti
 
 
 def tau_b(surplus: Vector, untied_x: Vector, untied_y: Vector) -> Vector:
-    """``τ_b = (C - D) / √(U_x U_y)``: surplus of concordant pairs, and pairs that are not tied in each list."""
+    """Return ``τ_b = (C - D) / √(U_x U_y)``; ``surplus`` is ``C - D``, and ``U`` counts the untied pairs of a list."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.clip(surplus / np.sqrt(untied_x) / np.sqrt(untied_y), -1, 1)
 
 
 def tau_c(surplus: Vector, fewest: Vector | Counts, size: Vector | float) -> Vector:
-    """``τ_c = 2 (C - D) q / (n² (q - 1))``, ``q`` the smaller number of distinct scores."""
+    """Return ``τ_c = 2 (C - D) q / (n² (q - 1))``, where ``q`` is the smaller number of distinct scores."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.clip(2 * surplus / np.square(size) * fewest / (fewest - 1.0), -1, 1)
 
 
 def distinct(x: Vector, counts: Counts | None = None) -> Counts:
-    """Number of distinct scores in each row or draw."""
+    """Count distinct scores in each row or draw."""
     if counts is None:
         return 1 + np.asarray((np.diff(np.sort(x, axis=-1), axis=-1) > 0).sum(axis=-1))
     return np.asarray((_equals(x, counts)[0] > 0).sum(axis=1))
 
 
 def _pair_sums(x: Vector, y: Vector, counts: Counts | None) -> tuple[Vector, Vector, Vector]:
-    """Surplus of concordant pairs, and pairs not tied in ``x`` and ``y``; in draws ``½ cᵀ S c``, exactly."""
+    """Return ``C - D`` and the numbers of untied pairs of ``x`` and ``y``; for draws exactly ``½ cᵀ S c``."""
     if counts is None:
         signs_x, signs_y = _pair_signs(x), _pair_signs(y)
         return (signs_x * signs_y).sum(axis=-1), np.abs(signs_x).sum(axis=-1), np.abs(signs_y).sum(axis=-1)
@@ -150,7 +150,7 @@ def _pair_sums(x: Vector, y: Vector, counts: Counts | None) -> tuple[Vector, Vec
 
 
 def _pair_signs(x: Vector) -> Vector:
-    """Sign of the difference of each pair within each row, ``[..., m (m - 1) / 2]``."""
+    """Return the sign of the difference of each pair within each row, ``[..., m (m - 1) / 2]``."""
     first, second = np.triu_indices(x.shape[-1], 1)
     return np.sign(x[..., first] - x[..., second])
 
@@ -172,21 +172,21 @@ def _vary(x: Vector, counts: Counts | None = None) -> NDArray[np.bool_]:
 
 
 def _equals(x: Vector, counts: Counts) -> tuple[Counts, Positions]:
-    """Count of each distinct score in each draw, ``[draws, levels]``, and the level of each score."""
+    """Count each distinct score in each draw, ``[draws, levels]``; also return the level of each score."""
     _, level = np.unique(x, return_inverse=True)
     order = np.argsort(level, kind="stable")
-    starts = np.flatnonzero(np.diff(level[order], prepend=-1))  # where the sorted scores change
+    starts = np.flatnonzero(np.diff(level[order], prepend=-1))  # first position of each distinct score
     return np.add.reduceat(counts[:, order], starts, axis=1), level
 
 
 def _drawn_ranks(x: Vector, counts: Counts) -> Vector:
-    """Rank of each score within each draw, ``[draws, m]``: the mean rank of all its equals that were drawn."""
+    """Return the rank of each score within each draw, ``[draws, m]``; equal scores get their mean rank."""
     equals, level = _equals(x, counts)
     return (equals.cumsum(axis=1) - (equals - 1) / 2)[:, level]
 
 
 def _weighted_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
-    """Pearson's r of every draw, of scores ``[n]`` or ``[draws, n]``, by the deviations from the mean of the draw."""
+    """Compute Pearson's r of each draw from scores ``[n]`` or ``[draws, n]``, centred on the mean of the draw."""
     weights = counts.astype(np.float64)
     total = weights.sum(axis=1, keepdims=True)
     total[total < MIN_SEGMENTS] = np.nan
@@ -201,13 +201,13 @@ def _weighted_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
 
 
 class Correlation(NamedTuple):
-    """Agreement of two lists of scores.
+    """Correlations of two lists of scores.
 
     Attributes:
         n: Number of segments.
-        pearson: Pearson's r, in [-1, 1]; NaN where it is not defined.
-        spearman: Spearman's ρ, in [-1, 1]; NaN where it is not defined.
-        kendall: Kendall's τ-b, in [-1, 1]; NaN where it is not defined.
+        pearson: Pearson's r, in [-1, 1]; NaN if undefined.
+        spearman: Spearman's ρ, in [-1, 1]; NaN if undefined.
+        kendall: Kendall's τ-b, in [-1, 1]; NaN if undefined.
     """
 
     n: int
@@ -220,12 +220,12 @@ class MeanCorrelation(NamedTuple):
     """Unweighted mean of the correlations of several groups.
 
     Attributes:
-        n: Number of segments in the groups that were averaged.
+        n: Number of segments in the averaged groups.
         pearson: Mean of Pearson's r; NaN if no group has one.
         spearman: Mean of Spearman's ρ; NaN if no group has one.
         kendall: Mean of Kendall's τ-b; NaN if no group has one.
-        groups: Number of groups that were averaged.
-        undefined: Names of the groups left out because their correlation is NaN.
+        groups: Number of averaged groups.
+        undefined: Names of the groups excluded because their correlation is NaN.
     """
 
     n: int
@@ -237,14 +237,14 @@ class MeanCorrelation(NamedTuple):
 
 
 def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlation:
-    """Pearson's r, Spearman's ρ and Kendall's τ-b; NaN for fewer than three scores or a constant list.
+    """Compute Pearson's r, Spearman's ρ and Kendall's τ-b; NaN for fewer than three scores or a constant list.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
 
     Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
+        InputError: If the lists differ in length or contain NaN or infinity.
 
     Example:
         >>> [round(value, 3) for value in correlations([0.1, 0.4, 0.2, 0.9], [1, 2, 3, 4])]
@@ -257,7 +257,7 @@ def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlati
 def grouped_correlations(
     metric_scores: ArrayLike, human_scores: ArrayLike, groups: Sequence[str]
 ) -> dict[str, Correlation]:
-    """Correlations within each group, such as each language pair, in the order in which the groups appear.
+    """Compute correlations within each group, such as each language pair, in order of first appearance.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -265,7 +265,7 @@ def grouped_correlations(
         groups: Group of each segment, ``n`` names.
 
     Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
+        InputError: If the lists differ in length or contain NaN or infinity.
 
     Example:
         >>> by_group = grouped_correlations([1, 2, 3, 1, 2, 3], [1, 2, 3, 3, 2, 1], ["a"] * 3 + ["b"] * 3)
@@ -278,7 +278,7 @@ def grouped_correlations(
 
 
 def mean_correlation(by_group: Mapping[str, Correlation]) -> MeanCorrelation:
-    """Mean over groups, each group counting the same; groups without a correlation are left out and named.
+    """Average correlations over groups with equal weight; exclude undefined groups and return their names.
 
     Args:
         by_group: Correlation by group, as from :func:`grouped_correlations`.
@@ -295,7 +295,7 @@ def mean_correlation(by_group: Mapping[str, Correlation]) -> MeanCorrelation:
 
 
 def correlation(x: ArrayLike, y: ArrayLike, statistic: str = "pearson") -> float:
-    """Correlation of two lists ``[n]``; NaN for fewer than three scores and where either list is constant."""
+    """Correlate two lists ``[n]``; NaN for fewer than three scores or if a list is constant."""
     return float(CORRELATIONS[statistic](*paired_scores(x, y)))
 
 
@@ -303,12 +303,12 @@ class AveragedCorrelation(NamedTuple):
     """Unweighted mean of a correlation over units.
 
     Attributes:
-        value: The mean; NaN if no unit has a correlation.
-        units: Over how many units it is averaged.
-        segments: How many segments these hold.
-        undefined: Names of the units without a correlation: fewer than three segments, or either list constant.
-        undefined_segments: How many segments those hold.
-        by_unit: The correlation of each unit, NaN where there is none.
+        value: Mean correlation; NaN if no unit has one.
+        units: Number of averaged units.
+        segments: Number of segments in the averaged units.
+        undefined: Names of units without a correlation: fewer than three segments, or a constant list.
+        undefined_segments: Number of segments in the undefined units.
+        by_unit: Correlation of each unit; NaN if undefined.
     """
 
     value: float
@@ -322,11 +322,11 @@ class AveragedCorrelation(NamedTuple):
 def averaged_correlation(
     metric_scores: ArrayLike, human_scores: ArrayLike, units: Sequence[str] | None = None, *, statistic: str = "pearson"
 ) -> AveragedCorrelation:
-    """Correlation within each unit, averaged over units: ``(1/U) Σ_u corr(x_u, y_u)``.
+    """Average the correlation within each unit over units: ``(1/U) Σ_u corr(x_u, y_u)``.
 
-    What the units are says what is asked: with the group of each segment, agreement within groups; with its item,
-    whether the metric orders the outputs for one item as people do; with its system, whether it finds the items that
-    the system did well on. Units without a correlation are left out of the mean and named.
+    If units are groups, this measures agreement within groups. If units are items, it measures whether the metric
+    orders the outputs for an item as people do. If units are systems, it measures whether the metric finds the items
+    that a system did well on. Units without a correlation are excluded, and their names returned.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -335,7 +335,7 @@ def averaged_correlation(
         statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b) or ``kendall-c``.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+        InputError: If lists differ in length or contain NaN or infinity, or the statistic is unknown.
 
     Example:
         >>> result = averaged_correlation([1, 2, 3, 4, 4, 4], [1, 3, 2, 1, 2, 3], ["a"] * 3 + ["b"] * 3)
@@ -349,5 +349,5 @@ def averaged_correlation(
     by_unit = dict(zip(positions, values.tolist(), strict=True))
     undefined = tuple(name for name, value in by_unit.items() if np.isnan(value))
     missing = sum(len(positions[name]) for name in undefined)
-    mean, units_left = float(known_mean(values, axis=0)), len(positions) - len(undefined)
+    mean, units_left = float(nan_mean(values, axis=0)), len(positions) - len(undefined)
     return AveragedCorrelation(mean, units_left, len(metric) - missing, undefined, missing, by_unit)

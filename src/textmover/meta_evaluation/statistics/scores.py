@@ -1,4 +1,4 @@
-"""Lists of scores: checks, groups, rows of units, and means over what is known."""
+"""Utilities for score lists: validation, grouping, standardisation, chunks and NaN-aware means."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from textmover.types import InputError, plural
 Vector = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-CHUNK_ENTRIES = 2**20  # entries of the largest table that is held at once; larger ones are worked off in chunks
-ROUNDING = 1e-12  # sums and means that differ by less, relative to their terms, are equal but for rounding
+CHUNK_ENTRIES = 2**20  # most entries of a table in memory; larger tables are processed in chunks
+ROUNDING = 1e-12  # tolerance for rounding errors of sums and means, relative to their terms
 
 
 def finite_scores(scores: ArrayLike, name: str) -> Vector:
-    """Return scores as float64 ``[n]``; error messages call them ``name``."""
+    """Return scores as float64 ``[n]``, or raise an :class:`InputError` that calls them ``name``."""
     try:
         vector = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def finite_scores(scores: ArrayLike, name: str) -> Vector:
 
 
 def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[Vector, Vector]:
-    """Return two lists of scores of the same segments as float64 ``[n]``."""
+    """Return two score lists of equal length as float64 ``[n]``."""
     metric, human = finite_scores(metric_scores, "metric scores"), finite_scores(human_scores, "human scores")
     if len(metric) != len(human):
         raise InputError(
@@ -45,8 +45,8 @@ def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[Ve
     return metric, human
 
 
-def several_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vector, Vector]:
-    """Return the scores of at least one metric ``[K, n]`` and those of people ``[n]``."""
+def stack_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vector, Vector]:
+    """Return the scores of at least one metric ``[K, n]`` and the human scores ``[n]``."""
     if not len(scores):
         raise InputError("Expected the scores of at least one metric, but got none: give one.")
     pairs = [paired_scores(one, human) for one in scores]
@@ -54,13 +54,13 @@ def several_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vecto
 
 
 def check_segments(scores: Vector) -> None:
-    """Refuse scores ``[..., n]`` of no segment."""
+    """Raise an :class:`InputError` if scores ``[..., n]`` have no segment."""
     if not scores.shape[-1]:
         raise InputError("Expected scores of at least one segment, but got none: give some.")
 
 
 def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions]:
-    """Ascending positions of each group's members, groups as they appear; ``None`` makes one group, ``"all"``."""
+    """Return ascending positions of each group, in order of appearance; ``None`` makes a single group ``"all"``."""
     groups = ["all"] * n if groups is None else groups
     if len(groups) != n:
         raise InputError(f"Expected {plural(n, 'group')}, one per segment, but got {len(groups)}.")
@@ -71,13 +71,13 @@ def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions
 
 
 def label_numbers(labels: Sequence[str]) -> Positions:
-    """A number for each distinct label, in the order in which they appear, ``[n]``."""
+    """Encode labels as integers, in order of first appearance, ``[n]``."""
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     return np.asarray([numbers[label] for label in labels], dtype=np.int64)
 
 
 def standard_scores(x: ArrayLike) -> Vector:
-    """Scores of mean 0 and standard deviation 1; all 0 where the scores are constant. Equal scores stay equal."""
+    """Standardise scores to mean 0 and standard deviation 1; constant scores become 0. Equal scores stay equal."""
     x = finite_scores(x, "scores")
     if not len(x) or x.min() == x.max():
         return np.zeros_like(x)
@@ -85,7 +85,7 @@ def standard_scores(x: ArrayLike) -> Vector:
 
 
 def scaled(x: Vector) -> Vector:
-    """Rows centred, with 1 as the largest entry, so that squares neither over- nor underflow."""
+    """Centre rows and scale their largest absolute entry to 1, so that squares neither overflow nor underflow."""
     x = _of_size_one(x)
     return _of_size_one(x - x.mean(axis=-1, keepdims=True))
 
@@ -96,25 +96,25 @@ def _of_size_one(x: Vector) -> Vector:
 
 
 def unit_rows(x: Vector) -> Vector:
-    """Rows centred and of norm 1; NaN where all entries are 0."""
+    """Centre rows and scale them to norm 1; NaN for constant rows."""
     x = scaled(x)
     with np.errstate(invalid="ignore"):
         return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def divided(above: Vector, below: Vector | Positions) -> Vector:
-    """Quotients; NaN where the lower part is not above 0."""
+def divide(above: Vector, below: Vector | Positions) -> Vector:
+    """Divide elementwise; NaN where the denominator is not positive."""
     return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
 
 
-def known_mean(values: Vector, axis: int) -> Vector:
-    """Mean of the values that are not NaN; NaN where there are none."""
+def nan_mean(values: Vector, axis: int) -> Vector:
+    """Return the mean of the values that are not NaN; NaN if all are."""
     known = ~np.isnan(values)
-    return divided(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
+    return divide(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
 
 
 def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]:
-    """Yield units by size, small ones first: their numbers ``[U]`` and the positions of their members ``[U, m]``."""
+    """Yield units grouped by size, ascending: their indices ``[U]`` and the positions of their members ``[U, m]``."""
     sizes: dict[int, list[int]] = {}
     for number, members in enumerate(units):
         sizes.setdefault(len(members), []).append(number)
@@ -123,24 +123,24 @@ def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]
 
 
 def chunks(rows: int, entries: int) -> Iterator[slice]:
-    """Yield slices of rows so that a table of ``entries`` entries a row stays below :data:`CHUNK_ENTRIES`."""
+    """Yield slices of rows so that a table with ``entries`` entries per row stays below :data:`CHUNK_ENTRIES`."""
     step = max(1, CHUNK_ENTRIES // max(1, entries))
     for start in range(0, rows, step):
         yield slice(start, min(rows, start + step))
 
 
-def levelled(means: Vector, sizes: Vector) -> Vector:
-    """Make means ``[..., m]`` equal that are equal but for rounding, so that comparing them finds the tie.
+def restore_ties(means: Vector, sizes: Vector) -> Vector:
+    """Make means ``[..., m]`` equal if they differ only by rounding errors, so that comparisons detect ties.
 
-    Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, with the largest absolute term of each mean as its
-    size; of a run of such neighbours all become the lowest.
+    Means are tied if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, where the size is the largest absolute term of a mean.
+    All means in a run of tied neighbours become the lowest of the run.
     """
     sizes = np.broadcast_to(sizes, means.shape)
     order = np.argsort(means, axis=-1, kind="stable")
     ordered, terms = np.take_along_axis(means, order, axis=-1), np.take_along_axis(sizes, order, axis=-1)
-    opens = np.ones(means.shape, dtype=bool)  # where a run of equals starts; NaN, at the end, always does
+    opens = np.ones(means.shape, dtype=bool)  # whether a run of ties starts here; NaN, sorted last, always starts one
     opens[..., 1:] = ~(np.diff(ordered, axis=-1) <= ROUNDING * (terms[..., 1:] + terms[..., :-1]))
     starts = np.maximum.accumulate(np.where(opens, np.arange(means.shape[-1]), 0), axis=-1)
-    found = np.empty_like(means)
-    np.put_along_axis(found, order, np.take_along_axis(ordered, starts, axis=-1), axis=-1)
-    return found
+    result = np.empty_like(means)
+    np.put_along_axis(result, order, np.take_along_axis(ordered, starts, axis=-1), axis=-1)
+    return result

@@ -1,8 +1,8 @@
-"""Two metrics with their scores exchanged at random: what PERM-BOTH compares a difference with.
+"""Null distribution of PERM-BOTH: correlation differences after random exchange of two metrics' scores.
 
-A permutation is a row of signs, -1 where two metrics exchange their scores. The first one's become
-``((1 + s) a + (1 - s) b)/2``, linear in ``s``, as are sums of squares and products; so for Pearson one matrix product
-serves all pairs and permutations. A rank statistic is quadratic in ``s``, but its difference without ties is linear.
+A permutation is a row of signs; -1 exchanges the scores of a segment. The first metric's scores become
+``((1 + s) a + (1 - s) b)/2``. They are linear in ``s``, as are sums of squares and products, so for Pearson one matrix
+product serves all pairs and permutations. Differences of rank statistics are linear only without ties.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from textmover.meta_evaluation.statistics.scores import (
     Vector,
     batches,
     chunks,
-    divided,
+    divide,
     unit_rows,
 )
 
 CANCELLATION = 1e-6
-"""Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
+"""Smallest fraction of a sum of squares that must remain after centring for the difference to be accurate."""
 
 
 def swapped_correlations(
     scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str
 ) -> Vector:
-    """``corr(a*, h) - corr(b*, h)`` of each pair of metrics under each permutation, ``[K (K - 1)/2, permutations]``."""
-    # Units have three members or more, and people's scores vary in each.
-    kept = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
+    """Return ``corr(a*, h) - corr(b*, h)`` of each pair under each permutation, ``[K (K - 1)/2, permutations]``."""
+    # Correlations are defined only in units of three or more members with varying human scores.
+    defined_units = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
     if statistic == "pearson":
-        return _swapped_pearson(scores, human, kept, signs)
-    return _swapped_ranks(scores, human, kept, signs, statistic)
+        return _swapped_pearson(scores, human, defined_units, signs)
+    return _swapped_ranks(scores, human, defined_units, signs, statistic)
 
 
 def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector) -> Vector:
@@ -52,13 +52,13 @@ def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], 
                 known = ~np.isnan(difference)
                 totals[number] += np.where(known, difference, 0.0).sum(axis=0)
                 counts[number] += known.sum(axis=0)
-    return divided(totals, counts)
+    return divide(totals, counts)
 
 
 def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> tuple[Vector, Vector]:
-    """Sums within each unit of scores, of squares and of products with people's: ``[3, U, 1, K]`` and ``[3, U, k, K]``.
+    """Sum scores, squares and products with human scores in each unit: ``[3, U, 1, K]`` and ``[3, U, k, K]``.
 
-    The second have the sign of every segment as a factor.
+    The second array weights each segment by its sign.
     """
     inside = np.moveaxis(scores[:, members], 0, -1)  # [U, m, K]
     unit = unit_rows(human[members])
@@ -71,7 +71,7 @@ def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> t
 def _pearson_difference(
     pair: tuple[int, int], sums: tuple[Vector, Vector], scores: Vector, human: Vector, members: Positions, signs: Vector
 ) -> Vector:
-    """``r(a*, h) - r(b*, h)`` in each unit, ``[U, permutations]``."""
+    """Return ``r(a*, h) - r(b*, h)`` in each unit, ``[U, permutations]``."""
     a, b = pair
     plain, signed = sums
     half, shift = (plain[..., a] + plain[..., b]) / 2, (signed[..., a] - signed[..., b]) / 2
@@ -92,49 +92,49 @@ def _pearson_difference(
 
 
 def _swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str) -> Vector:
-    """The same for Spearman's ρ and Kendall's τ.
+    """Compute permuted differences of Spearman's ρ or Kendall's τ.
 
-    With ``x = (a, b)`` the scores of both metrics one behind the other, weights ``p = (1 + (s, -s))/2`` say which of
-    them the first metric holds. The covariance of ranks (Spearman) and the surplus of concordant pairs (Kendall) are
-    both ``½ pᵀ G p`` with ``G[e, f] = sign(x_e - x_f) w[e, f]``, where ``w`` is half the difference of people's ranks,
-    or its sign. Their difference for both metrics is ``½ 1ᵀ G (s, -s)``.
+    Let ``x = (a, b)`` be the concatenated scores of both metrics. Weights ``p = (1 + (s, -s))/2`` select the entries
+    of the permuted first metric. The covariance of ranks (Spearman) and ``C - D`` (Kendall) are both ``½ pᵀ G p`` with
+    ``G[e, f] = sign(x_e - x_f) w[e, f]``, where ``w`` is half the difference of human ranks (Spearman) or its sign
+    (Kendall). Their difference for both metrics is ``½ 1ᵀ G (s, -s)``.
     """
     pairs = list(itertools.combinations(range(len(scores)), 2))
-    slopes = np.zeros((len(pairs), scores.shape[1]))  # difference of the units without ties, by sign
-    totals = np.zeros((len(pairs), len(signs)))  # difference of the units with ties
+    slopes = np.zeros((len(pairs), scores.shape[1]))  # coefficients of the signs, for units without ties
+    totals = np.zeros((len(pairs), len(signs)))  # differences of units with ties
     counts = np.zeros((len(pairs), len(signs)))
     for _, table in batches(units):
         for rows in chunks(len(table), table.shape[1] ** 2):
             members = table[rows]
-            inside, people = scores[:, members], _People(human[members], statistic)
-            own = [people.both_sums(one, one)[0] for one in inside]  # [U, m] for each metric
+            unit_scores, people = scores[:, members], _HumanRanks(human[members], statistic)
+            own_sums = [people.both_sums(one, one)[0] for one in unit_scores]  # [U, m] for each metric
             for number, (a, b) in enumerate(pairs):
-                tied = _tied(inside[a], inside[b])
+                tied = _tied(unit_scores[a], unit_scores[b])
                 counts[number] += (~tied).sum()
-                cross = people.both_sums(inside[a], inside[b])
-                sums = own[a] + cross[0], own[b] + cross[1]  # G 1
+                cross = people.both_sums(unit_scores[a], unit_scores[b])
+                sums = own_sums[a] + cross[0], own_sums[b] + cross[1]  # G 1
                 slope = (sums[0] - sums[1]) / 2 / people.scale[:, None]
                 slopes[number, members[~tied]] += slope[~tied]
                 for unit in np.flatnonzero(tied).tolist():
                     here = np.asarray(signs[:, members[unit]], dtype=np.float64)
                     difference = _tied_difference(
-                        inside[a][unit], inside[b][unit], people, unit, (sums[0][unit], sums[1][unit]), here
+                        unit_scores[a][unit], unit_scores[b][unit], people, unit, (sums[0][unit], sums[1][unit]), here
                     )
                     known = ~np.isnan(difference)
                     totals[number] += np.where(known, difference, 0.0)
                     counts[number] += known
     for rows in chunks(len(signs), scores.shape[1]):
         totals[:, rows] += slopes @ np.asarray(signs[rows], dtype=np.float64).T
-    return divided(totals, counts)
+    return divide(totals, counts)
 
 
-class _People:
-    """People's side of a rank statistic, in units of one size, ``[U, m]``."""
+class _HumanRanks:
+    """Human side of a rank statistic, for units of equal size, ``[U, m]``."""
 
     def __init__(self, human: Vector, statistic: str) -> None:
         self.statistic = statistic
         self.size = size = human.shape[1]
-        self.table: Vector | None = None  # all weights, where there is room for them
+        self.table: Vector | None = None  # cache of all weights, if small enough
         self.distinct = distinct(human)
         if statistic == "spearman":
             self.values = unit_rows(stats.rankdata(human, axis=1))
@@ -149,7 +149,7 @@ class _People:
             self.scale = size**2 * (self.distinct - 1) / self.distinct / 2
 
     def weights(self, columns: slice, unit: int | slice = slice(None)) -> Vector:
-        """Weights ``w`` of the pairs with the given second segments, ``[(U,) m, columns]``."""
+        """Return weights ``w`` of the pairs whose second segment is in ``columns``, ``[(U,) m, columns]``."""
         if self.table is None and self.values.size * self.size <= CHUNK_ENTRIES:
             self.table = self._weights(slice(None), slice(None))
         return self._weights(columns, unit) if self.table is None else self.table[unit][..., columns]
@@ -160,7 +160,7 @@ class _People:
         return difference / 2 if self.statistic == "spearman" else np.sign(difference)
 
     def both_sums(self, x: Vector, y: Vector) -> tuple[Vector, Vector]:
-        """The sums over the second and over the first segment of the pairs."""
+        """Return weighted sign sums over the second and over the first segment of the pairs."""
         over_second, over_first = np.zeros_like(x), np.zeros_like(x)
         for columns in chunks(self.size, self.size * len(x)):
             block = np.sign(x[:, :, None] - y[:, None, columns]) * self.weights(columns)
@@ -170,55 +170,55 @@ class _People:
 
 
 def _tied(a: Vector, b: Vector) -> np.ndarray:
-    """Units in which two different segments can come to the same score, ``[U]``."""
+    """Return in which units two different segments can have equal scores, ``[U]``."""
     size = a.shape[1]
     both = np.concatenate([a, b], axis=1)
     order = np.argsort(both, axis=1, kind="stable")
     ordered = np.take_along_axis(both, order, axis=1)
     segment = order % size
     equal = ordered[:, 1:] == ordered[:, :-1]
-    # Of three equal scores two are of different segments, though neighbours may be of one.
+    # Among three equal scores, two belong to different segments, even if neighbours share a segment.
     other = segment[:, 1:] != segment[:, :-1]
     three = equal[:, 1:] & equal[:, :-1] if size > 1 else equal[:, :0]
     return (equal & other).any(axis=1) | three.any(axis=1)
 
 
 def _tied_difference(
-    a: Vector, b: Vector, people: _People, unit: int, row_sums: tuple[Vector, Vector], signs: Vector
+    a: Vector, b: Vector, people: _HumanRanks, unit: int, row_sums: tuple[Vector, Vector], signs: Vector
 ) -> Vector:
-    """Difference in one unit with ties, where denominators change; NaN where a metric's scores are all equal."""
+    """Return the difference in a unit with ties, where denominators vary; NaN if a metric's scores are constant."""
     size = people.size
     quadratic = np.zeros(len(signs))
     for columns in chunks(size, size):
-        mixed = np.sign(a[:, None] - a[columns]) + np.sign(b[:, None] - b[columns])
-        mixed -= np.sign(a[:, None] - b[columns])
-        mixed -= np.sign(b[:, None] - a[columns])
-        mixed *= people.weights(columns, unit)
-        quadratic += np.einsum("kj,kj->k", signs @ mixed, signs[:, columns])
+        second_difference = np.sign(a[:, None] - a[columns]) + np.sign(b[:, None] - b[columns])
+        second_difference -= np.sign(a[:, None] - b[columns])
+        second_difference -= np.sign(b[:, None] - a[columns])
+        second_difference *= people.weights(columns, unit)
+        quadratic += np.einsum("kj,kj->k", signs @ second_difference, signs[:, columns])
     constant = float(row_sums[0].sum() + row_sums[1].sum()) + quadratic
     change = 2 * (signs @ (row_sums[0] - row_sums[1]))
-    possible, held = _class_sizes(a, b, signs)
-    first = _statistic((constant + change) / 8, people, unit, held)  # ½ pᵀ G p
-    second = _statistic((constant - change) / 8, people, unit, possible - held)
+    total_sizes, first_sizes = _class_sizes(a, b, signs)
+    first = _statistic((constant + change) / 8, people, unit, first_sizes)  # ½ pᵀ G p
+    second = _statistic((constant - change) / 8, people, unit, total_sizes - first_sizes)
     return first - second
 
 
 def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
-    """Entries of both metrics at each tied score ``[scores]``, and the first metric's ``[permutations, scores]``."""
+    """Count scores of both metrics at each tied value ``[values]``, and of the first ``[permutations, values]``."""
     _, number = np.unique(np.concatenate([a, b]), return_inverse=True)
     counts = np.bincount(number)
-    several = counts > 1
-    place = np.cumsum(several) - 1
-    decides = np.zeros((len(a), int(several.sum())))  # 1 where a sign of 1 gives it to the first metric, -1 where -1
-    for own, factor in ((number[: len(a)], 1.0), (number[len(a) :], -1.0)):
-        rows = np.flatnonzero(several[own])
-        decides[rows, place[own[rows]]] += factor
-    possible = counts[several].astype(np.float64)
-    return possible, possible / 2 + signs @ decides / 2
+    tied = counts > 1
+    column = np.cumsum(tied) - 1
+    decides = np.zeros((len(a), int(tied.sum())))  # 1 (-1): the first metric has the tied score if the sign is 1 (-1)
+    for numbers, factor in ((number[: len(a)], 1.0), (number[len(a) :], -1.0)):
+        rows = np.flatnonzero(tied[numbers])
+        decides[rows, column[numbers[rows]]] += factor
+    total_sizes = counts[tied].astype(np.float64)
+    return total_sizes, total_sizes / 2 + signs @ decides / 2
 
 
-def _statistic(surplus: Vector, people: _People, unit: int, classes: Vector) -> Vector:
-    """The statistic from its numerator and the sizes of the classes of ties; NaN where all scores are equal."""
+def _statistic(surplus: Vector, people: _HumanRanks, unit: int, classes: Vector) -> Vector:
+    """Compute the statistic from its numerator and the sizes of tie classes; NaN if all scores are equal."""
     size = people.size
     if people.statistic == "spearman":
         variance = (size**3 - size - (classes**3 - classes).sum(axis=1)) / 12
@@ -227,8 +227,8 @@ def _statistic(surplus: Vector, people: _People, unit: int, classes: Vector) -> 
     elif people.statistic == "kendall":
         value = tau_b(surplus, size * (size - 1) / 2 - _pairs(classes), people.untied[unit])
     else:
-        held = size - (classes - (classes > 0)).sum(axis=1)
-        value = tau_c(surplus, np.minimum(held, people.distinct[unit]), size)
+        distinct_scores = size - (classes - (classes > 0)).sum(axis=1)
+        value = tau_c(surplus, np.minimum(distinct_scores, people.distinct[unit]), size)
     return np.where((classes == size).any(axis=1), np.nan, value)
 
 

@@ -1,7 +1,7 @@
-"""Pairs of outputs with ties: acc23 and τ23, and the calibrated difference from which on a metric decides.
+"""Pairwise agreement with ties: acc23, τ23 and tie calibration.
 
-A metric of real numbers hardly ever gives two texts the same score. So differences up to a threshold ε count as ties,
-and the best ε is chosen for each metric, which makes metrics with and without ties comparable.
+A real-valued metric rarely gives two texts the same score. Therefore differences up to a threshold ε count as ties. The
+best ε is chosen for each metric, which makes metrics with and without ties comparable.
 
 Reference: Deutsch, Foster and Freitag (2023), Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and
 Tie Calibration.
@@ -22,23 +22,23 @@ from textmover.meta_evaluation.statistics.scores import (
     batches,
     chunks,
     group_positions,
-    known_mean,
+    nan_mean,
     paired_scores,
 )
 from textmover.types import InputError
 
-MOST_PAIRS = 2**25  # most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit
+MOST_PAIRS = 2**25  # most pairs to sort (about 1.5 GB); 8,192 segments in one unit
 
 
 class PairCounts(NamedTuple):
-    """The pairs of segments of one unit, by what people and the metric say.
+    """Numbers of segment pairs in one unit, by the order of human and metric scores.
 
     Attributes:
-        concordant: ``C``: ordered alike.
-        discordant: ``D``: ordered in opposite ways.
-        ties_both: ``T_both``: alike for both.
-        ties_human: ``T_h``: alike for people alone.
-        ties_metric: ``T_m``: alike for the metric alone.
+        concordant: ``C``: same order.
+        discordant: ``D``: opposite order.
+        ties_both: ``T_both``: tied in both.
+        ties_human: ``T_h``: tied in human scores only.
+        ties_metric: ``T_m``: tied in metric scores only.
     """
 
     concordant: int
@@ -49,12 +49,12 @@ class PairCounts(NamedTuple):
 
     @property
     def acc23(self) -> float:
-        """``(C + T_both)/N``, in [0, 1]; NaN without a pair."""
+        """Return ``(C + T_both)/N``, in [0, 1]; NaN without pairs."""
         return (self.concordant + self.ties_both) / sum(self) if sum(self) else float("nan")
 
     @property
     def tau23(self) -> float:
-        """``(C + T_both - D - T_h - T_m)/N = 2 acc23 - 1``; NaN without a pair."""
+        """Return ``(C + T_both - D - T_h - T_m)/N = 2 acc23 - 1``; NaN without pairs."""
         return 2 * self.acc23 - 1
 
 
@@ -64,10 +64,10 @@ class TieAgreement(NamedTuple):
     Attributes:
         acc23: Mean of ``(C + T_both)/N`` over units; NaN if no unit has a pair.
         tau23: Mean of ``(C + T_both - D - T_h - T_m)/N``, which is ``2 acc23 - 1``.
-        epsilon: Largest difference of the metric that counts as a tie.
-        units: Over how many units the mean is.
-        pairs: How many pairs these hold.
-        undefined: Names of the units without a pair: a single segment.
+        epsilon: Largest metric difference that counts as a tie.
+        units: Number of averaged units.
+        pairs: Number of pairs in these units.
+        undefined: Names of the units without pairs, with a single segment.
     """
 
     acc23: float
@@ -79,11 +79,11 @@ class TieAgreement(NamedTuple):
 
 
 class TieCalibration(NamedTuple):
-    """Threshold of a metric and what it reaches with it.
+    """Calibrated tie threshold of a metric, and its agreement with and without calibration.
 
     Attributes:
         epsilon: The smallest ε that maximises the mean acc23 over units.
-        agreement: Agreement with it.
+        agreement: Agreement with this ε.
         uncalibrated: Agreement with ε = 0.
     """
 
@@ -93,7 +93,7 @@ class TieCalibration(NamedTuple):
 
 
 def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: float = 0.0) -> PairCounts:
-    """Counts of all pairs of segments; ``|Δmetric| ≤ ε`` is a tie of the metric, ``Δhuman = 0`` one of people.
+    """Count pairs of segments; ``|Δmetric| ≤ ε`` is a metric tie, ``Δhuman = 0`` a human tie.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -101,7 +101,7 @@ def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: f
         epsilon: Largest difference of the metric that counts as a tie, from 0.
 
     Raises:
-        InputError: If the lists differ in length or hold NaN or infinity, or ε is negative.
+        InputError: If the lists differ in length or contain NaN or infinity, or ε is negative.
 
     Example:
         >>> pair_counts([0.1, 0.2, 0.9], [1, 1, 2], epsilon=0.1)
@@ -114,25 +114,25 @@ def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: f
         metric_signs = _signs(metric[:, None] - metric[columns], epsilon)
         human_signs = np.sign(human[:, None] - human[columns])
         product, tied, alike = metric_signs * human_signs, metric_signs == 0, human_signs == 0
-        found = (product > 0, product < 0, alike & tied, alike & ~tied, tied & ~alike)
-        counts += [int(one.sum()) for one in found]
-    counts[2] -= len(metric)  # each segment with itself
-    return PairCounts(*(counts // 2).tolist())  # every pair was met in both orders
+        cases = (product > 0, product < 0, alike & tied, alike & ~tied, tied & ~alike)
+        counts += [int(case.sum()) for case in cases]
+    counts[2] -= len(metric)  # exclude each segment paired with itself
+    return PairCounts(*(counts // 2).tolist())  # each pair was counted in both orders
 
 
 def tie_agreement(
     metric_scores: ArrayLike, human_scores: ArrayLike, units: Sequence[str] | None = None, *, epsilon: float = 0.0
 ) -> TieAgreement:
-    """acc23 and τ23 over the pairs within each unit, averaged over units.
+    """Compute acc23 and τ23 over the pairs within each unit, averaged over units.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
-        units: Unit of each segment: its item to compare systems, its system to compare items; ``None`` takes all pairs.
+        units: Unit of each segment: its item to compare systems, its system to compare items; ``None`` uses all pairs.
         epsilon: Largest difference of the metric that counts as a tie, from 0.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or ε is negative.
+        InputError: If lists differ in length or contain NaN or infinity, or ε is negative.
 
     Example:
         >>> tie_agreement([0.1, 0.2, 0.9, 0.5], [1, 1, 0, 2], ["a", "a", "b", "b"], epsilon=0.1).acc23
@@ -151,17 +151,17 @@ def calibrate_ties(
     pair_rate: float = 1.0,
     seed: int = 0,
 ) -> TieCalibration:
-    """The threshold ε that maximises the mean acc23 over units, and the agreement it gives.
+    """Find the tie threshold ε that maximises the mean acc23 over units.
 
-    Once ε reaches the difference of a pair, a tie of people gains ``1/N_u``, a concordant pair loses as much, and no
-    other changes anything. So one pass over the sorted differences, in ``O(N log N)``, finds the best ε exactly.
+    When ε reaches the difference of a pair, acc23 gains ``1/N_u`` if the pair is a human tie, loses ``1/N_u`` if it is
+    concordant, and otherwise stays. So one pass over sorted differences finds the best ε exactly, in ``O(N log N)``.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
         units: As for :func:`tie_agreement`; ε is the same for all units.
-        pair_rate: Share of the pairs that ε is chosen on, above 0 and at most 1; agreement is always that of all pairs.
-        seed: Seed of the choice of pairs.
+        pair_rate: Fraction of pairs used to choose ε, above 0 and at most 1; the agreement is always over all pairs.
+        seed: Seed of the sampling of pairs.
 
     Raises:
         InputError: If lists differ in length or are not finite, the rate is out of range, or there are too many pairs.
@@ -180,7 +180,7 @@ def calibrate_ties(
 def calibrated_epsilon(
     metric: Vector, human: Vector, units: Sequence[Positions], *, pair_rate: float = 1.0, seed: int = 0
 ) -> float:
-    """The smallest ε that maximises the mean acc23 over units, on a share of the pairs; 0 if there is no pair."""
+    """Return the smallest ε that maximises the mean acc23 over units on sampled pairs; 0 without pairs."""
     if not 0 < pair_rate <= 1:
         raise InputError(f"Expected the share of pairs to be above 0 and at most 1, but got {pair_rate}: 1 is exact.")
     pairs = sum(len(members) * (len(members) - 1) // 2 for members in units)
@@ -197,14 +197,14 @@ def calibrated_epsilon(
         metric_difference, human_difference = metric[first] - metric[second], human[first] - human[second]
         alike = human_difference == 0
         concordant = ~alike & (np.sign(metric_difference) == np.sign(human_difference))
-        matters = alike | concordant  # nothing else depends on ε
+        matters = alike | concordant  # other pairs do not depend on ε
         differences.append(np.abs(metric_difference[matters]))
         changes.append(np.where(alike, 1.0, -1.0)[matters] / first.shape[-1])
     return _best(np.concatenate(differences), np.concatenate(changes))
 
 
 def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], epsilon: float) -> Vector:
-    """acc23 within each of ``U`` units, ``[U]``; NaN for a unit of one segment."""
+    """Return acc23 within each of ``U`` units, ``[U]``; NaN for a unit of one segment."""
     values = np.full(len(units), np.nan)
     for numbers, members in batches(units):
         size = members.shape[1]
@@ -215,12 +215,12 @@ def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], ep
             x, y = metric[members[rows]], human[members[rows]]
             for columns in chunks(size, size * len(x)):
                 alike[rows] += agreeing_pairs(x, y, columns, epsilon).sum(axis=(1, 2))
-        values[numbers] = (alike - size) / (size * (size - 1))  # without each segment with itself
+        values[numbers] = (alike - size) / (size * (size - 1))  # excludes each segment paired with itself
     return values
 
 
 def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDArray[np.bool_]:
-    """Return whether metric and people order pairs alike, ties included; ``[..., m]`` or ``[..., m, columns]``."""
+    """Return whether metric and human scores order pairs alike, ties included, ``[..., m, columns]``."""
     metric_signs = _signs(x[..., :, None] - x[..., None, columns], epsilon)
     return metric_signs == np.sign(y[..., :, None] - y[..., None, columns])
 
@@ -228,7 +228,7 @@ def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDAr
 def _pairs(
     units: Sequence[Positions], pair_rate: float, rng: np.random.Generator
 ) -> Iterator[tuple[Positions, Positions]]:
-    """First and second segments of the pairs, ``[U, N]`` for units of one size; sampled ones by unit, ``[N]``."""
+    """Yield first and second segments of pairs: ``[U, N]`` for equal-sized units, or samples of a unit ``[N]``."""
     for numbers, members in batches(units):
         size = members.shape[1]
         pairs = size * (size - 1) // 2
@@ -238,19 +238,19 @@ def _pairs(
                 yield members[rows][:, first], members[rows][:, second]
             continue
         for unit in members:
-            taken = rng.choice(pairs, size=rng.binomial(pairs, pair_rate), replace=False, shuffle=False)
-            # Pair number p of the lower triangle stands in the row i with i (i - 1)/2 <= p < i (i + 1)/2.
-            row = ((1 + np.sqrt(1 + 8 * taken.astype(np.float64))) / 2).astype(np.int64)
-            row -= row * (row - 1) // 2 > taken
-            row += row * (row + 1) // 2 <= taken
-            yield unit[row], unit[taken - row * (row - 1) // 2]
+            sampled = rng.choice(pairs, size=rng.binomial(pairs, pair_rate), replace=False, shuffle=False)
+            # Pair index p of the lower triangle is in row i with i (i - 1)/2 <= p < i (i + 1)/2; rounding is corrected.
+            row = ((1 + np.sqrt(1 + 8 * sampled.astype(np.float64))) / 2).astype(np.int64)
+            row -= row * (row - 1) // 2 > sampled
+            row += row * (row + 1) // 2 <= sampled
+            yield unit[row], unit[sampled - row * (row - 1) // 2]
 
 
 def _best(differences: Vector, changes: Vector) -> float:
-    """The smallest difference behind which the running sum of the changes is largest."""
+    """Return the smallest difference at which the running sum of changes is largest."""
     order = np.argsort(differences, kind="stable")
     ordered = differences[order]
-    last = np.append(ordered[1:] > ordered[:-1], True)  # all of one difference change at once
+    last = np.append(ordered[1:] > ordered[:-1], True)  # pairs of equal difference change together
     sums = np.cumsum(changes[order])[last]
     best = int(np.argmax(sums >= sums.max() - ROUNDING * max(1.0, float(np.abs(changes).sum()))))
     return float(ordered[last][best])
@@ -261,7 +261,7 @@ def _agreement(metric: Vector, human: Vector, positions: dict[str, Positions], e
     undefined = tuple(name for name, value in zip(positions, values, strict=True) if np.isnan(value))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     pairs = int((sizes * (sizes - 1) // 2).sum())
-    mean = float(known_mean(values, axis=0))
+    mean = float(nan_mean(values, axis=0))
     return TieAgreement(mean, 2 * mean - 1, epsilon, len(positions) - len(undefined), pairs, undefined)
 
 

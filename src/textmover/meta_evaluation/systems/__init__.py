@@ -1,1 +1,1 @@
-"""Comparing and ranking systems by the scores of a metric."""
+"""Comparison and ranking of systems by the scores of a metric."""

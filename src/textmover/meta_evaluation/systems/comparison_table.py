@@ -1,4 +1,4 @@
-"""Several systems on the same segments: which is better, how sure that is, and where they differ."""
+"""Comparison of several systems on the same segments: means, ranks, pairwise tests and differing segments."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from textmover.types import InputError, Shown, View, plural
 
 
 class SystemPair(NamedTuple):
-    """Two systems, segment by segment.
+    """Pairwise comparison of two systems by segment.
 
     Attributes:
-        first: Name of the system that was named first.
-        second: Name of the other.
+        first: Name of the first system.
+        second: Name of the second system.
         bootstrap: Paired bootstrap with ``first`` as the baseline, with the interval of the difference.
         randomisation: Paired approximate randomisation, without intervals.
-        wins: Segments on which ``second`` is better.
-        ties: Segments on which their scores differ by no more than a tie allows.
-        losses: Segments on which ``first`` is better.
-        differing: Segments on which their scores are not the same number.
+        wins: Number of segments on which ``second`` is better.
+        ties: Number of segments on which the difference is within the tie threshold.
+        losses: Number of segments on which ``first`` is better.
+        differing: Number of segments with unequal scores.
     """
 
     first: str
@@ -47,16 +47,16 @@ class SystemPair(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The least two-sided p-value that so many differing segments allow: 2 of all ways to exchange their scores."""
+        """Return the smallest possible two-sided p-value for this number of differing segments, ``2 / 2**n``."""
         return min(1.0, 2.0 ** (1 - self.differing))
 
 
 class Decision(NamedTuple):
-    """Decision of the two tests about two systems.
+    """Joint decision of both tests about two systems.
 
     Attributes:
-        winner: The system that both find better; ``None`` where there is none.
-        agreed: Whether both find a difference, or neither does.
+        winner: System that both tests find significantly better, or ``None``.
+        agreed: Whether both tests find a difference, or neither does.
     """
 
     winner: str | None
@@ -68,15 +68,15 @@ class ComparedSystems(Shown):
     """Comparison of systems on the same segments.
 
     Attributes:
-        systems: Their names, as they were given.
+        systems: System names, in input order.
         scores: Segment scores, float64 ``[S, n]``.
-        means: Mean score of each, ``[S]``.
+        means: Mean score of each system, ``[S]``.
         low: Lower end of the 95 % bootstrap interval of each mean, ``[S]``.
-        high: Upper end.
-        ranks: Of each, from 1: systems share a rank where randomisation does not tell them apart, or could not.
-        pairs: One for each two systems, in the order in which they were given.
+        high: Upper end of the interval.
+        ranks: Rank of each system, from 1; systems that randomisation does not or cannot distinguish share a rank.
+        pairs: Comparison of each pair of systems, in input order.
         higher_is_better: False for distances.
-        significant: Largest p-value that is taken for significant.
+        significant: Largest p-value considered significant.
     """
 
     systems: tuple[str, ...]
@@ -90,7 +90,7 @@ class ComparedSystems(Shown):
     significant: float
 
     def view(self) -> View:
-        """Show the systems, the best first."""
+        """Show the systems, best first."""
         bounds = [f"{low:.4f} to {high:.4f}" for low, high in zip(self.low, self.high, strict=True)]
         rows = [(self.systems[one], str(self.ranks[one]), f"{self.means[one]:.4f}", bounds[one]) for one in self.order]
         apart = sum(self.decision(pair).winner is not None for pair in self.pairs)
@@ -100,17 +100,17 @@ class ComparedSystems(Shown):
 
     @property
     def order(self) -> list[int]:
-        """The systems from best to worst."""
+        """Return the system indices from best to worst."""
         best_first = -self.means if self.higher_is_better else self.means
         return np.argsort(best_first, kind="stable").tolist()
 
     def best_first(self, segment: int) -> list[int]:
-        """The systems from the best to the worst score of a segment."""
+        """Return the system indices from best to worst score of a segment."""
         scores = self.scores[:, segment]
         return np.argsort(-scores if self.higher_is_better else scores, kind="stable").tolist()
 
     def decision(self, pair: SystemPair) -> Decision:
-        """Return the better of two systems if both tests find it and enough segments differ.
+        """Return the better of two systems if both tests are significant and enough segments differ.
 
         Args:
             pair: One of :attr:`pairs`.
@@ -123,12 +123,12 @@ class ComparedSystems(Shown):
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """Systems that both tests find worse than the first one."""
+        """Return the systems that both tests find worse than the first one."""
         first = [pair for pair in self.pairs if pair.first == self.systems[0]]
         return tuple(pair.second for pair in first if self.decision(pair).winner == pair.first)
 
     def differing(self, number: int) -> list[int]:
-        """The segments on which the best and the worst score are furthest apart, the largest difference first."""
+        """Return the segments with the largest range of scores, in descending order."""
         spread = self.scores.max(axis=0) - self.scores.min(axis=0)
         return [row for row in np.argsort(-spread, kind="stable")[:number].tolist() if spread[row] > 0]
 
@@ -145,23 +145,22 @@ def compare_systems(
 ) -> ComparedSystems:
     """Compare systems by their segment scores.
 
-    A system's score is the mean over all segments. Each two are compared by paired bootstrap and by paired approximate
-    randomisation, with the seed and the samples that sacrebleu draws; p-values are not corrected for the number of
-    comparisons. Ranks come from the two-sided p-values of randomisation by the rule of
-    :func:`~textmover.meta_evaluation.significance_clusters`. Where two systems differ on so few segments that no
-    two-sided test could tell them apart, neither ranks nor decisions do, whatever sacrebleu's way of counting gives.
+    A system's score is the mean over all segments. Each pair is compared by paired bootstrap and by paired approximate
+    randomisation, with sacrebleu's seed and samples; p-values are not corrected for multiple comparisons. Ranks are
+    computed from the randomisation p-values by :func:`~textmover.meta_evaluation.significance_clusters`. If two systems
+    differ on too few segments for any two-sided test to be significant, ranks and decisions do not distinguish them.
 
     Args:
-        scores: Scores of each of ``S`` systems on the same ``n`` segments, by its name.
-        samples: Bootstrap samples.
-        trials: Trials of the randomisation.
-        seed: Seed of both, for each two systems again.
-        tie: Largest difference between two scores of a segment that counts as a tie.
-        significant: Largest p-value that sets two systems apart.
+        scores: Scores of ``S`` systems on the same ``n`` segments, by system name.
+        samples: Number of bootstrap samples.
+        trials: Number of randomisation trials.
+        seed: Seed of bootstrap and randomisation, reused for each pair.
+        tie: Largest score difference that counts as a tie.
+        significant: Largest p-value considered significant.
         higher_is_better: False for distances.
 
     Raises:
-        InputError: If there are fewer than two systems, they have not as many scores, or a score is not finite.
+        InputError: If there are fewer than two systems, their numbers of scores differ, or a score is not finite.
 
     Example:
         >>> found = compare_systems({"A": [0.2, 0.4, 0.3, 0.5], "B": [0.3, 0.5, 0.4, 0.1]}, samples=100, trials=100)
@@ -176,31 +175,31 @@ def compare_systems(
         raise InputError(f"Expected `tie` to be 0 or above, but got {tie}.")
     names = tuple(scores)
     table = [finite_scores(scores[name], f"scores of {name}") for name in names]
-    lengths = {len(one) for one in table}
+    lengths = {len(first) for first in table}
     if len(lengths) > 1:
-        other = next(place for place, one in enumerate(table) if len(one) != len(table[0]))
+        second = next(place for place, first in enumerate(table) if len(first) != len(table[0]))
         raise InputError(
             f"Expected all systems on the same segments, but got {plural(len(table[0]), 'score')} of {names[0]} and "
-            f"{len(table[other])} of {names[other]}."
+            f"{len(table[second])} of {names[second]}."
         )
     values = np.stack(table)
     check_segments(values)
     pairs = []
     p_values = np.ones((len(names), len(names)))
     better = values if higher_is_better else -values
-    places = list(itertools.combinations(range(len(names)), 2))
-    bootstraps = bootstrap_pairs(table, places, samples=samples, seed=seed)
-    randomisations = randomise_pairs(table, places, samples=trials, seed=seed)
-    for (one, other), bootstrap, randomisation in zip(places, bootstraps, randomisations, strict=True):
-        gap = better[other] - better[one]
-        wins, losses = int((gap > tie).sum()), int((gap < -tie).sum())
+    index_pairs = list(itertools.combinations(range(len(names)), 2))
+    bootstraps = bootstrap_pairs(table, index_pairs, samples=samples, seed=seed)
+    randomisations = randomise_pairs(table, index_pairs, samples=trials, seed=seed)
+    for (first, second), bootstrap, randomisation in zip(index_pairs, bootstraps, randomisations, strict=True):
+        difference = better[second] - better[first]
+        wins, losses = int((difference > tie).sum()), int((difference < -tie).sum())
         ties = values.shape[1] - wins - losses
-        differing = int((gap != 0).sum())
-        pair = SystemPair(names[one], names[other], bootstrap, randomisation, wins, ties, losses, differing)
+        differing = int((difference != 0).sum())
+        pair = SystemPair(names[first], names[second], bootstrap, randomisation, wins, ties, losses, differing)
         pairs.append(pair)
-        winner, loser = (other, one) if better[other].mean() > better[one].mean() else (one, other)
+        winner, loser = (second, first) if better[second].mean() > better[first].mean() else (first, second)
         p_values[winner, loser] = max(randomisation.p_value, pair.least)
-    # The samples of the tests, so that intervals and p-values are of one piece.
+    # Same samples as the tests, so that intervals and p-values are consistent.
     low, high = mean_intervals([table], samples, seed)
     ranks = significance_clusters(better.mean(axis=1), p_values, threshold=significant)
     return ComparedSystems(

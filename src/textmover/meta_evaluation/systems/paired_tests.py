@@ -1,6 +1,6 @@
-"""Paired tests of two systems on segment scores, which draw the same samples as sacrebleu's with the same seed.
+"""Paired tests of two systems on segment scores, with the same samples as sacrebleu for the same seed.
 
-Samples depend on the number of segments alone, so that several pairs of systems share them.
+Samples depend only on the number of segments, so several pairs of systems share them.
 
 Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation (bootstrap); Riezler and
 Maxwell (2005), On Some Pitfalls in Automatic Evaluation and Significance Testing for MT (approximate randomisation);
@@ -21,26 +21,26 @@ from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, chunks
 from textmover.types import InputError
 
 SEED = 12345  # sacrebleu's seed
-TURN = 32  # samples that are drawn together at least
+BLOCK = 32  # fewest samples drawn per call
 
 
 class SystemComparison(NamedTuple):
-    """A system beside a baseline.
+    """Comparison of a system with a baseline.
 
     Attributes:
         baseline: Mean score of the baseline.
         system: Mean score of the system.
         difference: ``system - baseline``.
-        p_value: Of the test.
-        mean: Mean of the system's score over bootstrap samples; NaN where none were drawn.
-        margin: Half the width of the system's 95 % interval; NaN where none were drawn.
-        baseline_mean: The same for the baseline.
-        baseline_margin: The same for the baseline.
+        p_value: p-value of the test.
+        mean: Mean of the system's score over bootstrap samples; NaN without samples.
+        margin: Half the width of the system's 95 % interval; NaN without samples.
+        baseline_mean: Mean of the baseline's score over bootstrap samples.
+        baseline_margin: Half the width of the baseline's 95 % interval.
         test: ``paired-bootstrap`` or ``paired-randomisation``.
         samples: Number of bootstrap samples or of trials.
-        seed: Seed of both.
-        low: Lower end of the 95 % interval of the difference; NaN where no bootstrap samples were drawn.
-        high: Upper end.
+        seed: Seed of samples or trials.
+        low: Lower end of the 95 % interval of the difference; NaN without bootstrap samples.
+        high: Upper end of the interval.
     """
 
     baseline: float
@@ -59,7 +59,7 @@ class SystemComparison(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """Signature of the test, in sacrebleu's form.
+        """Return the signature of the test, in sacrebleu's format.
 
         Example:
             >>> paired_bootstrap([0.1, 0.3], [0.2, 0.3]).signature
@@ -69,17 +69,17 @@ class SystemComparison(NamedTuple):
 
 
 def comparison_signature(test: str, samples: int, seed: int) -> str:
-    """Signature of a paired test, also before it is made."""
+    """Return the signature of a paired test."""
     return f"test:{test}|samples:{samples}|seed:{seed}"
 
 
 def paired_bootstrap(
     baseline: ArrayLike, system: ArrayLike, *, samples: int = 1000, seed: int = SEED, two_sided: bool = False
 ) -> SystemComparison:
-    """Paired bootstrap: segments are drawn with replacement, the same for both systems.
+    """Compare two systems by paired bootstrap: both use the same segments, drawn with replacement.
 
-    ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples, as sacrebleu
-    counts: one tail of two, so that about one in eight pairs of equally good systems has p ≤ .05. ``two_sided`` counts
+    ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples, as in sacrebleu.
+    This counts one tail of two, so about one in eight pairs of equally good systems has p ≤ .05. ``two_sided`` counts
     both tails, ``|δ* - mean δ*| ≥ |δ|``.
 
     Args:
@@ -87,13 +87,13 @@ def paired_bootstrap(
         system: Segment scores of the system on the same segments, ``[n]``.
         samples: Number of samples.
         seed: Seed of the samples.
-        two_sided: Whether both tails count.
+        two_sided: Whether to count both tails.
 
     Returns:
-        p-value and intervals; the p-value of equal corpus scores, or of one segment, is 1.
+        p-value and intervals; the p-value is 1 for equal corpus scores or a single segment.
 
     Raises:
-        InputError: If lists differ in length, are empty, or hold NaN or infinity, or there is no sample.
+        InputError: If lists differ in length, are empty, or contain NaN or infinity, or there are too few samples.
 
     Example:
         >>> better = paired_bootstrap([0.1, 0.3, 0.2, 0.4], [0.2, 0.4, 0.3, 0.5])
@@ -101,26 +101,27 @@ def paired_bootstrap(
         (0.1, 0.001)
     """
     scores = _scores(baseline, system, samples)
-    (found,) = bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)
-    return found._replace(p_value=1.0) if len(scores[0]) == 1 else found  # draws of a single segment do not differ
+    (comparison,) = bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)
+    # All draws of a single segment are equal.
+    return comparison._replace(p_value=1.0) if len(scores[0]) == 1 else comparison
 
 
 def bootstrap_pairs(
     scores: Sequence[Vector], pairs: Sequence[tuple[int, int]], *, samples: int, seed: int, two_sided: bool = False
 ) -> list[SystemComparison]:
-    """:func:`paired_bootstrap` of several pairs of systems."""
+    """Compute :func:`paired_bootstrap` for several pairs of systems."""
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
-    found = []
-    for one, other in pairs:
-        differences = draws[other] - draws[one]
-        difference, room = _difference(scores[one], scores[other])
+    comparisons = []
+    for first, second in pairs:
+        differences = draws[second] - draws[first]
+        difference, tolerance = _difference(scores[first], scores[second])
         if two_sided:
-            exceeding = int((np.abs(differences - differences.mean()) >= abs(difference) - room).sum())
+            exceeding = int((np.abs(differences - differences.mean()) >= abs(difference) - tolerance).sum())
         else:
             distances = np.abs(differences)
-            exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
-        found.append(_comparison(scores, (one, other), exceeding, draws, "paired-bootstrap", samples, seed))
-    return found
+            exceeding = int((distances - distances.mean() > abs(difference) + tolerance).sum())
+        comparisons.append(_comparison(scores, (first, second), exceeding, draws, "paired-bootstrap", samples, seed))
+    return comparisons
 
 
 def paired_randomisation(
@@ -132,25 +133,25 @@ def paired_randomisation(
     seed: int = SEED,
     inclusive: bool = False,
 ) -> SystemComparison:
-    """Paired approximate randomisation: each segment's two scores are exchanged with probability ½.
+    """Compare two systems by approximate randomisation: the scores of a segment are exchanged with probability ½.
 
-    ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials, as sacrebleu counts them.
-    Where few segments differ, many trials give ``|δ|`` itself, and this p-value is far too small. ``inclusive`` counts
-    them too (``|δ*| ≥ |δ|``), which makes a valid test of any number of segments.
+    ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials, as in sacrebleu. If few
+    segments differ, many trials give ``|δ|`` itself, and this p-value is too small. ``inclusive`` counts them as well
+    (``|δ*| ≥ |δ|``), which makes the test valid for any number of segments.
 
     Args:
         baseline: Segment scores of the baseline, ``[n]``.
         system: Segment scores of the system on the same segments, ``[n]``.
         samples: Number of trials.
-        bootstrap_samples: Number of bootstrap samples for the intervals; 0 leaves them out.
-        inclusive: Whether trials count that give a difference as large as the one that was found.
+        bootstrap_samples: Number of bootstrap samples for the intervals; 0 disables intervals.
+        inclusive: Whether to count trials whose difference equals the observed one.
         seed: Seed of trials and samples.
 
     Returns:
-        p-value and intervals; the p-value of equal corpus scores is 1.
+        p-value and intervals; the p-value is 1 for equal corpus scores.
 
     Raises:
-        InputError: If lists differ in length, are empty, or hold NaN or infinity, or there is no trial.
+        InputError: If lists differ in length, are empty, or contain NaN or infinity, or there is no trial.
 
     Example:
         >>> paired_randomisation([0.1, 0.3, 0.2], [0.2, 0.2, 0.2]).p_value
@@ -175,15 +176,15 @@ def randomise_pairs(
     seed: int,
     inclusive: bool = False,
 ) -> list[SystemComparison]:
-    """:func:`paired_randomisation` of several pairs of systems."""
+    """Compute :func:`paired_randomisation` for several pairs of systems."""
     rng = np.random.default_rng(seed)
     segments = len(scores[0])
-    halves = np.stack([(scores[one] - scores[other]) / segments for one, other in pairs], axis=1)
-    differences, rooms = np.array([_difference(scores[one], scores[other]) for one, other in pairs]).T
-    limits = np.abs(differences) - rooms if inclusive else np.nextafter(np.abs(differences) + rooms, np.inf)
+    halves = np.stack([(scores[first] - scores[second]) / segments for first, second in pairs], axis=1)
+    differences, tolerances = np.array([_difference(scores[first], scores[second]) for first, second in pairs]).T
+    limits = np.abs(differences) - tolerances if inclusive else np.nextafter(np.abs(differences) + tolerances, np.inf)
     reached = np.zeros(len(pairs), dtype=np.int64)
-    for rows in _turns(samples, segments + len(pairs)):
-        keeps = rng.integers(2, size=(rows, segments), dtype=bool)  # as sacrebleu draws them
+    for rows in _block_sizes(samples, segments + len(pairs)):
+        keeps = rng.integers(2, size=(rows, segments), dtype=bool)  # same call as in sacrebleu
         reached += (np.abs(np.where(keeps, 1.0, -1.0) @ halves) >= limits).sum(axis=0)
     draws = bootstrap_means(scores, bootstrap_samples, rng) if bootstrap_samples else None
     return [
@@ -205,26 +206,26 @@ def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vecto
 
 
 def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Generator) -> list[Vector]:
-    """Mean of each list over the same drawn segments, ``[samples]`` each."""
+    """Return the mean of each list over the same drawn segments, ``[samples]`` each."""
     check_draws(samples)
     segments = len(scores[0])
     means = []
-    for rows in _turns(samples, segments):
+    for rows in _block_sizes(samples, segments):
         drawn = rng.choice(segments, size=(rows, segments), replace=True)
         means.append([one[drawn].mean(axis=1) for one in scores])
     return list(np.hstack(means))
 
 
-def _turns(samples: int, entries: int) -> Iterator[int]:
-    """Numbers of samples to draw at a time, in multiples of 32 so that the random booleans are those of one call."""
-    for blocks in chunks(-(-samples // TURN), TURN * entries):
-        yield min(samples, blocks.stop * TURN) - blocks.start * TURN
+def _block_sizes(samples: int, entries: int) -> Iterator[int]:
+    """Yield numbers of samples per call, in multiples of 32, so that random booleans equal those of a single call."""
+    for blocks in chunks(-(-samples // BLOCK), BLOCK * entries):
+        yield min(samples, blocks.stop * BLOCK) - blocks.start * BLOCK
 
 
 def _difference(first: Vector, second: Vector) -> tuple[float, float]:
-    """Difference of the means, and by how much it may be off by rounding."""
-    room = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
-    return float(second.mean() - first.mean()), room
+    """Return the difference of the means and its rounding tolerance."""
+    tolerance = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    return float(second.mean() - first.mean()), tolerance
 
 
 def _comparison(
@@ -236,14 +237,14 @@ def _comparison(
     samples: int,
     seed: int,
 ) -> SystemComparison:
-    """Result for two systems with this many samples of a larger difference; draws are bootstrap means."""
-    first, second = (scores[place] for place in pair)
-    difference, room = _difference(first, second)
-    # sacrebleu's count would call equal scores the most significant difference there is.
-    p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
+    """Build the result from the number of samples that exceed the difference, and from bootstrap means ``draws``."""
+    first, second = (scores[index] for index in pair)
+    difference, tolerance = _difference(first, second)
+    # sacrebleu's count would give equal scores the smallest p-value.
+    p_value = 1.0 if abs(difference) <= tolerance else (1 + exceeding) / (1 + samples)
     intervals, ends = [(math.nan, math.nan)] * 2, (math.nan, math.nan)
     if draws is not None:
-        intervals = [_mean_and_margin(draws[place]) for place in reversed(pair)]
+        intervals = [_mean_and_margin(draws[index]) for index in reversed(pair)]
         ends = interval_of(draws[pair[1]] - draws[pair[0]])
     means = float(first.mean()), float(second.mean())
     return SystemComparison(*means, difference, p_value, *intervals[0], *intervals[1], test, samples, seed, *ends)
@@ -255,14 +256,14 @@ def _mean_and_margin(draws: Vector) -> tuple[float, float]:
 
 
 def interval_of(draws: Vector) -> tuple[float, float]:
-    """The 95 % interval, by sacrebleu's choice of percentiles."""
+    """Return the 95 % interval, with sacrebleu's percentiles."""
     ordered = np.sort(draws)
     outside = len(ordered) // 40
     return float(ordered[outside]), float(ordered[len(ordered) - outside - 1])
 
 
 def mean_intervals(tables: Sequence[Sequence[Vector]], samples: int, seed: int) -> tuple[Vector, Vector]:
-    """Ends of the 95 % interval of each list's mean; lists of one table are drawn together."""
+    """Return the ends of the 95 % interval of each list's mean; lists of one table share their draws."""
     draws = [one for table in tables for one in bootstrap_means(table, samples, np.random.default_rng(seed))]
     low, high = np.array([interval_of(one) for one in draws]).T
     return low, high

@@ -1,4 +1,4 @@
-"""A table of systems: means with intervals, and ranks that systems share where no test tells them apart."""
+"""Ranking of systems: means with intervals, and ranks from pairwise significance tests."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwise_accuracy, system_agreement
 from textmover.meta_evaluation.significance.permutation import significance_clusters
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, paired_scores
+from textmover.meta_evaluation.statistics.scores import Vector, divide, finite_scores, group_positions, paired_scores
 from textmover.meta_evaluation.systems.paired_tests import SEED, bootstrap_pairs, mean_intervals, randomise_pairs
 from textmover.types import InputError, Shown, View, plural
 
-RankTest = Literal["randomisation", "bootstrap"]  # tests that set two systems apart
+RankTest = Literal["randomisation", "bootstrap"]  # pairwise tests of systems
 
-STATISTICS = ("pearson", "kendall", "accuracy")  # agreement of the means of systems
+STATISTICS = ("pearson", "kendall", "accuracy")  # agreement of system means
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedSystems(Shown):
-    """The systems of a group, in the order in which they appear.
+    """Ranked systems of a group, in order of first appearance.
 
     Attributes:
-        group: Name of the group; empty where there is but one.
-        systems: Names, ``S`` of them.
-        means: Mean score of each over all its segments, float64 ``[S]``.
+        group: Name of the group; empty if all segments form a single group.
+        systems: Names of the ``S`` systems.
+        means: Mean score of each system over all its segments, float64 ``[S]``.
         low: Lower end of the 95 % bootstrap interval of each mean, ``[S]``.
-        high: Upper end.
-        segments: How many segments each mean is of, ``[S]``.
-        ranks: Of each, from 1: systems share one where no test tells them apart.
-        wins: Share of the segments shared with others on which it is better, ties counted half, ``[S]``; NaN for none.
-        p_values: Two-sided p-value for each two systems, ``[S, S]``; NaN for too few shared segments.
-        shared: How many segments each two systems share, ``[S, S]``; on the diagonal how many a system has.
+        high: Upper end of the interval.
+        segments: Number of segments of each system, ``[S]``.
+        ranks: Rank of each system, from 1; systems without a significant difference can share a rank.
+        wins: Fraction of comparisons on shared segments that each system wins, ties count ½, ``[S]``; NaN without any.
+        p_values: Two-sided p-value of each pair of systems, ``[S, S]``; NaN for too few shared segments.
+        shared: Number of segments that each pair of systems shares, ``[S, S]``; the diagonal counts all segments.
         higher_is_better: False for distances.
     """
 
@@ -52,7 +52,7 @@ class RankedSystems(Shown):
     higher_is_better: bool
 
     def view(self) -> View:
-        """Show the systems, the best first."""
+        """Show the systems, best first."""
         columns = (self.means.tolist(), self.low.tolist(), self.high.tolist(), self.segments.tolist())
         rows = [(self.systems[one], self.ranks[one], *(column[one] for column in columns)) for one in self.order]
         headline = f"{self.group + ': ' if self.group else ''}{plural(len(self.systems), 'system')}"
@@ -60,17 +60,17 @@ class RankedSystems(Shown):
 
     @property
     def order(self) -> list[int]:
-        """The systems from best to worst."""
+        """Return the system indices from best to worst."""
         return np.argsort(-self.means if self.higher_is_better else self.means, kind="stable").tolist()
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Places of each two systems."""
+        """Return the index pairs of all pairs of systems."""
         return list(itertools.combinations(range(len(self.systems)), 2))
 
     @property
     def untested(self) -> list[tuple[str, str]]:
-        """Each two systems that share too few segments to be compared."""
+        """Return the pairs of systems that share too few segments for a test."""
         lacking = [pair for pair in self.pairs if np.isnan(self.p_values[pair])]
         return [(self.systems[one], self.systems[other]) for one, other in lacking]
 
@@ -81,12 +81,12 @@ class RankedSystems(Shown):
 
 
 class SystemMean(NamedTuple):
-    """A system over several groups.
+    """Averages of a system over several groups.
 
     Attributes:
-        system: Its name.
-        mean: Mean over the groups of its mean score.
-        rank: Mean over the groups of its rank.
+        system: Name of the system.
+        mean: Mean score, averaged over groups.
+        rank: Rank, averaged over groups.
     """
 
     system: str
@@ -108,29 +108,29 @@ def rank_systems(
     fewest: int = 5,
     higher_is_better: bool = True,
 ) -> list[RankedSystems]:
-    """Rank the systems of each group by their mean scores; one table for each group, in their order.
+    """Rank the systems of each group by mean score; return one table per group, in order of first appearance.
 
-    A mean is over all segments of a system. Each two systems are compared by a two-sided paired test on the items that
-    both have, without correction for the number of comparisons; ranks follow from the p-values by the rule of
+    Means are over all segments of a system. Each pair of systems is compared by a two-sided paired test on shared
+    items, without correction for multiple comparisons. Ranks are computed from the p-values by
     :func:`~textmover.meta_evaluation.significance_clusters`.
 
     Args:
         scores: Score of each segment, ``[n]``.
-        systems: What produced each segment, ``n`` names.
-        items: What each segment is an output for, ``n`` names within its group; one segment per system and item.
-        groups: Group of each segment, such as its language pair; all are one group if ``None``.
+        systems: System of each segment, ``n`` names.
+        items: Item of each segment, ``n`` names, unique within a group; one segment per system and item.
+        groups: Group of each segment, such as its language pair; ``None`` puts all segments in one group.
         test: ``randomisation`` (:func:`~textmover.meta_evaluation.paired_randomisation`, ``inclusive``) or
             ``bootstrap`` (:func:`~textmover.meta_evaluation.paired_bootstrap`, ``two_sided``).
-        samples: Bootstrap samples, for the intervals of the means and for the test.
-        trials: Trials of the randomisation.
-        seed: Seed of both, for each system and each two systems again.
-        significant: Largest p-value that sets two systems apart.
-        fewest: Shared items below which two systems are not compared.
+        samples: Number of bootstrap samples, for the intervals of the means and the bootstrap test.
+        trials: Number of randomisation trials.
+        seed: Seed of bootstrap and randomisation, reused for each system and pair.
+        significant: Largest p-value considered significant.
+        fewest: Smallest number of shared items for a test.
         higher_is_better: False for distances.
 
     Raises:
-        InputError: If lists differ in length or are not finite, a group has fewer than two systems, a system has two
-            segments for an item, or a number is out of range.
+        InputError: If lists differ in length, a score is not finite, a group has fewer than two systems, a system has
+            two segments for an item, or a number is out of range.
 
     Example:
         >>> scores = [0.9, 0.8, 0.9, 0.7, 0.8, 0.8, 0.5, 0.4, 0.6, 0.4, 0.5, 0.5]
@@ -160,12 +160,12 @@ def rank_systems(
             raise InputError(f"Expected at least two systems to rank{where}, but got {names[0]} alone: give another.")
         table = np.where(cells >= 0, values[rows][cells], np.nan)
         better = table if higher_is_better else -table
-        p_values, shared = _tested(better, test, trials if test == "randomisation" else samples, seed, fewest)
-        own = [row[~np.isnan(row)] for row in table]
-        means = np.array([one.mean() for one in own])
-        low, high = mean_intervals([[one] for one in own], samples, seed)
-        apart, wins = _beside_others(better, p_values)
-        ranks = significance_clusters(means if higher_is_better else -means, apart, threshold=significant)
+        p_values, shared = _p_values(better, test, trials if test == "randomisation" else samples, seed, fewest)
+        system_scores = [row[~np.isnan(row)] for row in table]
+        means = np.array([row.mean() for row in system_scores])
+        low, high = mean_intervals([[row] for row in system_scores], samples, seed)
+        better_p_values, wins = _better_p_values_and_wins(better, p_values)
+        ranks = significance_clusters(means if higher_is_better else -means, better_p_values, threshold=significant)
         tables.append(
             RankedSystems(
                 group=group,
@@ -173,7 +173,7 @@ def rank_systems(
                 means=means,
                 low=low,
                 high=high,
-                segments=np.array([len(one) for one in own]),
+                segments=np.array([len(row) for row in system_scores]),
                 ranks=tuple(rank or 1 for rank in ranks),
                 wins=wins,
                 p_values=p_values,
@@ -184,38 +184,38 @@ def rank_systems(
     return tables
 
 
-def _tested(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) -> tuple[Vector, NDArray[np.int64]]:
-    """Two-sided p-value of each two systems, and how many items they share, ``[S, S]``; scores are ``[S, items]``."""
-    known = ~np.isnan(better)
-    shared = known.astype(np.int64) @ known.T.astype(np.int64)
+def _p_values(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) -> tuple[Vector, NDArray[np.int64]]:
+    """Return two-sided p-values and shared item counts of all pairs, ``[S, S]``, from scores ``[S, items]``."""
+    present = ~np.isnan(better)
+    shared = present.astype(np.int64) @ present.T.astype(np.int64)
     p_values = np.full(shared.shape, np.nan)
-    by_items: dict[bytes, list[tuple[int, int]]] = {}  # what is drawn depends on the number of items alone
-    for one, other in itertools.combinations(range(len(better)), 2):
-        if shared[one, other] >= fewest:
-            by_items.setdefault((known[one] & known[other]).tobytes(), []).append((one, other))
+    by_items: dict[bytes, list[tuple[int, int]]] = {}  # pairs with the same shared items are tested together
+    for first, second in itertools.combinations(range(len(better)), 2):
+        if shared[first, second] >= fewest:
+            by_items.setdefault((present[first] & present[second]).tobytes(), []).append((first, second))
     for items, pairs in by_items.items():
         systems = sorted({system for pair in pairs for system in pair})
         scores = list(better[systems][:, np.frombuffer(items, dtype=bool)])
-        places = [(systems.index(one), systems.index(other)) for one, other in pairs]
+        index_pairs = [(systems.index(first), systems.index(second)) for first, second in pairs]
         if test == "bootstrap":
-            found = bootstrap_pairs(scores, places, samples=draws, seed=seed, two_sided=True)
+            comparisons = bootstrap_pairs(scores, index_pairs, samples=draws, seed=seed, two_sided=True)
         else:
-            found = randomise_pairs(scores, places, samples=draws, seed=seed, inclusive=True)
-        for (one, other), tested in zip(pairs, found, strict=True):
-            p_values[one, other] = p_values[other, one] = tested.p_value
+            comparisons = randomise_pairs(scores, index_pairs, samples=draws, seed=seed, inclusive=True)
+        for (first, second), comparison in zip(pairs, comparisons, strict=True):
+            p_values[first, second] = p_values[second, first] = comparison.p_value
     return p_values, shared
 
 
-def _beside_others(better: Vector, p_values: Vector) -> tuple[Vector, Vector]:
-    """The p-value where the system of the row is better on the items that both have, else 1; and its share of wins."""
-    apart, won, met = np.ones(p_values.shape), np.zeros(len(better)), np.zeros(len(better))
-    for one, other in itertools.permutations(range(len(better)), 2):
-        difference = better[one] - better[other]
-        won[one] += (difference > 0).sum() + 0.5 * (difference == 0).sum()
-        met[one] += (~np.isnan(difference)).sum()
-        if not np.isnan(p_values[one, other]) and np.nansum(difference) > 0:
-            apart[one, other] = p_values[one, other]
-    return apart, divided(won, met)
+def _better_p_values_and_wins(better: Vector, p_values: Vector) -> tuple[Vector, Vector]:
+    """Return p-values where the row's system is better on shared items, else 1; and each system's fraction of wins."""
+    better_p_values, won, compared = np.ones(p_values.shape), np.zeros(len(better)), np.zeros(len(better))
+    for first, second in itertools.permutations(range(len(better)), 2):
+        difference = better[first] - better[second]
+        won[first] += (difference > 0).sum() + 0.5 * (difference == 0).sum()
+        compared[first] += (~np.isnan(difference)).sum()
+        if not np.isnan(p_values[first, second]) and np.nansum(difference) > 0:
+            better_p_values[first, second] = p_values[first, second]
+    return better_p_values, divide(won, compared)
 
 
 def ranking_agreement(
@@ -228,22 +228,22 @@ def ranking_agreement(
     seed: int = SEED,
     higher_is_better: bool = True,
 ) -> dict[str, float]:
-    """Agreement between the orders of systems by mean scores and by mean ratings.
+    """Compute the agreement between system rankings by mean scores and by mean ratings.
 
     Args:
         scores: Score of each segment of one group, ``[n]``.
-        ratings: Human rating of each, higher is better, ``[n]``.
-        systems: What produced each segment.
-        items: What each segment is an output for.
-        permutations: Of the tests in soft pairwise accuracy.
-        seed: Seed of them.
+        ratings: Human rating of each segment, higher is better, ``[n]``.
+        systems: System of each segment.
+        items: Item of each segment.
+        permutations: Number of permutations in soft pairwise accuracy.
+        seed: Seed of the permutations.
         higher_is_better: False for distances.
 
     Returns:
-        ``pearson``, ``kendall``, ``accuracy`` and ``soft-accuracy``; NaN where there are too few systems.
+        ``pearson``, ``kendall``, ``accuracy`` and ``soft-accuracy``; NaN for too few systems.
 
     Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or a system has two segments for an item.
+        InputError: If lists differ in length or contain NaN or infinity, or a system has two segments for an item.
 
     Example:
         >>> found = ranking_agreement([1, 2, 3], [2, 4, 5], ["a", "b", "c"], ["1"] * 3)
@@ -252,27 +252,27 @@ def ranking_agreement(
     """
     metric, human = paired_scores(scores, ratings)
     metric = metric if higher_is_better else -metric
-    found = {name: system_agreement(metric, human, systems, statistic=name).value for name in STATISTICS}
+    results = {name: system_agreement(metric, human, systems, statistic=name).value for name in STATISTICS}
     soft = soft_pairwise_accuracy(metric, human, items, systems, permutations=permutations, seed=seed)
-    return {**found, "soft-accuracy": soft.value}
+    return {**results, "soft-accuracy": soft.value}
 
 
 def mean_over_groups(tables: Sequence[RankedSystems]) -> list[SystemMean]:
-    """The systems that are in every group, from best to worst.
+    """Average the systems that are in every group; return them from best to worst.
 
     Args:
-        tables: One for each group, at least one.
+        tables: Table of each group, at least one.
 
     Example:
         >>> tables = rank_systems([1, 2, 3, 5], list("abab"), list("1111"), list("xxyy"), samples=20, trials=9)
         >>> mean_over_groups(tables)
         [SystemMean(system='b', mean=3.5, rank=1.0), SystemMean(system='a', mean=2.0, rank=1.0)]
     """
-    found = []
+    means = []
     for name in tables[0].systems:
         if all(name in table.systems for table in tables):
-            places = [(table, table.systems.index(name)) for table in tables]
-            mean = np.mean([table.means[place] for table, place in places])
-            rank = np.mean([table.ranks[place] for table, place in places])
-            found.append(SystemMean(name, float(mean), float(rank)))
-    return sorted(found, key=lambda one: one.mean, reverse=tables[0].higher_is_better)
+            entries = [(table, table.systems.index(name)) for table in tables]
+            mean = np.mean([table.means[index] for table, index in entries])
+            rank = np.mean([table.ranks[index] for table, index in entries])
+            means.append(SystemMean(name, float(mean), float(rank)))
+    return sorted(means, key=lambda one: one.mean, reverse=tables[0].higher_is_better)
