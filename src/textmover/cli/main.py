@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from textmover._version import __version__
 from textmover.cli.options.options_from_help import SingleOption, add_options
 from textmover.cli.usage_errors import SYNONYMS, did_you_mean, forgotten_input, reworded
-from textmover.runs.process import guarded, heeding_termination, open_streams, set_up_logging
+from textmover.runs.process import guarded, open_streams, set_up_logging, sigterm_as_interrupt
 
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
-        with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
+        with sigterm_as_interrupt() if command in TERMINABLE else contextlib.nullcontext():
             try:
                 outcome.code = run(options) or 0
             finally:

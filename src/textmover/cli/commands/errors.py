@@ -15,7 +15,7 @@ from textmover.report.error_spans.output import SUFFIXES, check_kept, write_mark
 from textmover.report.error_spans.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import Advance, progress_bar
-from textmover.runs.score_run import texts_and_scorer
+from textmover.runs.score_run import scorer_and_shards
 from textmover.runs.shards.shards import Shard
 from textmover.scoring.error_spans import marking
 from textmover.scoring.scorer import Scorer
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     check_once([*rows.paths, options.fit_on])
     options.shard_size, left_out = PART, list[str]()
     with contextlib.ExitStack() as held:
-        scorer, shards = texts_and_scorer(options, rows, held)
+        scorer, shards = scorer_and_shards(options, rows, held)
         advance = held.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
         lines = _marked(scorer, shards, columns, left_out, advance)
         if isinstance(rows, GivenTexts):

@@ -8,7 +8,7 @@ import sys
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.runs.process import heeding_termination
+from textmover.runs.process import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target
 from textmover.runs.score_run import confirm_complete, score_rows
 from textmover.runs.score_summary import Summary
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
         _report(options, *score_in_processes(options, rows))
         return
     # Not where several processes score: Lightning and the other processes have their own ways with signals.
-    with heeding_termination():
+    with sigterm_as_interrupt():
         target = choose_target(options, rows.systems, rows.paths)
         check_once([*rows.paths, options.fit_on])
         if options.resume and target.complete:

@@ -30,7 +30,7 @@ from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
 from textmover.runs.process import Terminated, causes, guarded, set_up_logging
-from textmover.runs.worker_processes import check_by_hand
+from textmover.runs.worker_processes import check_manual_start
 from textmover.safe_reading import NotYamlError, load_yaml
 from textmover.training.base_module import StageModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
@@ -174,7 +174,7 @@ class TrainCLI(LightningCLI):
         trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
         environment = getattr(trainer.strategy, "cluster_environment", None)  # of strategies with several processes
         if environment is not None and not environment.creates_processes_externally:
-            check_by_hand(trainer.num_nodes, "trainer.num_nodes")
+            check_manual_start(trainer.num_nodes, "trainer.num_nodes")
         return trainer
 
     def before_fit(self) -> None:
