@@ -15,8 +15,8 @@ from textmover.types import InputError, needs_extra
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve the page until somebody ends it."""
-    desk = _desk(options)
+    """Serve the page until it is interrupted."""
+    desk = _open_desk(options)
     with needs_extra("app", "Gradio for the page"):
         import gradio  # noqa: F401
     from textmover.app import server
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     desk.suggestions.load()
     explorer = Explorer(options.model, options.device)
     with server.listen(options.host, options.port) as listening, server.private_temporary_folder():
-        explorer.load()  # says what is wrong before the browser opens
+        explorer.load()  # report errors before opening the browser
         loopback = server.is_loopback(options.host)
         named = not loopback or options.allow_host
         names = server.names_of_this_computer(options.host, options.allow_host) if named else None
@@ -39,14 +39,14 @@ def run(options: argparse.Namespace) -> None:
                 "under any name. Leave out --host to keep it to this computer.\n"
             )
         url = server.url_of(listening)
-        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual end
             server.serve(application, listening, lambda: _announce(url, desk, options))
     if not options.quiet:
         sys.stderr.write("Stopped; all ratings are saved.\n")
 
 
-def _desk(options: argparse.Namespace) -> Desk:
-    """Open the annotation session, after the texts have been checked."""
+def _open_desk(options: argparse.Namespace) -> Desk:
+    """Open the annotation session and check its options and texts."""
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
     criteria = None if options.criteria is None else parse_criteria(options.criteria)
@@ -57,7 +57,7 @@ def _desk(options: argparse.Namespace) -> Desk:
         options.annotator = clean_name(options.annotator)
     desk = Desk(
         folder,
-        None if options.items is None else _within(folder, options.items),
+        None if options.items is None else _path_in_folder(folder, options.items),
         criteria=() if options.errors == "only" else criteria,
         scale=None if options.scale is None else Scale.parse(options.scale),
         columns=ItemColumns(options.hypothesis_column or "hypothesis", tuple(options.reference_column or ())),
@@ -67,12 +67,12 @@ def _desk(options: argparse.Namespace) -> Desk:
     if options.suggest and not desk.errors:
         raise InputError("Expected `--errors also` or `--errors only` with `--suggest`, but got neither: add one.")
     if len(desk.files()) == 1:
-        desk.project(desk.files()[0])  # says what is wrong before the browser opens
+        desk.project(desk.files()[0])  # report errors before opening the browser
     return desk
 
 
-def _within(folder: Path, items: str) -> str:
-    """A file as a path in the folder, whether it was given from there or from here."""
+def _path_in_folder(folder: Path, items: str) -> str:
+    """Return a file, given relative to the folder or the working directory, as a path relative to the folder."""
     for path in (folder / items, Path(items)):
         if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
             return path.resolve().relative_to(folder.resolve()).as_posix()
