@@ -10,20 +10,20 @@ import webbrowser
 from pathlib import Path
 
 from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
-from textmover.app.annotation_session import Desk, Suggestions
+from textmover.app.annotation_session import Session, Suggestions
 from textmover.types import InputError, needs_extra
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve the page until it is interrupted."""
-    desk = _open_desk(options)
+    session = _open_session(options)
     with needs_extra("app", "Gradio for the page"):
         import gradio  # noqa: F401
     from textmover.app import server
     from textmover.app.explorer import Explorer
     from textmover.app.interface import build_page, page_options
 
-    desk.suggestions.load()
+    session.suggestions.load()
     explorer = Explorer(options.model, options.device)
     with server.listen(options.host, options.port) as listening, server.private_temporary_folder():
         explorer.load()  # report errors before opening the browser
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
         named = not loopback or options.allow_host
         names = server.names_of_this_computer(options.host, options.allow_host) if named else None
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        page = build_page(desk, explorer, options.annotator)
+        page = build_page(session, explorer, options.annotator)
         application = server.make_application(page, page_options(), names=names)
         if not loopback:
             sys.stderr.write(
@@ -40,12 +40,12 @@ def run(options: argparse.Namespace) -> None:
             )
         url = server.url_of(listening)
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the usual end
-            server.serve(application, listening, lambda: _announce(url, desk, options))
+            server.serve(application, listening, lambda: _announce(url, session, options))
     if not options.quiet:
         sys.stderr.write("Stopped; all ratings are saved.\n")
 
 
-def _open_desk(options: argparse.Namespace) -> Desk:
+def _open_session(options: argparse.Namespace) -> Session:
     """Open the annotation session and check its options and texts."""
     if options.errors == "only" and options.criteria:
         raise InputError("Expected `--errors only` or `--criteria`, but got both: `--errors also` asks for both.")
@@ -55,7 +55,7 @@ def _open_desk(options: argparse.Namespace) -> Desk:
         raise InputError(f"Expected a folder, but got {folder}: make it, and put the texts to rate into it.")
     if options.annotator:
         options.annotator = clean_name(options.annotator)
-    desk = Desk(
+    session = Session(
         folder,
         None if options.items is None else _path_in_folder(folder, options.items),
         criteria=() if options.errors == "only" else criteria,
@@ -64,11 +64,11 @@ def _open_desk(options: argparse.Namespace) -> Desk:
         errors=True if options.errors else None,
         suggestions=Suggestions(options.suggest, options.device),
     )
-    if options.suggest and not desk.errors:
+    if options.suggest and not session.errors:
         raise InputError("Expected `--errors also` or `--errors only` with `--suggest`, but got neither: add one.")
-    if len(desk.files()) == 1:
-        desk.project(desk.files()[0])  # report errors before opening the browser
-    return desk
+    if len(session.files()) == 1:
+        session.project(session.files()[0])  # report errors before opening the browser
+    return session
 
 
 def _path_in_folder(folder: Path, items: str) -> str:
@@ -84,12 +84,12 @@ def _path_in_folder(folder: Path, items: str) -> str:
     raise InputError(f"Expected a file of texts at {items}, but there is none in {folder}: correct the name.")
 
 
-def _announce(url: str, desk: Desk, options: argparse.Namespace) -> None:
+def _announce(url: str, session: Session, options: argparse.Namespace) -> None:
     if options.quiet:
         sys.stdout.write(f"{url}\n")
     else:
-        texts = ", ".join(desk.files()) or "none yet"
-        sys.stdout.write(f"{url}\nTexts to rate in {desk.folder}: {texts}. Stop with Ctrl-C.\n")
+        texts = ", ".join(session.files()) or "none yet"
+        sys.stdout.write(f"{url}\nTexts to rate in {session.folder}: {texts}. Stop with Ctrl-C.\n")
     sys.stdout.flush()
     if not options.no_browser:
         webbrowser.open(url)
