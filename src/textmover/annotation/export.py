@@ -242,10 +242,10 @@ def export_errors(project: Project) -> ExportedErrors:
     texts = TextColumns([item for item, _, _ in done], set(FIXED_COLUMNS))
     header = [*FIXED_COLUMNS[:3], *texts.references, *FIXED_COLUMNS[3:], *texts.others.values()]
     rows = []
-    for item, name, found in done:
+    for item, name, item_marks in done:
         references, others = texts.cells(item)
-        spans = json.dumps(as_entry(found)["errors"])
-        rows.append([item.key, name, item.hypothesis, *references, spans, len(found.rejected), *others])
+        spans = json.dumps(as_entry(item_marks)["errors"])
+        rows.append([item.key, name, item.hypothesis, *references, spans, len(item_marks.rejected), *others])
     table = _write_table(project, ERROR_TABLE, header, rows)
     recipe, reason = _write_error_recipe(project, table, texts.references)
     errors = [mark for _, _, marks in done for mark in marks.errors]

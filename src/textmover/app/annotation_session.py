@@ -68,15 +68,15 @@ class Session:
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
         """Return the scale or questions of existing ratings; raise an error if they differ between files."""
-        known = {name: found for name in self.files() if (found := find(self.folder, name))}
-        for name, found in known.items():
-            first, other = next(iter(known.items()))
-            if found != other:
+        by_file = {name: value for name in self.files() if (value := find(self.folder, name))}
+        for name, value in by_file.items():
+            first, other = next(iter(by_file.items()))
+            if value != other:
                 raise InputError(
                     f"Expected the files in {self.folder} to have been rated alike, but got {what} {other} for "
-                    f"{first} and {found} for {name}: choose one with --items."
+                    f"{first} and {value} for {name}: choose one with --items."
                 )
-        return next(iter(known.values()), None)
+        return next(iter(by_file.values()), None)
 
     def files(self) -> list[str]:
         """Return the files of items to choose from."""
@@ -127,11 +127,11 @@ class Session:
         """Go to the item with a number, from 1."""
         project, who = self.project(name), clean_name(annotator)
         text = str(number).strip()
-        wanted = int(text) if text.isascii() and text.isdecimal() else 0
-        if not 1 <= wanted <= len(project.items):
+        target = int(text) if text.isascii() and text.isdecimal() else 0
+        if not 1 <= target <= len(project.items):
             complaint = notice(f"Expected a number from 1 to {len(project.items)}.")
             return self._show(project, who, self._index(project, key), complaint)
-        return self._show(project, who, wanted - 1)
+        return self._show(project, who, target - 1)
 
     def next_unrated(self, name: object, annotator: object, key: object) -> PageView:
         """Go to the next incomplete item."""
@@ -155,8 +155,8 @@ class Session:
         """Save a rating and show the item again; return ``None`` for an outdated request."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            number, one = project.scale.check(value), project.criteria[criterion]
-            return project.rate(who, str(key), one.name, number, seen=str(seen)), f"{one.name} {number:g}"
+            number, chosen = project.scale.check(value), project.criteria[criterion]
+            return project.rate(who, str(key), chosen.name, number, seen=str(seen)), f"{chosen.name} {number:g}"
 
         return self._save_and_show(name, annotator, key, save, order, criterion)
 

@@ -62,14 +62,14 @@ class Explorer:
 
     def scores(self, hypothesis: object, references: Sequence[object], metrics: Sequence[object]) -> list[MetricRow]:
         """Score a text with each metric."""
-        text, wanted = _checked_texts(hypothesis, references)
+        text, sourced = _checked_texts(hypothesis, references)
         chosen = [one for one in dict.fromkeys(map(str, metrics)) if one in self.names]
         if not chosen:
             raise InputError("Expected at least one metric, but got none: choose one.")
         if len(chosen) > MOST_METRICS:
             raise InputError(f"Expected at most {MOST_METRICS} metrics, but got {len(chosen)}: leave some out.")
         with self._lock:
-            return [self._score_row(name, text, wanted) for name in chosen]
+            return [self._score_row(name, text, sourced) for name in chosen]
 
     def alignment(self, hypothesis: object, references: Sequence[object], metric: object) -> str:
         """Return the alignment of a text with its closest reference as HTML, or an error message as HTML."""

@@ -65,8 +65,8 @@ def export_view(project: annotation.Project, *, standardise: bool) -> str:
 
 
 def _damaged_files(project: annotation.Project) -> str:
-    said = "holds something else than ratings, and is left out. Put back what it held, or move it away."
-    return "".join(notice(f"{name} {said}") for name in project.damaged())
+    message = "holds something else than ratings, and is left out. Put back what it held, or move it away."
+    return "".join(notice(f"{name} {message}") for name in project.damaged())
 
 
 def _ratings_message(exported: annotation.Exported) -> str:
@@ -130,12 +130,12 @@ def _agreement_table(agreements: Sequence[annotation.CriterionAgreement], *, sli
 
 
 def _error_agreement(project: annotation.Project) -> str:
-    found = annotation.error_agreement(project)
-    if not found:
+    pairs = annotation.error_agreement(project)
+    if not pairs:
         return notice("No text has been marked to the end by two annotators yet.", "plain")
     head = ["annotators", "texts", "F1", "MCC"]
     rows = [
-        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in found
+        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in pairs
     ]
     note = "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
     return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
@@ -267,16 +267,16 @@ def _explore(explorer: Explorer) -> None:
         return SourcedReferences([first or "", *str(others or "").splitlines()[:FURTHER]], source)
 
     def run(text: Any, first: Any, others: Any, source: Any, chosen: Any) -> tuple[Any, Any, Any]:
-        wanted = references(first, others, source)
+        compared = references(first, others, source)
         try:
-            rows = explorer.scores(text, wanted, chosen or [])
+            rows = explorer.scores(text, compared, chosen or [])
         except InputError as error:
             return notice(str(error)), gr.update(visible=False), ""
         names = [row.name for row in rows if not row.failed]
         if not names:
             return score_table(rows), gr.update(visible=False), ""
-        drawn = explorer.alignment(text, wanted, names[0])
-        return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawn
+        drawing_html = explorer.alignment(text, compared, names[0])
+        return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawing_html
 
     def draw(text: Any, first: Any, others: Any, source: Any, metric: Any) -> str:
         return explorer.alignment(text, references(first, others, source), metric)

@@ -76,14 +76,14 @@ class Parser(argparse.ArgumentParser):
         prog = self.prog
         match = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
         if match is not None:
-            expected, word, known, others = "a command", match[1], list(COMMANDS), list[str]()
+            expected, word, valid, commands = "a command", match[1], list(COMMANDS), list[str]()
             if self.subparser is not None:
-                prog, known = self.subparser.prog, list(self.subparser._option_string_actions)
+                prog, valid = self.subparser.prog, list(self.subparser._option_string_actions)
                 expected, word = "known options" if match[2][0] == "-" else "nothing more", match[2].partition("=")[0]
                 parsers = {} if word in SYNONYMS else {one: _parser(one, fields=False).subparser for one in COMMANDS}
-                others = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
-            near = f", an option of {', '.join(others)}" if others else did_you_mean(word, known)
-            files = [one for one in ("-i", "-t", "-r", "--data") if one in known and word in FILES]
+                commands = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
+            near = f", an option of {', '.join(commands)}" if commands else did_you_mean(word, valid)
+            files = [one for one in ("-i", "-t", "-r", "--data") if one in valid and word in FILES]
             way_out = f": name files with {', '.join(files)}" if files else ""
             message = f"Expected {expected}, but got {word}{near}{way_out}"
         else:

@@ -150,9 +150,9 @@ class _Member:
         folder = self.parts.folder
         with contextlib.suppress(InputError), locked(folder, folder, LOCK_SECONDS / 2):
             time.sleep(LOCK_SECONDS)  # other processes may finish a shard in this time
-            kept = kept_shards_message(self.parts)
-            if kept is not None:
-                sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
+            message = kept_shards_message(self.parts)
+            if message is not None:
+                sys.stderr.write(f"textmover: the first process has ended without a word: {message}\n")
 
     def score(self) -> None:
         if self.failure is None:

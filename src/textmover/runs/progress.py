@@ -90,9 +90,9 @@ class PairCount:
             return
         self._next = self._clock() + POLL_INTERVAL
         previous, self._heard = self._heard, self._others()
-        scored, kept = (now - then for now, then in zip(self._heard, previous, strict=True))
-        if kept:
-            self._step(kept, False)
+        scored, skipped = (now - then for now, then in zip(self._heard, previous, strict=True))
+        if skipped:
+            self._step(skipped, False)
         if scored:
             self._step(scored, True)
 

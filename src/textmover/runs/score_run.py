@@ -123,16 +123,16 @@ def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple
         if parts is not None:
             parts.begin(resume=options.resume, overwrite=options.overwrite)
         stack.enter_context(report_kept_shards(target, parts))
-        tallies, kept = [], 0
+        tallies, kept_shards = [], 0
         with open_sink(target, parts) as sink, progress_bar("scoring", shown=not options.quiet) as advance:
             count = PairCount(len(rows.systems), advance)
             for done in score_shards(scorer, shards, rows.systems, parts, count):
                 sink.take(done)
                 tallies.append(done.tally)
-                kept += done.scores is None
+                kept_shards += done.scores is None
             summary = finish(sink, tallies, scorer, rows.systems, parts)
         scorer.warn(summary.warning_counts)
-        return summary, kept
+        return summary, kept_shards
 
 
 def finish(

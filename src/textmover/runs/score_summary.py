@@ -44,8 +44,8 @@ class Summary(Tally):
     def standard_errors(self) -> tuple[float, ...]:
         """Standard error of each mean; NaN for fewer than two rows."""
         scored = self.rows - self.skipped
-        known = scored > 1 and self.squares
-        return tuple(math.sqrt(one / (scored - 1) / scored) if known else math.nan for one in self.squares or self.sums)
+        valid = scored > 1 and self.squares
+        return tuple(math.sqrt(one / (scored - 1) / scored) if valid else math.nan for one in self.squares or self.sums)
 
     def _mean_lines(self) -> list[str]:
         scored = self.rows - self.skipped

@@ -72,14 +72,14 @@ def _show(options: argparse.Namespace, sets: Sequence[agreement.Judged], protoco
 
 def _print(options: argparse.Namespace, judged: Sequence[agreement.Judged], protocol: Protocol) -> None:
     """Print tables; a single metric gets a table by group with more statistics."""
-    single_metric = options.format == "table" and all(len(one.rows) == 1 for one in judged)
-    results = [result for one in judged for result in one.results]
+    single_metric = options.format == "table" and all(len(result_set.rows) == 1 for result_set in judged)
+    results = [result for result_set in judged for result in result_set.results]
     if not (single_metric and protocol == Protocol()):
-        notes = [one.notes(finding) for one in judged for finding in one.findings]
+        notes = [result_set.notes(finding) for result_set in judged for finding in result_set.findings]
         output.print_several(results, notes, options.format, signatures=not options.quiet)
         return
-    for one in judged:
-        for finding in one.findings:
+    for result_set in judged:
+        for finding in result_set.findings:
             if len(results) > 1:
                 sys.stdout.write(f"{title_of(finding.evaluation)}\n")
             asked = finding.question
@@ -88,5 +88,5 @@ def _print(options: argparse.Namespace, judged: Sequence[agreement.Judged], prot
                 by_statistic[name] = evaluate(
                     asked.judgements, finding.rows, Protocol(name), dimension=asked.dimension, samples=0, permutations=0
                 )
-            output.print_one_metric(by_statistic, one.notes(finding), signature=not options.quiet)
+            output.print_one_metric(by_statistic, result_set.notes(finding), signature=not options.quiet)
     output.print_failures(results)

@@ -28,22 +28,22 @@ All fields: --format json.
 
 def run(options: argparse.Namespace) -> None:
     """Print the released metrics, with the default one marked, and the presets."""
-    wanted = tuple(dict.fromkeys(options.names))
+    chosen = tuple(dict.fromkeys(options.names))
     released = released_metrics()
-    for name in wanted:
+    for name in chosen:
         if name not in released:
             preset_config(name)  # raises an error that lists the presets
     if options.cite:
-        sys.stdout.write(bibtex(cited(name) for name in wanted or (*released, *PRESETS)))
+        sys.stdout.write(bibtex(cited(name) for name in chosen or (*released, *PRESETS)))
         return
-    entries = [_released_entry(name, folder) for name, folder in released.items() if name in wanted or not wanted]
-    entries += [_entry(name, preset) for name, preset in PRESETS.items() if name in wanted or not wanted]
+    entries = [_released_entry(name, folder) for name, folder in released.items() if name in chosen or not chosen]
+    entries += [_entry(name, preset) for name, preset in PRESETS.items() if name in chosen or not chosen]
     if options.format == "json":
         sys.stdout.write(json.dumps(entries, indent=2) + "\n")
         return
     print_table(HEADERS, map(_row, entries), numbers=HEADERS[1:3], narrow=HEADERS[:3], fold=True)
-    sys.stdout.write("" if wanted else NOTES)
-    multilingual = [entry for entry in entries if wanted and len(entry["languages"]) > 1]
+    sys.stdout.write("" if chosen else NOTES)
+    multilingual = [entry for entry in entries if chosen and len(entry["languages"]) > 1]
     sys.stdout.writelines(f"{entry['name']} reads: {', '.join(entry['languages'])}\n" for entry in multilingual)
 
 

@@ -80,9 +80,9 @@ def _choices(
 
     def count_read(candidates: Iterable[Candidates]) -> Iterator[Candidates]:
         nonlocal read
-        for one in candidates:
+        for segment in candidates:
             read += 1
-            yield one
+            yield segment
 
     def count(segments: int) -> None:
         nonlocal finished
@@ -113,6 +113,6 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
 def _reading(sets: CandidateSets, format: str) -> Generator[Candidates, None, None]:
     """Yield the segments; raise an error for texts that would break lines of the output."""
     with flags_named(FLAGS):
-        for one in sets:
-            refuse_breaks(one, format)
-            yield one
+        for candidates in sets:
+            refuse_breaks(candidates, format)
+            yield candidates

@@ -44,12 +44,12 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     _check_options(options, experiment)
     files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
-    kept = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
-    for path in kept.paths.values():
+    saved = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
+    for path in saved.paths.values():
         check_output(path, [*files.values(), experiment.origin])
-    with kept.told():
+    with saved.told():
         with progress_bars(shown=not options.quiet) as advance:
-            blocks, gaps = compute(options, experiment, files, output, kept, advance)
+            blocks, gaps = compute(options, experiment, files, output, saved, advance)
         page = Page(
             experiment.title,
             str(experiment.paper),
@@ -69,14 +69,14 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     else:
         sys.stdout.write(page_text(page, options.format))
     if gaps:
-        raise InputError(_gaps_message(experiment, gaps, output, kept))
+        raise InputError(_gaps_message(experiment, gaps, output, saved))
 
 
-def _gaps_message(experiment: Experiment, gaps: Sequence[str], output: Path | None, kept: KeptScores) -> str:
+def _gaps_message(experiment: Experiment, gaps: Sequence[str], output: Path | None, saved: KeptScores) -> str:
     """Return the error message about missing values, with the paths of the other results."""
     named = "; ".join(gaps[:MOST_GAPS]) + (f"; and {len(gaps) - MOST_GAPS:,} more" if len(gaps) > MOST_GAPS else "")
     places = [f"page: {output}"] if output is not None else []
-    places += [f"scores: {kept.folder}"] if kept.written else []
+    places += [f"scores: {saved.folder}"] if saved.written else []
     where = f" ({', '.join(places)})" if places else ""
     return (
         f"Expected everything that {experiment.origin} asks for to have a value, but got none for {named}: the reasons "
@@ -126,17 +126,17 @@ def _page_path(options: argparse.Namespace, experiment: Experiment, files: Mappi
 
 def _rebuilding_command(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> str:
     """Return the command that rebuilds the page: options that change numbers, and files without their folders."""
-    alone = len(experiment.files) == 1
+    single_file = len(experiment.files) == 1
     parts = ["python", "evaluate.py", "--experiment", experiment.origin, "--data"]
     for key, path in files.items():
-        parts.append(_command_text(path) if alone else f"{key}={_command_text(path)}")
+        parts.append(_command_text(path) if single_file else f"{key}={_command_text(path)}")
     for name, value in _changed(options):
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             parts.append(flag)
             continue
-        for one in value if isinstance(value, list) else [value]:
-            parts += [flag, _command_text(one)]
+        for part in value if isinstance(value, list) else [value]:
+            parts += [flag, _command_text(part)]
     for name, value in given_fields(options).items():
         parts += [field_flag(name), _command_text(value)]
     if options.output is not None:

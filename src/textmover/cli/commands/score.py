@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
             _report(options, target, *score_rows(options, rows, target))
 
 
-def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
     """Print the summary, signature and excluded rows; ``None`` as summary means an earlier run had finished."""
     lines = []
     if summary is None:
@@ -47,7 +47,7 @@ def _report(options: argparse.Namespace, target: Target, summary: Summary | None
     else:
         if summary.skipped:
             logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
-        lines += [f"Kept: {plural(kept, 'shard')} of an earlier run"] if kept else []
+        lines += [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
         lines += summary.said(signature=target.layout.format != "json")
         if target.path is not None and options.resume and target.in_parts and not target.folder:
             lines.append(f"Kept for --resume: {receipt_path(target.path)}")

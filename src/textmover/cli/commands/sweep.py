@@ -37,12 +37,12 @@ def run(options: argparse.Namespace) -> None:
         handler.addFilter(lambda record: seen.setdefault(record.getMessage(), record) is record)
     fields = sweep.read_grid(options.field, given_fields(options))
     varying = {name: values for name, values in fields.items() if len(values) > 1}
-    drawn = not options.no_figure and 1 <= len(varying) <= 2
+    with_figure = not options.no_figure and 1 <= len(varying) <= 2
     name = f"{Path(place_of(options.data[0]).removeprefix('hub:')).stem}.sweep"
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
     if options.output is None:
-        check_unnamed(table, ("n", "groups", "pearson", "signature"), *[figure] * drawn)
-    if drawn:
+        check_unnamed(table, ("n", "groups", "pearson", "signature"), *[figure] * with_figure)
+    if with_figure:
         check_matplotlib()
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     options.swept = grid
@@ -51,10 +51,10 @@ def run(options: argparse.Namespace) -> None:
     take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
     results = _judge_all(options, Settings(options, grid), segments, table)
     best = sweep.best_setting(results)
-    if drawn:
+    if with_figure:
         title = f"{Path(options.model).name} on {', '.join(Path(one).name for one in options.data)}"
         sweep.draw_settings(varying, results, best, figure, title)
-    files = [str(table), str(figure)] if drawn else [str(table)]
+    files = [str(table), str(figure)] if with_figure else [str(table)]
     if options.format == "json":
         report = {
             "model": options.model,
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
     _print(results, best, options.samples)
-    if not options.quiet and not drawn and not options.no_figure:
+    if not options.quiet and not with_figure and not options.no_figure:
         sys.stdout.write(f"No figure: it shows how one or two fields vary, but here {len(varying)} do.\n")
 
 
@@ -92,26 +92,26 @@ def _judge_all(
 
 
 def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
-    groups_differ = len({one.mean.groups for one in results}) > 1
+    groups_differ = len({result.mean.groups for result in results}) > 1
     headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if groups_differ else []), "best"]
     headers = [*results[0].values, *headers]
     rows = []
-    for index, one in enumerate(results):
-        pearson, spearman, kendall = (number(getattr(one.mean, key), 4) for key in sweep.STATISTICS)
-        interval = f"{number(one.interval.low)} to {number(one.interval.high)}"
-        groups = [str(one.mean.groups)] if groups_differ else []
-        values = map(written, one.values.values())
+    for index, result in enumerate(results):
+        pearson, spearman, kendall = (number(getattr(result.mean, key), 4) for key in sweep.STATISTICS)
+        interval = f"{number(result.interval.low)} to {number(result.interval.high)}"
+        groups = [str(result.mean.groups)] if groups_differ else []
+        values = map(written, result.values.values())
         rows.append((*values, pearson, interval, spearman, kendall, *groups, "*" if index == best else ""))
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
     notes = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
-    undefined = dict.fromkeys(group for one in results for group in one.mean.undefined)
+    undefined = dict.fromkeys(group for result in results for group in result.mean.undefined)
     if undefined:
         somewhere = " of some settings" if groups_differ else ""
         notes.append(
             f"Left out of the mean{somewhere}: {', '.join(undefined)} (fewer than 3 segments, or scores that are all "
             "equal)\n"
         )
-    lower = [one for one in results if not one.higher_is_better]
+    lower = [result for result in results if not result.higher_is_better]
     if lower:
         where = "" if len(lower) == len(results) else " in some settings"
         notes.append(f"Lower scores are better{where}, so negative correlations mean agreement there.\n")

@@ -49,15 +49,15 @@ def rows_of(options: argparse.Namespace) -> Rows:
 def first_set_flag(options: argparse.Namespace, *names: str) -> str | None:
     """Return the flag of the first of these options that was set; ``None`` if none was."""
     values = {name: getattr(options, name, None) for name in names}
-    given = [name for name, value in values.items() if value is not None and value is not False]  # 0 counts as set
-    return f"--{given[0].replace('_', '-')}" if given else None
+    set_names = [name for name, value in values.items() if value is not None and value is not False]  # 0 counts as set
+    return f"--{set_names[0].replace('_', '-')}" if set_names else None
 
 
 def refuse_table_options(options: argparse.Namespace, flag: str, names: Sequence[str] = COLUMN_OPTIONS) -> None:
     """Raise :class:`InputError` for options that need a table; ``flag`` names the input that was given instead."""
-    if given := first_set_flag(options, *names, "split", "data_format", "keep_columns"):
+    if option := first_set_flag(options, *names, "split", "data_format", "keep_columns"):
         raise InputError(
-            f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."
+            f"Expected `{option}` together with --data, but got {flag}: lines have no columns, so leave it out."
         )
 
 

@@ -177,9 +177,9 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         """Write several values as ``FILE...`` and ``HYPOTHESES REFERENCES...``."""
-        shown = (action.metavar,) if isinstance(action.metavar, str) else action.metavar
+        names = (action.metavar,) if isinstance(action.metavar, str) else action.metavar
         return (
-            f"{' '.join(shown)}..." if action.nargs == "+" and shown else super()._format_args(action, default_metavar)
+            f"{' '.join(names)}..." if action.nargs == "+" and names else super()._format_args(action, default_metavar)
         )
 
 
@@ -239,10 +239,10 @@ def fields_help(program: str) -> str:
     """Return the help of the options for the fields of the metric."""
     from textmover.scoring.config_options import add_field_options
 
-    shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
+    parser = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
     about = "They override the fields of a preset.\nA trained metric allows those that leave its weights unchanged."
-    add_field_options(shown.add_argument_group("fields of the metric", about), shown=True)
-    return shown.format_help()
+    add_field_options(parser.add_argument_group("fields of the metric", about), shown=True)
+    return parser.format_help()
 
 
 def repeated_option(arguments: Sequence[str]) -> str | None:
@@ -255,8 +255,8 @@ def repeated_option(arguments: Sequence[str]) -> str | None:
         'Expected --trainer.max_epochs once, but got it twice: remove one'
     """
     names = [one.partition("=")[0] for one in arguments if one.startswith("--")]
-    several = ("--config", *(one.removesuffix("+") for one in names if one.endswith("+")))
-    option = next((one for one in names if names.count(one) > 1 and not one.startswith(several)), None)
+    repeatable = ("--config", *(one.removesuffix("+") for one in names if one.endswith("+")))
+    option = next((one for one in names if names.count(one) > 1 and not one.startswith(repeatable)), None)
     return None if option is None else _repeated_message(option)
 
 

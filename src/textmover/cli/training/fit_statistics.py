@@ -80,13 +80,13 @@ def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dic
 
 def _names(scorer: Scorer, statistic: str) -> list[str]:
     """Return the statistics to fit: the requested one, unfitted ones that a baseline needs, and the baseline."""
-    wanted = {statistic, f"{statistic}_hypothesis"}
+    to_fit = {statistic, f"{statistic}_hypothesis"}
     if statistic == "baseline":
-        wanted |= set(unfitted_statistics(scorer.metric))
-        wanted |= {one for one in scorer.metric.statistics if one.startswith("idf") and scorer.metric.fits_on_call}
+        to_fit |= set(unfitted_statistics(scorer.metric))
+        to_fit |= {one for one in scorer.metric.statistics if one.startswith("idf") and scorer.metric.fits_on_call}
     else:
-        wanted.add("baseline")  # the baseline depends on other statistics
-    return [name for name in scorer.metric.statistics if name in wanted]
+        to_fit.add("baseline")  # the baseline depends on other statistics
+    return [name for name in scorer.metric.statistics if name in to_fit]
 
 
 def _hint(options: argparse.Namespace, changes: dict[str, Any], output: Path) -> str:

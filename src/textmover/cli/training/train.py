@@ -164,12 +164,12 @@ class TrainCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """Return a trainer with atomic checkpoints and this project's sharding strategy."""
-        asked = self.config_init[self.subcommand].trainer
-        plugins = asked.plugins or []
+        settings = self.config_init[self.subcommand].trainer
+        plugins = settings.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        check_precision(asked.precision)
-        kwargs["accelerator"] = chosen_accelerator(asked.accelerator)
-        if asked.strategy == "fsdp":
+        check_precision(settings.precision)
+        kwargs["accelerator"] = chosen_accelerator(settings.accelerator)
+        if settings.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
         environment = getattr(trainer.strategy, "cluster_environment", None)  # for several processes
@@ -203,9 +203,9 @@ class TrainCLI(LightningCLI):
         finish_run(module, data, trainer, self._export_options(), recipe)
 
     def _export_options(self) -> ExportOptions:
-        asked = self.config[self.subcommand]
-        share = asked.get("untrained_share")
-        return ExportOptions(asked.get("export"), self.config_init[self.subcommand].adapter, share)
+        settings = self.config[self.subcommand]
+        share = settings.get("untrained_share")
+        return ExportOptions(settings.get("export"), self.config_init[self.subcommand].adapter, share)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

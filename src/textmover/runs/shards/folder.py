@@ -45,9 +45,9 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
         with _lock(folder, output, patience):
             yield
     finally:
-        for one in created:
+        for path in created:
             with contextlib.suppress(OSError):  # not empty
-                one.rmdir()
+                path.rmdir()
 
 
 @contextlib.contextmanager
@@ -99,9 +99,9 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
             "output, or start again with --overwrite."
         )
     if has_unmerged_shards(folder) and not resume:
-        kept = len(kept_shards(folder))
+        done = len(kept_shards(folder))
         raise InputError(
-            f"Expected {folder} to be new, but it holds {kept} finished shard{'' if kept == 1 else 's'} of an earlier "
+            f"Expected {folder} to be new, but it holds {done} finished shard{'' if done == 1 else 's'} of an earlier "
             "run: continue it with --resume, or start again with --overwrite."
         )
 
@@ -236,16 +236,16 @@ def read_json(path: Path) -> dict[str, Any]:
     return entries
 
 
-def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
+def check_same(output: Path, existing: Receipt, expected: Receipt) -> None:
     """Raise an error if a result comes from a different run, or was changed after it was written."""
-    difference = first_difference(found.manifest, wanted.manifest)
+    difference = first_difference(existing.manifest, expected.manifest)
     if difference is not None:
         name, before, now = difference
         raise _wrong_result(output, f"its {name} is {before!r} and that of this run {now!r}")
-    if (found.rows, found.texts) != (wanted.rows, wanted.texts):
-        rows = "as many rows" if found.rows == wanted.rows else plural(found.rows, "row")
-        raise _wrong_result(output, f"it was made from other texts ({rows}, and this run has {wanted.rows})")
-    if found.scores != wanted.scores:
+    if (existing.rows, existing.texts) != (expected.rows, expected.texts):
+        rows = "as many rows" if existing.rows == expected.rows else plural(existing.rows, "row")
+        raise _wrong_result(output, f"it was made from other texts ({rows}, and this run has {expected.rows})")
+    if existing.scores != expected.scores:
         raise _wrong_result(output, "what is there has been changed since it was written")
 
 
