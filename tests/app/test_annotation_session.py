@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 
 from textmover.annotation import ErrorMark, Scale, export_ratings, open_project, parse_criteria
-from textmover.app.annotation_session import Desk, Suggestions
-from textmover.app.html import notice, shown, text_block
+from textmover.app.annotation_session import Session, Suggestions
+from textmover.app.html import escape, notice, text_block
 from textmover.app.interface import agreement_view, export_view
 from textmover.scoring import Scorer
 from textmover.types import ErrorSpan, InputError
@@ -24,7 +24,7 @@ HOSTILE = [
 
 @pytest.fixture
 def desk(folder):
-    return Desk(folder)
+    return Session(folder)
 
 
 def text(html):
@@ -46,7 +46,7 @@ def test_it_begins_at_the_first_text_that_is_not_rated(desk):
         found = desk.rate(FILE, "Ada", "i0", criterion, 3)
     assert found.ratings == (3.0, 3.0, 3.0)
     assert "all rated" in text(found.status)
-    again = Desk(desk.folder).start(FILE, "Ada")
+    again = Session(desk.folder).start(FILE, "Ada")
     assert again.key == "i1"
     assert "Welcome back, Ada: 1 rated" in text(again.status)
     # A page that is loaded again stays at its text.
@@ -127,7 +127,7 @@ def test_texts_that_change_while_the_page_is_open(desk, folder):
 
 def test_files_that_can_be_chosen(folder, tmp_path):
     (folder / "broken.json").write_text("[")
-    desk = Desk(folder)
+    desk = Session(folder)
     assert desk.files() == ["broken.json", FILE]
     assert desk.start(FILE, "Ada").key == "i0"
     with pytest.raises(InputError, match=r"broken\.json"):
@@ -135,34 +135,34 @@ def test_files_that_can_be_chosen(folder, tmp_path):
     for name in ("../x.json", "/etc/passwd", "annotations", "other.json", "", None, ["items.json"], "\0"):
         with pytest.raises(InputError, match="file of items of this folder"):
             desk.start(name, "Ada")
-    desk = Desk(folder, FILE)
+    desk = Session(folder, FILE)
     assert desk.files() == [FILE]
     desk.start(FILE, "Ada")
     (folder / FILE).rename(folder / "away")
     with pytest.raises(InputError, match=r"the texts in items\.json, but got: No such file"):
         desk.move(FILE, "Ada", "i0", 1)
-    assert Desk(tmp_path).files() == []
+    assert Session(tmp_path).files() == []
 
 
 def test_scale_and_criteria_of_what_has_been_rated_are_taken_up(folder):
     (folder / "more.json").write_text(json.dumps([{"id": "m0", "hypothesis": "a", "reference": "b"}]))
     criteria = parse_criteria(["adequacy", "style: How?"])
-    Desk(folder, FILE, scale=Scale(0, 100), criteria=criteria).rate(FILE, "Ada", "i0", 1, 75)
-    found = Desk(folder)
+    Session(folder, FILE, scale=Scale(0, 100), criteria=criteria).rate(FILE, "Ada", "i0", 1, 75)
+    found = Session(folder)
     assert str(found.scale) == "0-100"
     assert [str(one) for one in found.criteria] == ["adequacy", "style: How?"]
     assert found.start(FILE, "Ada").ratings == (None, 75)
     with pytest.raises(InputError, match="0-100, on which"):
-        Desk(folder, FILE, scale=Scale(1, 3)).start(FILE, "Ada")
-    Desk(folder, "more.json", scale=Scale(1, 3)).rate("more.json", "Ada", "m0", 0, 3)
+        Session(folder, FILE, scale=Scale(1, 3)).start(FILE, "Ada")
+    Session(folder, "more.json", scale=Scale(1, 3)).rate("more.json", "Ada", "m0", 0, 3)
     said = r"the scale 0-100 for items\.json and 1-3 for more\.json: choose one with --items"
     with pytest.raises(InputError, match=said):
-        Desk(folder)
-    assert str(Desk(folder, "more.json").scale) == "1-3"
+        Session(folder)
+    assert str(Session(folder, "more.json").scale) == "1-3"
 
 
 def test_texts_that_changed_while_they_were_shown_are_shown_anew_and_not_rated(folder):
-    desk = Desk(folder)
+    desk = Session(folder)
     seen = desk.start(FILE, "Ada").seen
     assert not desk.rate(FILE, "Ada", "i0", 0, 1, seen=seen).refused
     rows = json.loads((folder / FILE).read_text())
@@ -179,11 +179,11 @@ def test_texts_that_changed_while_they_were_shown_are_shown_anew_and_not_rated(f
 
 
 def test_a_damaged_file_stops_nobody_else_and_is_named(folder):
-    desk = Desk(folder)
+    desk = Session(folder)
     desk.rate(FILE, "Ada", "i0", 0, 3)
     place = open_project(folder).place
     (place / "bob-1.jsonl").write_text("garbage")
-    assert Desk(folder).start(FILE, "Carl").key == "i0"
+    assert Session(folder).start(FILE, "Carl").key == "i0"
     assert "bob-1.jsonl holds something else" in agreement_view(open_project(folder))
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_file_stops_nobody_else_and_is_named(folder):
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_whatever_a_text_holds_is_shown_as_it_is(folder, hostile):
     (folder / FILE).write_text(json.dumps([{"hypothesis": hostile, "reference": hostile, "source": hostile}]))
-    desk = Desk(folder, criteria=parse_criteria(["fluency"]))
+    desk = Session(folder, criteria=parse_criteria(["fluency"]))
     name = re.sub(r"\s+", " ", hostile)[:80]
     found = desk.start(FILE, name)
     key = found.key
@@ -207,7 +207,7 @@ def test_whatever_a_text_holds_is_shown_as_it_is(folder, hostile):
 
 
 def test_control_characters_and_direction():
-    assert shown("a\x00b\x1bc\r\n\td\ud800\x7f") == "a␀b␛c\n\td\ufffd␡"
+    assert escape("a\x00b\x1bc\r\n\td\ud800\x7f") == "a␀b␛c\n\td\ufffd␡"
     assert 'dir="auto"' in text_block("Reference", "שלום")
     assert "(empty)" in text_block("Reference", "  ")
     assert notice("<b>").count("<b>") == 0
@@ -216,7 +216,7 @@ def test_control_characters_and_direction():
 def test_other_columns_are_not_shown_to_who_rates(folder):
     rows = [{"hypothesis": "a", "reference": "b", "system": "the-best-one", "source": "shown"}]
     (folder / FILE).write_text(json.dumps(rows))
-    card = Desk(folder).start(FILE, "Ada").card
+    card = Session(folder).start(FILE, "Ada").card
     assert "the-best-one" not in card
     assert "shown" in card
 
@@ -293,14 +293,14 @@ def drawn(card):
 
 
 def test_errors_are_saved_and_shown_again(folder):
-    desk = Desk(folder, criteria=(), errors=True)
+    desk = Session(folder, criteria=(), errors=True)
     assert drawn(desk.start(FILE, "Ada").card)[0] == {
         "errors": [], "rejected": [], "done": False, "metric": "", "suggested": [],
     }  # fmt: skip
     found = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), (0, 0, "critical"), done=False))
     assert ("2 errors; 1 to go" in text(found.status), found.refused) == (True, False)
     assert "all rated" in text(desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor"), (0, 0, "critical"))).status)
-    again = Desk(folder).start(FILE, "Ada", "i0")
+    again = Session(folder).start(FILE, "Ada", "i0")
     given, _ = drawn(again.card)
     assert [(one["start"], one["severity"]) for one in given["errors"]] == [(0, "critical"), (4, "minor")]
     assert given["done"]
@@ -308,7 +308,7 @@ def test_errors_are_saved_and_shown_again(folder):
 
 
 def test_marks_that_are_refused_are_taken_back(folder):
-    desk = Desk(folder, errors=True)
+    desk = Session(folder, errors=True)
     seen = desk.start(FILE, "Ada").seen
     desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), "w:1", seen)
     for wrong in (marks((4, 7, "minor"), (6, 9, "minor")), marks((7, 4, "minor")), marks((4, 99, "minor")), "{", None):
@@ -324,11 +324,11 @@ def test_marks_that_are_refused_are_taken_back(folder):
     found = desk.mark(FILE, "Ada", "i0", marks((4, 7, "minor")), seen=seen)
     assert "changed since" in text(found.status)
     assert drawn(found.card)[0]["errors"] == []
-    assert "asks for errors" in text(Desk(folder, errors=False).mark(FILE, "Ada", "i0", marks()).status)
+    assert "asks for errors" in text(Session(folder, errors=False).mark(FILE, "Ada", "i0", marks()).status)
 
 
 def test_suggestions_are_no_judgements(folder):
-    desk = Desk(folder, errors=True, suggestions=Suggesting(ErrorSpan(4, 7, "minor", 0.7), ErrorSpan(9, 9)))
+    desk = Session(folder, errors=True, suggestions=Suggesting(ErrorSpan(4, 7, "minor", 0.7), ErrorSpan(9, 9)))
     given, _ = drawn(desk.start(FILE, "Ada").card)
     assert [(one["start"], one["label"]) for one in given["suggested"]] == [(4, "minor 0.70"), (9, "major 1.00")]
     project = open_project(folder, errors=True)
@@ -348,7 +348,7 @@ def test_suggestions_are_no_judgements(folder):
 def test_a_metric_suggests_errors_or_the_page_says_why_not(folder, checkpoint):
     suggestions = Suggestions(str(checkpoint))
     suggestions.load()
-    desk = Desk(folder, errors=True, suggestions=suggestions)
+    desk = Session(folder, errors=True, suggestions=suggestions)
     card = desk.start(FILE, "Ada").card
     item = open_project(folder).items[0]
     wanted = Scorer.from_pretrained(checkpoint).errors([item.hypothesis], [item.references])[0]
@@ -364,7 +364,7 @@ def test_a_metric_suggests_errors_or_the_page_says_why_not(folder, checkpoint):
 @pytest.mark.parametrize("hostile", [*HOSTILE, "😀 e\u0301t 我爱", "\x00 {{x}}\n\n b"])
 def test_words_and_gaps_show_a_text_as_it_is(folder, hostile):
     (folder / FILE).write_text(json.dumps([{"hypothesis": hostile, "reference": "b"}]))
-    card = Desk(folder, errors=True).start(FILE, "Ada").card
+    card = Session(folder, errors=True).start(FILE, "Ada").card
     assert not re.search(r"<(?!/?(section|article|p|h3|div|span|i|button)\b)", card)
     assert not re.search(r"[{}$`]", card)
     _, units = drawn(card)
@@ -373,7 +373,7 @@ def test_words_and_gaps_show_a_text_as_it_is(folder, hostile):
 
 
 def test_agreement_on_errors_and_their_export(folder):
-    desk = Desk(folder, errors=True, criteria=())
+    desk = Session(folder, errors=True, criteria=())
     assert "Nobody has rated" in agreement_view(desk.project(FILE))
     for number, name in product(range(10), ("Ada", "Bob")):
         desk.mark(FILE, name, f"i{number}", marks((4, 7 + 7 * (name == "Bob"), "minor")))
@@ -384,7 +384,7 @@ def test_agreement_on_errors_and_their_export(folder):
     written = text(export_view(desk.project(FILE), standardise=False))
     assert "Written: 20 errors in 20 marked texts, to" in written
     assert "textmover train --config" in written
-    desk = Desk(folder, errors=True, criteria=parse_criteria(["fluency"]))
+    desk = Session(folder, errors=True, criteria=parse_criteria(["fluency"]))
     both = text(export_view(desk.project(FILE), standardise=False))
     assert "rate some first" in both
     assert "20 errors" in both

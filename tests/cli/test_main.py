@@ -12,7 +12,7 @@ import pytest
 
 from textmover import __version__
 from textmover.cli import main as main_module
-from textmover.cli.options.options_from_help import SingleOption, examples, given_twice
+from textmover.cli.options.options_from_help import SingleOption, examples, repeated_option
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
 from textmover.runs.process import guarded
@@ -292,7 +292,7 @@ LEAST |= dict.fromkeys(("--fewest", "--texts", "--limit"), 2) | {"--segments": 0
 
 def test_entries_of_lists_have_options_of_their_own():
     again = ["--trainer.callbacks.verbose", "true"]
-    assert given_twice(["--config", "a", "--config", "b", "--trainer.callbacks+=A", *again, *again]) is None
+    assert repeated_option(["--config", "a", "--config", "b", "--trainer.callbacks+=A", *again, *again]) is None
 
 
 def test_every_bound_is_that_of_an_option():

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.shared import SIGNALS, send
 
 from textmover.runs import distributed
-from textmover.runs.process import Terminated, heeding_termination
+from textmover.runs.process import Terminated, sigterm_as_interrupt
 from textmover.types import InputError
 
 
@@ -53,7 +53,7 @@ def test_whoever_sends_it_again_is_not_kept_waiting():
     found = []
 
     def work():
-        with heeding_termination():
+        with sigterm_as_interrupt():
             try:
                 send(signal.SIGTERM)
             finally:
@@ -68,7 +68,7 @@ def test_whoever_sends_it_again_is_not_kept_waiting():
 def test_what_others_do_with_it_stays(handler):
     signal.signal(signal.SIGTERM, handler)
     try:
-        with heeding_termination():
+        with sigterm_as_interrupt():
             assert signal.getsignal(signal.SIGTERM) is handler
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:
@@ -79,7 +79,7 @@ def test_other_threads_leave_it_alone():
     found = []
 
     def look():
-        with heeding_termination():
+        with sigterm_as_interrupt():
             found.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=look)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from textmover.runs.progress import EVERY, Pace, PairCount, progress_bar
+from textmover.runs.progress import POLL_INTERVAL, Pace, PairCount, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -97,7 +97,7 @@ def test_pairs_of_all_processes_are_counted_with_their_share_of_the_input():
     assert counted.steps == [(8, 0.1, True), (20, 0.35, False), (12, 0.5, True)]
     counted.read(2, 0.5)  # there are 120
     counted.pairs = (16, 20)
-    counted.now += EVERY
+    counted.now += POLL_INTERVAL
     counted.count.look()
     assert counted.steps[3:] == [(4, pytest.approx(44 / 120), True)]
 

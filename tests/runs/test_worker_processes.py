@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from textmover.runs import worker_processes as launched
-from textmover.runs.worker_processes import Launched, Meeting, check_by_hand
+from textmover.runs.worker_processes import Children, Messages, check_manual_start
 from textmover.types import InputError
 
 SLEEP = ["sleep", "60"]
@@ -50,42 +50,42 @@ def until(condition):
 def test_one_that_ends_early_is_named(started, command, sent, cause):
     launcher = started(SLEEP, command)
     watched = launcher.procs
-    others = Launched(launcher, 4)
+    others = Children(launcher, 4)
     assert watched == [], "Lightning would kill this process without a word"
     if sent is None:
         launcher.procs[1].wait()
     else:
-        assert others.lost() is None
+        assert others.early_exit() is None
         launcher.procs[1].send_signal(sent)
-    until(others.lost)
-    assert str(others.lost()) == f"Expected all processes to go on, but number 6 was ended by {cause}."
+    until(others.early_exit)
+    assert str(others.early_exit()) == f"Expected all processes to go on, but number 6 was ended by {cause}."
     others.end()
     assert launcher.procs[0].poll() == -signal.SIGKILL
 
 
 def test_those_that_end_well_are_not_lost(started):
-    others = Launched(started(["true"]), 0)
+    others = Children(started(["true"]), 0)
     others.end(patience=30)
-    assert others.lost() is None
+    assert others.early_exit() is None
 
 
 def test_one_whose_starter_has_ended(started, monkeypatch, given_up):
     launcher = started(SLEEP)
     monkeypatch.setenv(launched.STARTED_BY, str(launcher.procs[0].pid))
-    one = Launched(None, 3)
-    assert one.lost() is None
+    one = Children(None, 3)
+    assert one.early_exit() is None
     one.wait_for("all", noted=False)
     launcher.procs[0].kill()
     launcher.procs[0].wait()
     until(lambda: given_up)
     assert given_up == [("Expected all processes to go on, but the one that started number 3 ended.", 2)]
-    assert Launched(None, 0).lost() is None
+    assert Children(None, 0).early_exit() is None
 
 
 def test_a_launcher_that_starts_nothing():
-    others = Launched(SimpleNamespace(), 0)
+    others = Children(SimpleNamespace(), 0)
     others.end()
-    assert others.lost() is None
+    assert others.early_exit() is None
 
 
 @pytest.fixture
@@ -97,23 +97,23 @@ def given_up(monkeypatch):
         found.append((message, code))
         self._waiting.set()
 
-    monkeypatch.setattr(Launched, "_give_up", give_up)
-    monkeypatch.setattr(launched, "LOOK", 0.01)
+    monkeypatch.setattr(Children, "_give_up", give_up)
+    monkeypatch.setattr(launched, "START_POLL", 0.01)
     yield found
     signal.set_wakeup_fd(-1)
 
 
 def test_a_start_says_what_it_waits_for_and_ends(monkeypatch, given_up, capsys):
-    monkeypatch.setattr(launched, "NOTE", 0.0)
-    monkeypatch.setattr(launched, "LIMIT", 0.1)
-    Launched(None, 0).wait_for("all 2 processes", noted=True)
+    monkeypatch.setattr(launched, "NOTICE_DELAY", 0.0)
+    monkeypatch.setattr(launched, "START_TIMEOUT", 0.1)
+    Children(None, 0).wait_for("all 2 processes", noted=True)
     until(lambda: given_up)
     assert given_up == [("Expected all 2 processes within 0 minutes, but not all came.", 2)]
     assert capsys.readouterr().err == "Waiting for all 2 processes, for 0 minutes at most.\n"
 
 
 def test_a_start_ends_where_a_process_is_dead(started, given_up, capsys):
-    Launched(started(["false"]), 0).wait_for("all", noted=True)
+    Children(started(["false"]), 0).wait_for("all", noted=True)
     until(lambda: given_up)
     assert given_up == [("Expected all processes to go on, but number 1 was ended by exit code 1.", 2)]
     assert capsys.readouterr().err == ""
@@ -124,7 +124,7 @@ def test_a_start_can_be_interrupted(given_up, sent, code):
     """The main thread waits in torch, where no handler of Python is called."""
     before = signal.signal(sent, lambda *_: None)
     try:
-        Launched(None, 0).wait_for("all", noted=True)
+        Children(None, 0).wait_for("all", noted=True)
         os.kill(os.getpid(), sent)
         until(lambda: given_up)
     finally:
@@ -133,8 +133,8 @@ def test_a_start_can_be_interrupted(given_up, sent, code):
 
 
 def test_all_have_arrived(given_up, monkeypatch):
-    monkeypatch.setattr(launched, "LIMIT", 0.05)
-    others = Launched(None, 0)
+    monkeypatch.setattr(launched, "START_TIMEOUT", 0.05)
+    others = Children(None, 0)
     others.wait_for("all", noted=True)
     others.arrived()
     time.sleep(0.2)
@@ -145,20 +145,20 @@ def test_giving_up_ends_this_process_and_those_that_it_has_started(started, monk
     launcher = started(SLEEP)
     monkeypatch.setattr(launched.os, "_exit", sys.exit)
     with pytest.raises(SystemExit, match="130"):
-        Launched(launcher, 0)._give_up("interrupted", 130)
+        Children(launcher, 0)._give_up("interrupted", 130)
     assert capsys.readouterr().err == "textmover: interrupted\n"
     assert launcher.procs[0].poll() == -signal.SIGKILL
 
 
 def test_machines_without_a_launcher_have_to_be_told_apart(monkeypatch):
-    for name in launched.BY_HAND:
+    for name in launched.MANUAL_START:
         monkeypatch.delenv(name, raising=False)
-    check_by_hand(1)
+    check_manual_start(1)
     with pytest.raises(InputError, match="got no MASTER_ADDR and no MASTER_PORT and no NODE_RANK: start the command"):
-        check_by_hand(2)
-    for name in launched.BY_HAND:
+        check_manual_start(2)
+    for name in launched.MANUAL_START:
         monkeypatch.setenv(name, "1")
-    check_by_hand(2)
+    check_manual_start(2)
 
 
 # --- messages, with two processes played by one -----------------------------------------------------------------------
@@ -167,10 +167,10 @@ def test_machines_without_a_launcher_have_to_be_told_apart(monkeypatch):
 @pytest.fixture
 def both(monkeypatch):
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    monkeypatch.setattr(launched, "BEAT", 0.02)
+    monkeypatch.setattr(launched, "HEARTBEAT_INTERVAL", 0.02)
     ports = []
-    first = Meeting(0, 2, lambda port: ports.append(port) or port)
-    second = Meeting(1, 2, lambda _: ports[0])
+    first = Messages(0, 2, lambda port: ports.append(port) or port)
+    second = Messages(1, 2, lambda _: ports[0])
     yield first, second
     second._over.set()
 
@@ -212,7 +212,7 @@ def test_the_first_hears_what_the_others_have_counted(both):
         time.sleep(0.01)
     second.count(1, True)
     second._over.set()
-    second._tell_counts()  # as at the end
+    second._send_counts()  # as at the end
     assert first.counted() == (8, 5)
 
 
@@ -231,7 +231,7 @@ def test_what_goes_on_meanwhile_goes_on(both):
 
 def test_a_process_that_shows_no_life_is_not_waited_for(both, monkeypatch):
     first, second = both
-    monkeypatch.setattr(launched, "SILENCE", 0.5)
+    monkeypatch.setattr(launched, "HEARTBEAT_TIMEOUT", 0.5)
     second._over.set()
     failure = first.wait()
     assert isinstance(failure, InputError)
@@ -240,7 +240,7 @@ def test_a_process_that_shows_no_life_is_not_waited_for(both, monkeypatch):
 
 def test_a_stop_reaches_the_others(both, monkeypatch):
     first, second = both
-    monkeypatch.setattr(launched, "FAREWELL", 0.1)
+    monkeypatch.setattr(launched, "GRACE_PERIOD", 0.1)
     first.stop()
     assert second.failure() is not None
     assert json.loads(second.read("failure"))[0] == 0

@@ -1,6 +1,6 @@
-"""Collecting ratings: items, annotators' ratings, their agreement, and a table to train on.
+"""Collect human ratings: items, ratings of annotators, agreement, and export for training.
 
-Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a browser.
+This package has no user interface; :mod:`textmover.app` provides one in the browser.
 """
 
 from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement, error_agreement

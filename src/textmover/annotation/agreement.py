@@ -18,10 +18,10 @@ class Pair(NamedTuple):
     """Two annotators.
 
     Attributes:
-        first: Name of the one.
-        second: Name of the other.
-        items: Items that both rated.
-        alpha: Krippendorff's α of the two, at the level of the project's scale.
+        first: Name of the first annotator.
+        second: Name of the second annotator.
+        items: Number of items that both rated.
+        alpha: Krippendorff's α of the two, ordinal, or interval for slider scales.
     """
 
     first: str
@@ -34,9 +34,9 @@ class CriterionAgreement(NamedTuple):
     """Agreement on one criterion.
 
     Attributes:
-        criterion: Its name.
-        statistics: Of all annotators.
-        pairs: Of every two who share an item.
+        criterion: Name of the criterion.
+        statistics: Agreement of all annotators.
+        pairs: Agreement of each pair of annotators with a common item.
     """
 
     criterion: str
@@ -45,37 +45,36 @@ class CriterionAgreement(NamedTuple):
 
 
 def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
-    """Agreement on each criterion of a project in turn, over the items that at least two annotators rated for it."""
-    found = []
+    """Return the agreement on each criterion of a project, over items that at least two annotators rated."""
+    agreements = []
     level: annotators.Level = "interval" if project.scale.slider else "ordinal"
     for criterion in project.criteria:
         names, ratings = project.matrix(criterion.name)
         alphas = annotators.pairwise_agreement(ratings, lambda two: annotators.krippendorff_alpha(two, level))
         shared = annotators.pairwise_agreement(ratings, lambda two: float((~np.isnan(two)).all(axis=0).sum()))
         pairs = tuple(
-            Pair(names[one], names[other], int(shared[one, other]), float(alphas[one, other]))
-            for one, other in zip(*np.triu_indices(len(names), 1), strict=True)
-            if shared[one, other] > 0
+            Pair(names[first], names[second], int(shared[first, second]), float(alphas[first, second]))
+            for first, second in zip(*np.triu_indices(len(names), 1), strict=True)
+            if shared[first, second] > 0
         )
-        found.append(CriterionAgreement(criterion.name, annotators.annotator_agreement(ratings), pairs))
-    return tuple(found)
+        agreements.append(CriterionAgreement(criterion.name, annotators.annotator_agreement(ratings), pairs))
+    return tuple(agreements)
 
 
 class ErrorPair(NamedTuple):
     """Agreement of two annotators on errors."""
 
-    first: str  # name of the one
-    second: str  # name of the other
-    items: int  # texts that both are done with
-    span_f1: float  # F1 of the marked characters, half a point for another severity; NaN where neither marked any
-    mcc_words: float  # Matthews correlation of the words that they marked; NaN where both gave one tag alone
+    first: str  # name of the first annotator
+    second: str  # name of the second annotator
+    items: int  # number of texts that both have finished
+    span_f1: float  # F1 of the marked characters, half credit if severities differ; NaN if neither marked any
+    mcc_words: float  # Matthews correlation of the marked words; NaN if both used only one tag
 
 
 def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
-    """Agreement on errors of every two annotators who are done with a common text.
+    """Return the agreement on errors of each pair of annotators who have finished a common text.
 
-    Both figures are the same in both directions, see
-    :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`.
+    Both figures are symmetric, see :func:`~textmover.meta_evaluation.error_spans.segment_sums.span_f1`.
     """
     done = {
         name: {
@@ -83,7 +82,7 @@ def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
         }
         for name in project.annotators()
     }
-    found = []
+    pairs = []
     for first, second in itertools.combinations(done, 2):
         sums = []
         for item in project.items:
@@ -92,8 +91,8 @@ def error_agreement(project: Project) -> tuple[ErrorPair, ...]:
                 text, words = item.hypothesis, text_words(item.hypothesis)
                 golds = [MarkedSegment(text, spans, words=words, graded=True) for spans in both]
                 sums.append([segment_sums(golds[one], TextErrors(text, both[1 - one])) for one in (0, 1)])
-        if sums:  # a direction is NaN where the one whose marks count as gold marked nothing
+        if sums:  # a direction is NaN if its gold annotator marked nothing
             values = figures(np.sum(sums, axis=0))
             both_ways = [float(np.fmax(*values[name])) for name in ("span_f1", "mcc_words")]
-            found.append(ErrorPair(first, second, len(sums), *both_ways))
-    return tuple(found)
+            pairs.append(ErrorPair(first, second, len(sums), *both_ways))
+    return tuple(pairs)

@@ -1,4 +1,4 @@
-"""Items to rate: texts with what they are to be compared with, from a file."""
+"""Read items to rate: texts with references and sources, from a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from textmover.types import InputError
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")  # suffixes of item files
 
 SOURCES = ("source", "meaning_representation", "mr", "triples", "table")
-"""Columns that are shown as what the text was made from, where they are there."""
+"""Columns shown as the source of a text, if present."""
 
 FURTHER_REFERENCE = re.compile(r"references?_?\d+")  # columns of further references
 LONGEST_KEY = 200  # characters of an id
@@ -32,8 +32,8 @@ class ItemColumns:
 
     Attributes:
         hypothesis: Column of the text that is rated.
-        references: Columns of references; if empty, ``reference``, ``references`` and ``reference_2`` and so on, as far
-            as they are there.
+        references: Columns of references; by default those of ``reference``, ``references``, ``reference_2`` and so on
+            that are present.
     """
 
     hypothesis: str = "hypothesis"
@@ -45,10 +45,10 @@ class Item:
     """A text to rate.
 
     Attributes:
-        key: Its ``id``; where the file has none, a hash of its texts.
-        hypothesis: The text that is rated.
-        references: Texts that say what was wanted, possibly none.
-        sources: What the text was made from, by the name of its column.
+        key: The ``id``; without one, a hash of the texts.
+        hypothesis: The text to rate.
+        references: Reference texts; may be empty.
+        sources: Sources of the text, by name of the column.
         others: All other columns, as text.
     """
 
@@ -60,21 +60,21 @@ class Item:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the texts that annotators see: a rating counts only as long as it stays the same."""
+        """Hash of the texts that annotators see; a rating is valid only while it is unchanged."""
         return _hash([self.hypothesis, list(self.references), dict(self.sources)])
 
 
 def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[Item, ...]:
-    r"""Read the items of a file, in its order.
+    r"""Read the items of a file, in their order.
 
     Args:
         path: ``.json`` (a list of objects), ``.jsonl``, ``.csv`` or ``.tsv``. A column ``id`` names the items; columns
             that are neither texts nor ``id`` are kept.
-        columns: What the columns are called.
+        columns: Names of the columns.
 
     Raises:
-        InputError: If the file cannot be read, is empty or broken, lacks a column, holds something else than text where
-            text has to be, or an item stands there twice.
+        InputError: If the file cannot be read, is empty or invalid, lacks a column, has a value that is not text in a
+            column of texts, or contains an item twice.
 
     Example:
         >>> path = getfixture("tmp_path") / "items.jsonl"
@@ -113,9 +113,9 @@ def _rows(path: Path) -> Iterator[TableRow]:
         raise InputError(
             f"Expected a file of items that ends in {', '.join(SUFFIXES)}, but got {path.name}: rename it."
         )
-    listed = _json_list(path) if path.suffix.lower() == ".json" else None
-    if listed is not None:
-        for number, cells in enumerate(listed, start=1):
+    elements = _json_list(path) if path.suffix.lower() == ".json" else None
+    if elements is not None:
+        for number, cells in enumerate(elements, start=1):
             if not isinstance(cells, dict):
                 raise InputError(
                     f"Expected a list of objects in {path.name}, but got {told(cells)} as element {number}: write "
@@ -125,8 +125,8 @@ def _rows(path: Path) -> Iterator[TableRow]:
         return
     for table in open_tables(path):
         if table.columns is not None and len(set(table.columns)) < len(table.columns):
-            twice = next(name for name in table.columns if table.columns.count(name) > 1)
-            raise InputError(f"Expected one column {twice!r} in {path.name}, but got several: rename all but one.")
+            duplicate = next(name for name in table.columns if table.columns.count(name) > 1)
+            raise InputError(f"Expected one column {duplicate!r} in {path.name}, but got several: rename all but one.")
         for number, row in table.rows:
             if isinstance(row, InputError):
                 raise row
@@ -134,7 +134,7 @@ def _rows(path: Path) -> Iterator[TableRow]:
 
 
 def _json_list(path: Path) -> list[Any] | None:
-    """The list that a JSON file holds; ``None`` if it holds JSON Lines."""
+    """Return the list in a JSON file; ``None`` for JSON Lines."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -147,37 +147,37 @@ def _json_list(path: Path) -> list[Any] | None:
     if not text.strip():
         raise empty(path.name)
     try:
-        found = load_json(text, path.name)
+        value = load_json(text, path.name)
     except NotJsonError:
         if text.lstrip().startswith("["):
             raise
         return None
-    if isinstance(found, dict) and "hypothesis" not in found and any(isinstance(one, list) for one in found.values()):
+    if isinstance(value, dict) and "hypothesis" not in value and any(isinstance(one, list) for one in value.values()):
         raise InputError(
-            f"Expected a list of objects in {path.name}, but got one object with {named(list(found))}: write the list "
+            f"Expected a list of objects in {path.name}, but got one object with {named(list(value))}: write the list "
             "alone (`jq .NAME` picks it out)."
         )
-    if isinstance(found, dict):
-        return [found]
-    if not isinstance(found, list):
-        raise InputError(f"Expected a list of objects in {path.name}, but got {told(found)}.")
-    return found
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list):
+        raise InputError(f"Expected a list of objects in {path.name}, but got {told(value)}.")
+    return value
 
 
 def _item(row: TableRow, hypothesis: str, references: Sequence[str], *, named_ids: bool) -> Item:
     texts = row.text(hypothesis)
-    wanted = tuple(text for name in references if row.cells.get(name) for text in row.references([name]) if text)
-    sources = {name: _shown(row.cells[name]) for name in SOURCES if _shown(row.cells.get(name))}
-    taken = {hypothesis, "id", *references, *SOURCES}
-    others = {name: _shown(value) for name, value in row.cells.items() if name not in taken}
-    key = _named_key(row) if named_ids else _hash([texts, list(wanted), sources])
-    return Item(key, texts, wanted, sources, others)
+    refs = tuple(text for name in references if row.cells.get(name) for text in row.references([name]) if text)
+    sources = {name: _as_text(row.cells[name]) for name in SOURCES if _as_text(row.cells.get(name))}
+    used = {hypothesis, "id", *references, *SOURCES}
+    others = {name: _as_text(value) for name, value in row.cells.items() if name not in used}
+    key = _named_key(row) if named_ids else _hash([texts, list(refs), sources])
+    return Item(key, texts, refs, sources, others)
 
 
 def _named_key(row: TableRow) -> str:
     value = row.cells.get("id")
-    known = isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip()
-    if not known or len(str(value)) > LONGEST_KEY:
+    valid = isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip()
+    if not valid or len(str(value)) > LONGEST_KEY:
         raise InputError(
             f"Expected an id of 1 to {LONGEST_KEY} characters in column 'id' of {row.name}, {row.unit} {row.number}, "
             f"but got {told(value)}: give each item one, or none of them."
@@ -185,23 +185,23 @@ def _named_key(row: TableRow) -> str:
     return row._replace(cells={"id": str(value).strip()}).text("id")
 
 
-def _shown(value: object) -> str:
-    """A cell as people read it: a list as lines, the parts of a triple with bars between them."""
+def _as_text(value: object) -> str:
+    """Format a cell for annotators: lists as lines, and the parts of a triple separated by bars."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {_flat(one)}" for name, one in value.items())
+        return "\n".join(f"{name}: {_as_line(one)}" for name, one in value.items())
     if isinstance(value, list):
-        return "\n".join(_flat(one) for one in value)
+        return "\n".join(_as_line(one) for one in value)
     return json.dumps(value, ensure_ascii=False)
 
 
-def _flat(value: object) -> str:
+def _as_line(value: object) -> str:
     if isinstance(value, Mapping):
         value = list(value.values())
-    return " | ".join(map(str, value)) if isinstance(value, list) else _shown(value)
+    return " | ".join(map(str, value)) if isinstance(value, list) else _as_text(value)
 
 
 def _hash(value: object) -> str:

@@ -1,4 +1,4 @@
-"""A project: a folder with items to rate, and what annotators have said of them."""
+"""Annotation project: a folder with items to rate and the ratings of annotators."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteri
 from textmover.annotation.store import AnnotatorFile, Marks, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 
-FOLDER = "annotations"  # of the ratings, in that of the items
+FOLDER = "annotations"  # folder of the ratings, next to the items
 
 
 class Progress(NamedTuple):
     """Progress of an annotator.
 
     Attributes:
-        complete: Items that are rated for every criterion and whose errors are marked, as far as asked for.
-        begun: Items that are rated for some.
-        items: All items.
+        complete: Number of items with all requested ratings and marks.
+        begun: Number of items with some of them.
+        items: Number of all items.
     """
 
     complete: int
@@ -40,7 +40,7 @@ class Questions(NamedTuple):
 
     @classmethod
     def asked(cls, known: Questions | None, criteria: Sequence[Criterion] | None, errors: bool | None) -> Questions:
-        """Return the given questions; what is not given is as known, else the default."""
+        """Return the given questions; ``None`` is replaced by the last known questions, else by the default."""
         if criteria is None and known is not None and (known.criteria or errors is None):
             criteria = known.criteria
         if errors is None:
@@ -52,15 +52,15 @@ class Questions(NamedTuple):
 
 
 def item_files(folder: Path) -> list[str]:
-    """Names of the files in a folder that may hold items, in alphabetical order.
+    """Return the sorted names of the files in a folder that may contain items.
 
     Example:
         >>> item_files(getfixture("tmp_path"))
         []
     """
     try:
-        found = [one for one in folder.iterdir() if one.suffix.lower() in SUFFIXES and not one.name.startswith(".")]
-        return sorted(one.name for one in found if one.is_file() and one.resolve().is_relative_to(folder.resolve()))
+        paths = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
+        return sorted(path.name for path in paths if path.is_file() and path.resolve().is_relative_to(folder.resolve()))
     except OSError as error:
         raise InputError(f"Expected a folder at {folder}, but got: {error.strerror or error}.") from error
 
@@ -77,16 +77,16 @@ def open_project(
     r"""Open the project of a file of items.
 
     Args:
-        folder: Nothing outside of it is read or written.
-        items: The file, as a path in the folder; the only one there if ``None``.
-        criteria: What is rated; what was rated last if ``None``, and :data:`~textmover.annotation.CRITERIA` where
-            nothing has been. None at all where errors alone are asked for.
-        scale: How; that of the ratings that are there if ``None``, and 1-3 where there are none.
-        columns: What the columns of the file are called.
-        errors: Whether annotators mark errors; as last if ``None``.
+        folder: Folder of the project; no file outside of it is read or written.
+        items: Path of the file in the folder; ``None`` for the only file of items there.
+        criteria: Criteria to rate. ``None`` means those of the last ratings, else
+            :data:`~textmover.annotation.CRITERIA`. Give an empty tuple together with ``errors`` to mark only errors.
+        scale: Rating scale; ``None`` means that of existing ratings, else 1-3.
+        columns: Names of the columns of the file.
+        errors: Whether annotators mark errors; ``None`` means as for the last ratings.
 
     Raises:
-        InputError: If the file cannot be used, lies outside of the folder, or was rated on another scale.
+        InputError: If the file is invalid, lies outside of the folder, or was rated on another scale.
 
     Example:
         >>> folder = getfixture("tmp_path")
@@ -99,32 +99,32 @@ def open_project(
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"Expected a folder at {folder}, but there is none: make it and put the items into it.")
-    name = _only(folder) if items is None else str(items)
+    name = _only_file(folder) if items is None else str(items)
     path = inside(folder, folder / name)
     if not path.is_file():
         raise InputError(f"Expected a file of items at {path}, but there is none: correct the name.")
-    found = read_items(path, columns)
-    place = _place(folder, name)
-    known = known_scale(folder, name)
-    if scale is not None and known is not None and str(scale) != str(known):
+    item_tuple = read_items(path, columns)
+    place = _ratings_folder(folder, name)
+    current = known_scale(folder, name)
+    if scale is not None and current is not None and str(scale) != str(current):
         raise InputError(
-            f"Expected the scale {known}, on which {name} has been rated, but got {scale}: leave it out, or move "
+            f"Expected the scale {current}, on which {name} has been rated, but got {scale}: leave it out, or move "
             f"{place} away to begin again."
         )
     criteria, errors = Questions.asked(known_questions(folder, name), criteria, errors)
-    return Project(folder, name, found, criteria, scale or known or Scale(), place, errors)
+    return Project(folder, name, item_tuple, criteria, scale or current or Scale(), place, errors)
 
 
 @dataclass(frozen=True)
 class Project:
-    """Items and their ratings. Ratings are read from disk whenever they are asked for.
+    """Items and their ratings. Every access to ratings reads them from disk.
 
     Attributes:
-        folder: Nothing outside of it is read or written.
-        name: Of the file of items, as a path in the folder.
-        items: What is rated.
-        criteria: For what.
-        scale: How.
+        folder: Folder of the project; no file outside of it is read or written.
+        name: Path of the file of items in the folder.
+        items: Items to rate.
+        criteria: Criteria to rate.
+        scale: Rating scale.
         place: Folder of the ratings.
         errors: Whether annotators mark errors.
     """
@@ -138,10 +138,10 @@ class Project:
     errors: bool = False
 
     def find(self, key: object) -> int:
-        """Number of an item, from 0.
+        """Return the index of an item.
 
         Raises:
-            InputError: If there is none with this key.
+            InputError: If no item has this key.
         """
         for number, item in enumerate(self.items):
             if item.key == key:
@@ -149,107 +149,107 @@ class Project:
         raise InputError(f"Expected a text of {self.name}, but got {str(key)[:40]!r}: load the page again.")
 
     def annotators(self) -> tuple[str, ...]:
-        """Names of those who have rated something, in alphabetical order."""
+        """Return the sorted names of annotators with ratings."""
         return tuple(one.annotator for one in self.all_ratings())
 
     def all_ratings(self) -> tuple[Ratings, ...]:
-        """Ratings by annotator; damaged files are left out, see :meth:`damaged`."""
+        """Return the ratings of all annotators, sorted by name, without damaged files (see :meth:`damaged`)."""
         return tuple(sorted(_all_ratings(self.folder, self.place)[0], key=lambda one: one.annotator.casefold()))
 
     def damaged(self) -> tuple[str, ...]:
-        """Names of the files of ratings that cannot be read: they stay as they are, and count nowhere."""
+        """Return the names of rating files that cannot be read; they are ignored and never changed."""
         return tuple(_all_ratings(self.folder, self.place)[1])
 
     def said(self, annotator: str) -> Mapping[str, Rated]:
-        """Ratings of an annotator for the present items, by key."""
-        return self._valid(self._file(annotator).read())
+        """Return the valid ratings of an annotator by key of the item."""
+        return self._valid_ratings(self._file(annotator).read())
 
     def outdated(self) -> int:
-        """Number of ratings, over all annotators, of items that have changed or left the file since."""
-        return sum(len(one.rated) - len(self._valid(one)) for one in self.all_ratings())
+        """Return the number of ratings of all annotators whose item has changed or been removed since."""
+        return sum(len(one.rated) - len(self._valid_ratings(one)) for one in self.all_ratings())
 
     def rate(self, annotator: str, key: str, criterion: str, value: float, *, seen: str = "") -> Rated:
-        """Save a rating in place of an earlier one of the same annotator; return what is saved of the item now.
+        """Save a rating, replace an earlier one of the annotator, and return all that is saved for the item.
 
         Args:
-            annotator: Who rates.
-            key: Of the item.
-            criterion: For what.
+            annotator: Name of the annotator.
+            key: Key of the item.
+            criterion: Name of the criterion.
             value: The rating.
-            seen: Fingerprint of the texts that the annotator saw; empty where they are those of :attr:`items`.
+            seen: Fingerprint of the texts that the annotator saw; empty skips the check for changes.
 
         Raises:
-            InputError: If there is no such item, criterion or rating, its texts have changed since they were seen, or
-                it cannot be saved.
+            InputError: If item, criterion or rating do not exist, the texts have changed since they were seen, or the
+                rating cannot be saved.
         """
         if criterion not in {one.name for one in self.criteria}:
             raise InputError(f"Expected a criterion of this project, but got {str(criterion)[:60]!r}: load it again.")
-        item = self._seen(key, seen)
+        item = self._seen_item(key, seen)
         ratings = {criterion: self.scale.check(value)}
         return self._file(annotator).change(item.key, item.fingerprint, ratings=ratings)
 
     def comment(self, annotator: str, key: str, text: str, *, seen: str = "") -> Rated:
         """Save a comment; see :meth:`rate`."""
-        item = self._seen(key, seen)
+        item = self._seen_item(key, seen)
         return self._file(annotator).change(item.key, item.fingerprint, comment=text)
 
     def mark(self, annotator: str, key: str, marks: Marks, *, seen: str = "") -> Rated:
-        """Save the errors of a text in place of those that the annotator marked before; see :meth:`rate`.
+        """Save the errors of a text, and replace earlier marks of the annotator; see :meth:`rate`.
 
         Raises:
-            InputError: Also if this project does not ask for errors, one lies outside of the text, or two overlap.
+            InputError: Also if this project does not ask for errors, an error lies outside of the text, or two overlap.
         """
         if not self.errors:
             raise InputError("Expected a project that asks for errors, but this one does not: load the page again.")
-        item = self._seen(key, seen)
+        item = self._seen_item(key, seen)
         return self._file(annotator).change(item.key, item.fingerprint, marks=marks.check(item.hypothesis))
 
-    def _seen(self, key: str, seen: str) -> Item:
-        """An item, which has to be the one that somebody saw."""
+    def _seen_item(self, key: str, seen: str) -> Item:
+        """Return an item; raise an error if its texts have changed since they were seen."""
         item = self.items[self.find(key)]
         if seen and seen != item.fingerprint:
             raise InputError("Expected the text as it was shown, but it has changed since: read it as it is now.")
         return item
 
     def complete(self, rated: Rated | None) -> bool:
-        """Return whether an item is rated for every criterion, and its errors are marked, as far as asked for."""
+        """Return whether an item has all requested ratings and marks."""
         return rated is not None and not self.left(rated)
 
     def left(self, rated: Rated) -> list[str]:
-        """Return what an item is not rated for yet; ``"errors"`` where they are not marked."""
+        """Return the criteria without a rating, and ``"errors"`` if the errors are not marked yet."""
         done = not self.errors or (rated.marks is not None and rated.marks.done)
         return [one.name for one in self.criteria if one.name not in rated.ratings] + ["errors"] * (not done)
 
     def progress(self, annotator: str) -> Progress:
-        """Progress of an annotator."""
-        said = self.said(annotator)
-        complete = sum(map(self.complete, said.values()))
+        """Return the progress of an annotator."""
+        ratings = self.said(annotator)
+        complete = sum(map(self.complete, ratings.values()))
         begun = sum(
             (self.errors and one.marks is not None) or any(criterion.name in one.ratings for criterion in self.criteria)
-            for one in said.values()
+            for one in ratings.values()
         )
         return Progress(complete, begun - complete, len(self.items))
 
     def next_unrated(self, annotator: str, after: int = -1) -> int | None:
-        """Number of the next item that is not complete, behind the last from the beginning; ``None`` if none is left.
+        """Return the index of the next incomplete item, wrapping around at the end; ``None`` if all are complete.
 
         Args:
-            annotator: Who rates.
-            after: Number of the item to begin behind.
+            annotator: Name of the annotator.
+            after: Index of the item to start after.
         """
-        said, count = self.said(annotator), len(self.items)
-        turn = ((after + 1 + step) % count for step in range(count))
-        return next((number for number in turn if not self.complete(said.get(self.items[number].key))), None)
+        ratings, count = self.said(annotator), len(self.items)
+        order = ((after + 1 + step) % count for step in range(count))
+        return next((number for number in order if not self.complete(ratings.get(self.items[number].key))), None)
 
     def matrix(self, criterion: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Names of the annotators, and their ratings for a criterion, ``[annotators, items]`` with NaN for none."""
-        everyone = self.all_ratings()
-        found = np.full((len(everyone), len(self.items)), np.nan)
-        for row, said in enumerate(map(self._valid, everyone)):
+        """Return the annotators, and their ratings for a criterion, ``[annotators, items]``; NaN without rating."""
+        all_ratings = self.all_ratings()
+        matrix = np.full((len(all_ratings), len(self.items)), np.nan)
+        for row, rated in enumerate(map(self._valid_ratings, all_ratings)):
             for column, item in enumerate(self.items):
-                if item.key in said:
-                    found[row, column] = said[item.key].ratings.get(criterion, np.nan)
-        return tuple(one.annotator for one in everyone), found
+                if item.key in rated:
+                    matrix[row, column] = rated[item.key].ratings.get(criterion, np.nan)
+        return tuple(one.annotator for one in all_ratings), matrix
 
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
@@ -257,57 +257,57 @@ class Project:
         new = Ratings(name, str(self.scale), tuple(map(str, self.criteria)), errors=self.errors)
         return AnnotatorFile(self.folder, path, new)
 
-    def _valid(self, ratings: Ratings) -> dict[str, Rated]:
-        now = {item.key: item.fingerprint for item in self.items}
-        return {key: one for key, one in ratings.rated.items() if now.get(key) == one.fingerprint}
+    def _valid_ratings(self, ratings: Ratings) -> dict[str, Rated]:
+        fingerprints = {item.key: item.fingerprint for item in self.items}
+        return {key: rated for key, rated in ratings.rated.items() if fingerprints.get(key) == rated.fingerprint}
 
 
-def _only(folder: Path) -> str:
+def _only_file(folder: Path) -> str:
     names = item_files(folder)
     if len(names) == 1:
         return names[0]
-    found = f"{len(names)} ({', '.join(names[:5])})" if names else "none"
+    listed = f"{len(names)} ({', '.join(names[:5])})" if names else "none"
     raise InputError(
-        f"Expected one file of items (.json, .jsonl, .csv or .tsv) in {folder}, but got {found}: name it with --items."
+        f"Expected one file of items (.json, .jsonl, .csv or .tsv) in {folder}, but got {listed}: name it with --items."
     )
 
 
 def _all_ratings(folder: Path, place: Path) -> tuple[list[Ratings], list[str]]:
-    """Ratings of all readable files, and the names of the damaged ones."""
+    """Return the ratings of all readable files, and the names of damaged files."""
     inside(folder, place)
     try:
         paths = sorted(place.glob("*.jsonl"))
     except OSError as error:
         raise InputError(f"Expected a folder at {place}, but got: {error.strerror or error}.") from error
-    found, damaged = [], []
+    ratings, damaged = [], []
     for path in paths:
         if path.name.startswith("."):
             continue
         inside(folder, path)
         try:
-            found.append(AnnotatorFile(folder, path).read())
+            ratings.append(AnnotatorFile(folder, path).read())
         except InputError:
             damaged.append(path.name)
-    return found, damaged
+    return ratings, damaged
 
 
-def _place(folder: Path, items: str | Path) -> Path:
-    """Folder of the ratings of a file of items."""
+def _ratings_folder(folder: Path, items: str | Path) -> Path:
+    """Return the folder of the ratings of a file of items."""
     path = inside(folder, folder / items)
     return folder / FOLDER / "__".join(path.resolve().relative_to(folder.resolve()).parts)
 
 
 def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
-    """The scale on which the items of a file have been rated; ``None`` if nobody has rated anything.
+    """Return the scale of the existing ratings of a file of items; ``None`` without ratings.
 
     Args:
-        folder: That of the project.
-        items: The file, as a path in it.
+        folder: Folder of the project.
+        items: Path of the file in the folder.
 
     Raises:
-        InputError: If the file lies outside of the folder, or ratings are on several scales.
+        InputError: If the file lies outside of the folder, or its ratings have several scales.
     """
-    place = _place(Path(folder), items)
+    place = _ratings_folder(Path(folder), items)
     scales = sorted({one.scale for one in _all_ratings(Path(folder), place)[0]})
     if len(scales) > 1:
         raise InputError(f"Expected ratings on one scale in {place}, but got {' and '.join(scales)}: move some away.")
@@ -315,11 +315,11 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
 
 
 def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
-    """Return the criteria that a file's items were last rated for; none if nobody has rated anything.
+    """Return the criteria of the last ratings of a file of items; empty without ratings.
 
     Args:
-        folder: That of the project.
-        items: The file, as a path in it.
+        folder: Folder of the project.
+        items: Path of the file in the folder.
 
     Raises:
         InputError: If the file lies outside of the folder.
@@ -329,7 +329,7 @@ def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ..
 
 
 def known_questions(folder: str | Path, items: str | Path) -> Questions | None:
-    """Return what annotators were last asked about a file's items; ``None`` if nobody has answered."""
-    said = _all_ratings(Path(folder), _place(Path(folder), items))[0]
-    last = max((one for one in said if one.criteria or one.errors), key=lambda one: one.last, default=None)
+    """Return the questions of the last ratings of a file of items; ``None`` without ratings."""
+    ratings = _all_ratings(Path(folder), _ratings_folder(Path(folder), items))[0]
+    last = max((one for one in ratings if one.criteria or one.errors), key=lambda one: one.last, default=None)
     return None if last is None else Questions(parse_criteria(last.criteria) if last.criteria else (), last.errors)

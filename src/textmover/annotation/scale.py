@@ -1,4 +1,4 @@
-"""Rating scales: the question, and the values that answer it."""
+"""Criteria and rating scales."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from textmover.types import InputError
 
-MOST_POINTS = 9  # that are chosen one by one, each with a key; larger scales are sliders
+MOST_POINTS = 9  # most points of a scale with a button and a key for each; larger scales are sliders
 
 RESERVED = ("id", "hypothesis", "reference", "score", "annotators", "annotator", "comment", "time")
-"""Columns of an export that no criterion can be called."""
+"""Columns of an export, not allowed as names of criteria."""
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """Something that a text is rated for.
+    """Criterion that texts are rated for.
 
     Attributes:
-        name: What it is called.
-        hint: What annotators are to ask themselves.
+        name: Name of the criterion.
+        hint: Question that annotators answer by the rating.
 
     Example:
         >>> Criterion("semantic correctness").column
@@ -32,11 +32,11 @@ class Criterion:
 
     @property
     def column(self) -> str:
-        """Its column in an export."""
+        """Column of the criterion in an export."""
         return re.sub(r"\W+", "_", self.name.strip().lower()).strip("_")
 
     def __str__(self) -> str:
-        """As :func:`parse_criteria` reads it."""
+        """Return the text that :func:`parse_criteria` reads."""
         return f"{self.name}: {self.hint}" if self.hint else self.name
 
 
@@ -45,19 +45,19 @@ CRITERIA = (
     Criterion("semantic correctness", "Does it say what it should: nothing wrong, left out or made up?"),
     Criterion("grammatical correctness", "Is it free of errors of grammar, spelling and punctuation?"),
 )
-"""Default criterion."""
+"""Default criteria."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Whole numbers from the worst to the best.
+    """Rating scale of whole numbers.
 
     Attributes:
-        low: The worst.
-        high: The best.
+        low: Worst rating.
+        high: Best rating.
 
     Raises:
-        InputError: If there are no two numbers from 0 to 1000.
+        InputError: If not 0 ≤ ``low`` < ``high`` ≤ 1000.
 
     Example:
         >>> Scale.parse("1-3"), Scale.parse("0-100").slider
@@ -76,31 +76,31 @@ class Scale:
 
     @classmethod
     def parse(cls, text: str) -> Scale:
-        """The scale that is written as ``LOW-HIGH``.
+        """Parse a scale written as ``LOW-HIGH``.
 
         Raises:
-            InputError: If it is not.
+            InputError: If the text has another format.
         """
-        found = re.fullmatch(r"\s*(\d{1,4})\s*[-–]\s*(\d{1,4})\s*", text, re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"\s*(\d{1,4})\s*[-–]\s*(\d{1,4})\s*", text, re.ASCII)
+        if match is None:
             raise InputError(f"Expected a scale such as 1-3 or 0-100, but got {text!r}.")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @property
     def points(self) -> tuple[int, ...]:
-        """All numbers."""
+        """All numbers of the scale."""
         return tuple(range(self.low, self.high + 1))
 
     @property
     def slider(self) -> bool:
-        """Return whether there are too many points to choose from one by one."""
+        """Return whether ratings are set by a slider, since the scale has too many points for buttons and keys."""
         return len(self.points) > MOST_POINTS or self.high > 9
 
     def check(self, value: object) -> float:
-        """A rating.
+        """Return a rating as a float.
 
         Raises:
-            InputError: If it is none of this scale.
+            InputError: If it is not on this scale.
         """
         if not isinstance(value, (int, float)) or isinstance(value, bool) or value not in self.points:
             raise InputError(
@@ -113,30 +113,30 @@ class Scale:
 
 
 def parse_criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
-    """Criteria from how they are written: a name, or ``name: hint``.
+    """Parse criteria written as a name, or as ``name: hint``.
 
     Raises:
-        InputError: If there is none, one has no name, or two cannot be told apart.
+        InputError: If there are no criteria, or a name is empty, too long, reserved or duplicate.
 
     Example:
         >>> [one.column for one in parse_criteria(["adequacy: Does it say all?", "style"])]
         ['adequacy', 'style']
     """
-    usual, found = {one.name: one.hint for one in CRITERIA}, []
+    default_hints, criteria = {entry.name: entry.hint for entry in CRITERIA}, []
     for text in texts:
         name, _, hint = text.partition(":")
         name = " ".join(name.split())
-        found.append(Criterion(name, hint.strip() or usual.get(name, "")))
-    if not found:
+        criteria.append(Criterion(name, hint.strip() or default_hints.get(name, "")))
+    if not criteria:
         raise InputError("Expected at least one criterion, but got none: name one.")
-    columns = [one.column for one in found]
-    for one, column in zip(found, columns, strict=True):
-        if not column or len(one.name) > 60:
-            raise InputError(f"Expected a criterion to have a name of 1 to 60 characters, but got {one.name!r}.")
+    columns = [entry.column for entry in criteria]
+    for entry, column in zip(criteria, columns, strict=True):
+        if not column or len(entry.name) > 60:
+            raise InputError(f"Expected a criterion to have a name of 1 to 60 characters, but got {entry.name!r}.")
         if column in RESERVED or column.startswith(("reference", "given_")):
             raise InputError(
-                f"Expected a criterion of another name than {one.name!r}, which is a column of the export: rename it."
+                f"Expected a criterion of another name than {entry.name!r}, which is a column of the export: rename it."
             )
         if columns.count(column) > 1:
-            raise InputError(f"Expected criteria that differ, but got {one.name!r} twice: rename one.")
-    return tuple(found)
+            raise InputError(f"Expected criteria that differ, but got {entry.name!r} twice: rename one.")
+    return tuple(criteria)

@@ -1,7 +1,7 @@
-"""Ratings and marked errors: a file for each annotator, rewritten whole after every rating.
+"""Storage of ratings and marked errors: one file per annotator, rewritten after every rating.
 
-A file appears under its name only when it is complete, so that a process that is killed leaves the ratings as they were
-before or after the one at hand. A lock keeps several processes (or tabs of a browser) from writing over one another.
+Files are written atomically, so that a killed process leaves the ratings either before or after the current one. A lock
+keeps several processes (or browser tabs) from overwriting each other's changes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from textmover.safe_reading import load_json, unreadable
 from textmover.types import SEVERITIES, ErrorSpan, InputError
 from textmover.types.text_words import text_words
 
-AGAIN = "load the page again"
+RELOAD = "load the page again"
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class ErrorMark:
     """An error that an annotator marked.
 
     Attributes:
-        span: Its place and severity.
-        suggested: The suggestion that was accepted, as the metric made it; ``None`` for a mark of the annotator.
+        span: Place and severity.
+        suggested: The accepted suggestion of the metric, unchanged; ``None`` for a mark of the annotator.
     """
 
     span: ErrorSpan
@@ -48,10 +48,10 @@ class Marks:
     """Marks of one annotator in one text.
 
     Attributes:
-        errors: Errors by place.
+        errors: Errors in the order of the text.
         rejected: Suggestions that the annotator rejected.
-        done: Whether all errors are marked; a text without errors is done with none.
-        metric: Name of the metric that made the suggestions; empty where none did.
+        done: Whether the annotator has finished the text, with or without errors.
+        metric: Name of the metric that made suggestions; empty if none did.
     """
 
     errors: tuple[ErrorMark, ...] = ()
@@ -61,7 +61,7 @@ class Marks:
 
     @property
     def spans(self) -> tuple[ErrorSpan, ...]:
-        """Errors by place, accepted suggestions among them."""
+        """Errors in the order of the text, including accepted suggestions."""
         return tuple(one.span for one in self.errors)
 
     def undecided(self, suggestions: Sequence[ErrorSpan]) -> int:
@@ -71,13 +71,13 @@ class Marks:
         return sum((one.start, one.end) not in decided for one in suggestions)
 
     def check(self, text: str) -> Marks:
-        """Return the marks by place; refuse those that overlap or lie outside of the text."""
+        """Return the marks sorted by place; raise an error if they overlap or lie outside of the text."""
         errors = tuple(sorted(self.errors, key=lambda one: (one.span.start, one.span.end)))
         for one in (*(mark.span for mark in errors), *self.rejected):
             if one.end > len(text):
                 raise InputError(
                     f"Expected marks within the {len(text)} characters of the text, but got one up to {one.end}: "
-                    f"{AGAIN}."
+                    f"{RELOAD}."
                 )
         for two in itertools.pairwise(mark.span for mark in errors):
             before, after = two
@@ -88,17 +88,17 @@ class Marks:
 
 
 def as_entry(marks: Marks) -> dict[str, Any]:
-    """Return marks as :func:`parse_marks` reads them."""
+    """Return marks as JSON for :func:`parse_marks`."""
     errors = [span_entry(one.span, suggested=one.suggested and span_entry(one.suggested)) for one in marks.errors]
     rejected = list(map(span_entry, marks.rejected))
     return {"errors": errors, "rejected": rejected, "done": marks.done, "metric": marks.metric}
 
 
 def parse_marks(entry: Any, metric: str | None = None) -> Marks:
-    """Read marks from JSON; the name of the metric is that of the JSON if ``None``.
+    """Parse marks from JSON; ``metric`` replaces the name of the metric there unless it is ``None``.
 
     Raises:
-        InputError: If it is something else, a span is reversed or begins before the text, or a severity is unknown.
+        InputError: If the JSON is invalid, a span is reversed or starts before the text, or a severity is unknown.
 
     Example:
         >>> parse_marks({"errors": [{"start": 2, "end": 5, "severity": "minor"}], "done": True}).spans
@@ -113,13 +113,13 @@ def parse_marks(entry: Any, metric: str | None = None) -> Marks:
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(
             f"Expected marks with `start`, `end` and a `severity` among {', '.join(SEVERITIES)}, but got "
-            f"{told(entry)}: {AGAIN}."
+            f"{told(entry)}: {RELOAD}."
         ) from error
     return Marks(tuple(errors), refused, done, str(entry.get("metric", "")) if metric is None else metric)
 
 
 def words_and_gaps(text: str) -> list[tuple[int, int]]:
-    """Return the places of gaps and words in turn, gap first and last, which together are the text.
+    """Return the places of gaps and words in turn. They cover the text, and the first and last are gaps.
 
     Example:
         >>> words_and_gaps("A cat.")
@@ -130,9 +130,9 @@ def words_and_gaps(text: str) -> list[tuple[int, int]]:
 
 
 def span_entry(span: ErrorSpan, **others: object) -> dict[str, Any]:
-    """Return a span as JSON has it, with others that are not empty."""
-    kept = {name: one for name, one in others.items() if one}
-    return {"start": span.start, "end": span.end, "severity": span.severity, **kept}
+    """Return a span as JSON, with all ``others`` that are not empty."""
+    extra = {name: one for name, one in others.items() if one}
+    return {"start": span.start, "end": span.end, "severity": span.severity, **extra}
 
 
 def _span(entry: Any) -> ErrorSpan:
@@ -142,23 +142,23 @@ def _span(entry: Any) -> ErrorSpan:
     return ErrorSpan(start, end, severity)
 
 
-VERSION = 1  # of the format, in the first line of a file
+VERSION = 1  # version of the file format, stored in the first line
 LONGEST_NAME = 80  # characters
 LONGEST_COMMENT = 2000
-WAIT = 10.0  # seconds, for another process that writes
+WAIT = 10.0  # seconds to wait for the lock of another process
 
 
 @dataclass(frozen=True)
 class Rated:
-    """Rating of an item by an annotator.
+    """Ratings, comment and marks of an annotator for an item.
 
     Attributes:
-        key: Of the item.
-        fingerprint: Of the texts that were rated.
-        ratings: Rating by criterion, as far as they have been given.
+        key: Key of the item.
+        fingerprint: Fingerprint of the rated texts.
+        ratings: Rating by criterion; unrated criteria are missing.
         comment: Free text; may be empty.
-        time: When it was last changed, ISO 8601 in UTC.
-        marks: Errors that were marked; ``None`` where nobody has begun to.
+        time: Time of the last change, ISO 8601 in UTC.
+        marks: Marked errors; ``None`` if the annotator has not started to mark.
     """
 
     key: str
@@ -171,14 +171,14 @@ class Rated:
 
 @dataclass(frozen=True)
 class Ratings:
-    """All that an annotator says.
+    """All ratings of an annotator.
 
     Attributes:
-        annotator: The name.
-        scale: That of the ratings, as it is written.
-        criteria: What was rated last, each as it is written; none in files of before these were kept.
-        rated: By key of the item, in the order in which they were first rated.
-        errors: Whether errors were asked for last.
+        annotator: Name of the annotator.
+        scale: Rating scale, as text.
+        criteria: Last requested criteria, as text; empty in files of older versions.
+        rated: Ratings by key of the item, in the order in which items were first rated.
+        errors: Whether errors were requested last.
     """
 
     annotator: str
@@ -189,15 +189,15 @@ class Ratings:
 
     @property
     def last(self) -> str:
-        """When something was last changed; empty where nothing has been."""
+        """Time of the last change; empty without ratings."""
         return max((one.time for one in self.rated.values()), default="")
 
 
 def clean_name(name: object) -> str:
-    """The name of an annotator with single spaces.
+    """Return the name of an annotator with normalised Unicode and white space.
 
     Raises:
-        InputError: If it is empty, too long, or holds what cannot be written.
+        InputError: If it is not text, empty or too long, or contains control characters.
 
     Example:
         >>> clean_name("  Ada   Lovelace ")
@@ -210,14 +210,14 @@ def clean_name(name: object) -> str:
         raise InputError("Expected an annotator's name, but got none: say who rates.")
     if len(cleaned) > LONGEST_NAME:
         raise InputError(f"Expected a name of at most {LONGEST_NAME} characters, but got {len(cleaned)}: shorten it.")
-    # Other: control characters, halves of surrogate pairs, private use. Format characters join emoji and scripts.
+    # Control characters, surrogates, private use, unassigned. Allow format characters: emoji and scripts need them.
     if any(unicodedata.category(one) in ("Cc", "Cs", "Co", "Cn") for one in cleaned):
         raise InputError("Expected a name without control characters, but got one with them: leave them out.")
     return cleaned
 
 
 def annotator_key(name: str) -> str:
-    """File name of an annotator without suffix, safe on any system; case and spaces make no difference."""
+    """Return a portable file name for an annotator, without suffix; it ignores case and extra spaces."""
     folded = unicodedata.normalize("NFKC", clean_name(name)).casefold()
     readable = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")[:40].strip("-")
     digest = hashlib.sha256(folded.encode("utf-8")).hexdigest()[:8]
@@ -225,23 +225,23 @@ def annotator_key(name: str) -> str:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """A path, once it is clear that it lies in the folder when all links have been followed."""
+    """Return a path; raise :class:`InputError` if it leads outside of the folder after resolving links."""
     try:
-        found = path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name with a null character
-        found = False
-    if not found:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # circular links, or a null character in the name
+        is_inside = False
+    if not is_inside:
         raise InputError(f"Expected a path inside the folder, but {path.name!r} leads out of it: choose another one.")
     return path
 
 
 @dataclass(frozen=True)
 class AnnotatorFile:
-    """The file of one annotator in the folder of a project."""
+    """File of one annotator in the folder of a project."""
 
     folder: Path
     path: Path
-    new: Ratings = Ratings("", "")  # those of a file that is not there yet: who rates, and what is asked for
+    new: Ratings = Ratings("", "")  # header for a new file: annotator, scale and questions
 
     def read(self) -> Ratings:
         """Read the saved ratings."""
@@ -256,11 +256,11 @@ class AnnotatorFile:
             head = load_json(lines[0], self.path.name)
             if head["textmover_ratings"] != VERSION:
                 raise ValueError("another version")
-            rated = [_rated(load_json(line, self.path.name)) for line in lines[1:]]
+            rated = [_parse_rated(load_json(line, self.path.name)) for line in lines[1:]]
             criteria = tuple(map(str, head.get("criteria", ())))
             by_key = {one.key: one for one in rated}
-            asked = bool(head.get("errors", False))
-            return Ratings(str(head["annotator"]), str(head["scale"]), criteria, by_key, asked)
+            with_errors = bool(head.get("errors", False))
+            return Ratings(str(head["annotator"]), str(head["scale"]), criteria, by_key, with_errors)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"Expected ratings that this program saved in {self.path.name}, but it holds something else: move the "
@@ -276,7 +276,7 @@ class AnnotatorFile:
         comment: str | None = None,
         marks: Marks | None = None,
     ) -> Rated:
-        """Change what is said of an item, and save it before this returns; what was said of other texts is dropped."""
+        """Update the ratings of an item and save them; drop earlier ones if the texts of the item have changed."""
         if comment is not None and len(comment) > LONGEST_COMMENT:
             raise InputError(
                 f"Expected a comment of at most {LONGEST_COMMENT} characters, but got {len(comment)}: shorten it."
@@ -301,8 +301,8 @@ class AnnotatorFile:
 
     def _write(self, ratings: Ratings) -> None:
         head = {"textmover_ratings": VERSION, "annotator": ratings.annotator, "scale": ratings.scale}
-        asked = {"criteria": list(ratings.criteria), **({"errors": True} if ratings.errors else {})}
-        entries = [{**head, **asked}, *map(_entry, ratings.rated.values())]
+        questions = {"criteria": list(ratings.criteria), **({"errors": True} if ratings.errors else {})}
+        entries = [{**head, **questions}, *map(_rated_entry, ratings.rated.values())]
         with atomic_file(self.path) as stream:
             stream.writelines(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
 
@@ -311,8 +311,8 @@ class AnnotatorFile:
         lock = inside(self.folder, self.path.parent / ".lock")
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
-            held = FileLock(lock, timeout=WAIT)
-            held.acquire()
+            file_lock = FileLock(lock, timeout=WAIT)
+            file_lock.acquire()
         except Timeout as error:
             raise InputError(
                 f"Expected to save within {WAIT:g} seconds, but another program holds {lock}: end it and try again."
@@ -325,10 +325,10 @@ class AnnotatorFile:
         try:
             yield
         finally:
-            held.release()
+            file_lock.release()
 
 
-def _entry(rated: Rated) -> dict[str, Any]:
+def _rated_entry(rated: Rated) -> dict[str, Any]:
     return {
         "item": rated.key,
         "texts": rated.fingerprint,
@@ -339,7 +339,7 @@ def _entry(rated: Rated) -> dict[str, Any]:
     }
 
 
-def _rated(entry: Mapping[str, Any]) -> Rated:
+def _parse_rated(entry: Mapping[str, Any]) -> Rated:
     ratings = {str(name): float(value) for name, value in entry["ratings"].items()}
     if not all(map(math.isfinite, ratings.values())):
         raise ValueError("a rating that is not a number")

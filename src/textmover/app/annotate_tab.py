@@ -1,4 +1,4 @@
-"""The tab in which texts are rated."""
+"""Tab for rating texts."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from typing import Any
 
 import gradio as gr
 
-from textmover.app.annotation_session import Desk, Shown
-from textmover.app.html import notice, shown
+from textmover.app.annotation_session import PageView, Session
+from textmover.app.html import escape, notice
 from textmover.safe_reading import load_json
 from textmover.types import InputError
 
-POINTS = {(1, 3): ("poor", "fair", "good")}  # names of a scale's points, beside their numbers
+POINT_NAMES = {(1, 3): ("poor", "fair", "good")}  # names of points, shown after their numbers, by scale
 
-QUICK: dict[str, Any] = {
+EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
     "queue": False,
     "trigger_mode": "multiple",
     "preprocess": False,
 }
-"""Options of an annotator's acts: nothing covers the page meanwhile, and each is a request of its own, one
-after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing
-more to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is
-sent with what the page showed when it was made, and not with the next text. Values come as they were sent, since the
-desk says what is wrong with them, where Gradio answers 500."""
+"""Options of an annotator's actions.
 
-SENT = """(file, who, key, seen, order, given, value) =>
+No overlay covers the page while an action runs, and script.js sends the actions as separate requests, one after the
+other. Gradio's queue is off: it answers by a stream that the server closes when idle, and a request sent at that moment
+gets no answer. The values of a request are read when it is made, so that a waiting request does not use the next text.
+There is no preprocessing: the session reports invalid values, for which Gradio answers 500."""
+
+SEND_RATING = """(file, who, key, seen, order, given, value) =>
   [file, who, key, seen, window.textmoverOrder(key, NUMBER, value), JSON.stringify(value), IDLE]"""
-"""Sends a rating with its place in all that is sent, since two that are sent at once may arrive in either order; and as
-text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
+"""Script that sends a rating with its sequence number, since concurrent requests may arrive out of order. The rating is
+sent as text, so that the session sees numbers typed beyond the ends of a slider, which Gradio would keep."""
 
-MARKED = """(file, who, key, given, order, seen) => {
+SEND_MARKS = """(file, who, key, given, order, seen) => {
   const marks = window.textmoverMarks();
   return [file, who, key, marks, window.textmoverOrder(key, "marks", marks), seen];
 }"""
-"""Sends the marks of a text, likewise."""
+"""Script that sends the marks of a text in the same way."""
 
 
 class AnnotateTab:
-    """The components of the tab, laid out where this is called.
+    """Components of the tab, created in the current Gradio context.
 
-    All that is needed to go on (who rates, which file, which item) stands in the page, so that it goes on after the
-    server has been started again.
+    The page itself stores annotator, file and item, so that rating can continue after a restart of the server.
     """
 
-    def __init__(self, desk: Desk, annotator: str = "") -> None:
-        self.desk, self._annotator = desk, annotator
-        self._files = desk.files()
-        self._one_by_one = threading.Lock()  # what is done, and the time by which pages tell it from what is older
-        with gr.Column(elem_id="tm-begin"):  # style.css shows this or what follows, as there is a text to rate or none
+    def __init__(self, session: Session, annotator: str = "") -> None:
+        self.session, self._annotator = session, annotator
+        self._files = session.files()
+        self._action_lock = threading.Lock()  # for an action and its time stamp, by which pages order answers
+        with gr.Column(elem_id="tm-begin"):  # style.css shows either this or the following column
             self._lay_out_begin()
         with gr.Column(elem_id="tm-work"):
             self.bar = gr.HTML(elem_id="tm-bar")
             with gr.Row(elem_id="tm-desk", equal_height=False):
                 with gr.Column(scale=5, min_width=320):
                     self.card = gr.HTML(elem_id="tm-card")
-                    gr.HTML(_keys(desk))
+                    gr.HTML(_key_help(session))
                 with gr.Column(scale=4, min_width=320):
                     self._lay_out_ratings()
         with gr.Column(elem_id="tm-held"):
@@ -84,13 +84,13 @@ class AnnotateTab:
         self.start = gr.Button("Start", variant="primary", elem_id="tm-start")
         self.welcome = gr.HTML(
             "" if self._files else notice(
-                f"There are no texts in {self.desk.folder}: put a .json, .jsonl, .csv or .tsv file there, and start "
+                f"There are no texts in {self.session.folder}: put a .json, .jsonl, .csv or .tsv file there, and start "
                 "again.", "plain",
             ), elem_id="tm-welcome",
         )  # fmt: skip
 
     def _lay_out_ratings(self) -> None:
-        self.ratings = [self._rating(number) for number in range(len(self.desk.criteria))]
+        self.ratings = [self._rating(number) for number in range(len(self.session.criteria))]
         self.status = gr.HTML(elem_id="tm-status")
         with gr.Row(elem_id="tm-steps"):
             self.previous = gr.Button("← Previous", elem_id="tm-previous", min_width=80)
@@ -106,7 +106,7 @@ class AnnotateTab:
             self.leave = gr.Button("Change annotator", elem_id="tm-leave", min_width=120)
 
     def _rating(self, number: int) -> Any:
-        criterion, scale = self.desk.criteria[number], self.desk.scale
+        criterion, scale = self.session.criteria[number], self.session.scale
         shared: dict[str, Any] = {
             "label": criterion.name[:1].upper() + criterion.name[1:],
             "info": criterion.hint or None,
@@ -116,106 +116,106 @@ class AnnotateTab:
         }
         if scale.slider:
             return gr.Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
-        names = POINTS.get((scale.low, scale.high))
+        names = POINT_NAMES.get((scale.low, scale.high))
         labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
         return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def wire(self, page: gr.Blocks) -> None:
-        """Let the components do what they are for."""
-        everything = [
+        """Connect the events of the components to their actions."""
+        outputs = [
             self.welcome, self.key, self.seen, self.who, self.file, self.bar, self.card, self.status,
             self.comment, *self.ratings,
         ]  # fmt: skip
         place = [self.file, self.who, self.key]
-        gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **QUICK)
-        page.load(self._load, None, everything, **QUICK)
-        self.previous.click(self._safely(partial(self.desk.move, step=-1)), place, everything, **QUICK)
-        self.next.click(self._safely(partial(self.desk.move, step=1)), place, everything, **QUICK)
-        self.unrated.click(self._safely(self.desk.next_unrated), place, everything, **QUICK)
-        self.number.submit(self._safely(self.desk.go_to), [*place, self.number], everything, **QUICK)
-        self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **QUICK)
-        idle = str(self.desk.scale.low) if self.desk.scale.slider else "null"
-        told = [*place, self.seen, self.order, self.given]
+        gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], outputs, **EVENT_OPTIONS)
+        page.load(self._load, None, outputs, **EVENT_OPTIONS)
+        self.previous.click(self._guarded(partial(self.session.move, step=-1)), place, outputs, **EVENT_OPTIONS)
+        self.next.click(self._guarded(partial(self.session.move, step=1)), place, outputs, **EVENT_OPTIONS)
+        self.unrated.click(self._guarded(self.session.next_unrated), place, outputs, **EVENT_OPTIONS)
+        self.number.submit(self._guarded(self.session.go_to), [*place, self.number], outputs, **EVENT_OPTIONS)
+        self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **EVENT_OPTIONS)
+        idle = str(self.session.scale.low) if self.session.scale.slider else "null"
+        inputs = [*place, self.seen, self.order, self.given]
         for number, component in enumerate(self.ratings):
-            save = self._safely(partial(_rated, self.desk, number))
-            sent = SENT.replace("IDLE", idle).replace("NUMBER", str(number))
-            component.input(save, [*told, component], everything, js=sent, **QUICK)
+            save = self._guarded(partial(_rate, self.session, number))
+            script = SEND_RATING.replace("IDLE", idle).replace("NUMBER", str(number))
+            component.input(save, [*inputs, component], outputs, js=script, **EVENT_OPTIONS)
         marked = [*place, self.given, self.order, self.seen]
-        self.mark.click(self._safely(self.desk.mark), marked, everything, js=MARKED, **QUICK)
-        save, told = self._safely(self.desk.comment), [*place, self.comment, self.seen]
-        gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
+        self.mark.click(self._guarded(self.session.mark), marked, outputs, js=SEND_MARKS, **EVENT_OPTIONS)
+        save, inputs = self._guarded(self.session.comment), [*place, self.comment, self.seen]
+        gr.on([self.comment.blur, self.comment.submit], save, inputs, outputs, **EVENT_OPTIONS)
 
     def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
         try:
-            with self._one_by_one:
-                found = self.desk.start(file, name, key)
+            with self._action_lock:
+                contents = self.session.start(file, name, key)
         except InputError as error:
-            return self._only(welcome=notice(str(error)))
-        return self._all(found, file, " ".join(str(name).split()))
+            return self._update(welcome=notice(str(error)))
+        return self._show_all(contents, file, " ".join(str(name).split()))
 
     def _load(self, request: gr.Request) -> list[Any]:
-        """Go on where the page's address says who rates what."""
-        asked = request.query_params
-        name = asked.get("annotator", self._annotator)
-        file = asked.get("items", self._files[0] if len(self._files) == 1 else None)
-        return self._begin(file, name, asked.get("text")) if name and file else self._only()
+        """Resume if the URL of the page names annotator and file."""
+        query = request.query_params
+        name = query.get("annotator", self._annotator)
+        file = query.get("items", self._files[0] if len(self._files) == 1 else None)
+        return self._begin(file, name, query.get("text")) if name and file else self._update()
 
-    def _safely(self, act: Callable[..., Shown | None]) -> Callable[..., list[Any]]:
-        """Return what an act shows, or its error in the place for errors."""
+    def _guarded(self, act: Callable[..., PageView | None]) -> Callable[..., list[Any]]:
+        """Wrap an action to return updates of the components, with errors in the status line."""
 
         def run(file: Any, who: Any, key: Any, *given: Any) -> list[Any]:
             try:
-                with self._one_by_one:
-                    found = act(file, who, key, *given)
+                with self._action_lock:
+                    contents = act(file, who, key, *given)
             except InputError as error:
-                said = notice(f"Not done. {error}")  # in place of the confirmation; the page then takes keys again
-                return self._only(status=f'<div class="tm-said" data-failed="{time.time_ns()}">{said}</div>')
-            if found is None:
-                return self._only()
-            if found.key == key and given and not found.refused:
-                # The rest stays as it is: the annotator may be elsewhere by the time that this arrives.
-                return self._only(bar=found.bar, status=found.status)
-            return self._all(found, file, who)
+                message = notice(f"Not done. {error}")  # replaces the confirmation and re-enables keys
+                return self._update(status=f'<div class="tm-said" data-failed="{time.time_ns()}">{message}</div>')
+            if contents is None:
+                return self._update()
+            if contents.key == key and given and not contents.refused:
+                # Leave the rest unchanged: the annotator may have moved on when this arrives.
+                return self._update(bar=contents.bar, status=contents.status)
+            return self._show_all(contents, file, who)
 
         return run
 
-    def _all(self, found: Shown, file: Any, who: Any) -> list[Any]:
-        blank = self.desk.scale.low if self.desk.scale.slider else None
+    def _show_all(self, contents: PageView, file: Any, who: Any) -> list[Any]:
+        blank = self.session.scale.low if self.session.scale.slider else None
         return [
-            "", found.key, found.seen, who, file, found.bar, found.card, found.status, found.comment,
-            *(gr.update(value=blank if one is None else one) for one in found.ratings),
+            "", contents.key, contents.seen, who, file, contents.bar, contents.card, contents.status, contents.comment,
+            *(gr.update(value=blank if one is None else one) for one in contents.ratings),
         ]  # fmt: skip
 
-    def _only(self, **changed: Any) -> list[Any]:
-        """Change some of the components and leave the others."""
+    def _update(self, **changed: Any) -> list[Any]:
+        """Return updates of the given components that leave all others unchanged."""
         names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
         return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
 
 
-def _rated(
-    desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
-) -> Shown | None:
+def _rate(
+    session: Session, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
+) -> PageView | None:
     try:
         value = load_json(given, "the rating")
     except (TypeError, ValueError):
-        value = given  # the desk says what it wants
-    return desk.rate(file, who, key, number, value, order, seen)
+        value = given  # the session reports invalid values
+    return session.rate(file, who, key, number, value, order, seen)
 
 
-def _keys(desk: Desk) -> str:
-    digits = "digits, then Enter" if desk.scale.slider else f"{desk.scale.low} – {desk.scale.high}"
+def _key_help(session: Session) -> str:
+    digits = "digits, then Enter" if session.scale.slider else f"{session.scale.low} – {session.scale.high}"
     rate = [(digits, "rate what is marked"), ("↑ ↓", "mark another criterion")]
-    keys = [*(rate if desk.criteria else ()), ("← →", "previous, next"), ("u", "next unrated")]
+    keys = [*(rate if session.criteria else ()), ("← →", "previous, next"), ("u", "next unrated")]
     within = [
         ("e", "go into the text, and there:"), ("← →", "word or gap"), ("Enter", "first, last word"),
         ("1 2 3", "severity"), ("Shift ← →", "shorter, longer"), ("a r", "accept, reject"),
         ("Delete", "delete"), ("d", "done"), ("Esc", "leave"),
     ]  # fmt: skip
-    return _listed(keys) + (_listed(within) if desk.errors else "")
+    return _key_list(keys) + (_key_list(within) if session.errors else "")
 
 
-def _listed(keys: Sequence[tuple[str, str]]) -> str:
-    listed = "".join(f"<span><kbd>{shown(key)}</kbd> {shown(what)}</span>" for key, what in keys)
+def _key_list(keys: Sequence[tuple[str, str]]) -> str:
+    listed = "".join(f"<span><kbd>{escape(key)}</kbd> {escape(what)}</span>" for key, what in keys)
     return f'<p class="tm-keys">{listed}</p>'

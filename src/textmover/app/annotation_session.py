@@ -1,4 +1,4 @@
-"""State and acts of the annotation page, without its widgets."""
+"""State and actions of the annotation page, without its widgets."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from textmover import annotation
 from textmover.annotation import Item, Marks, Project, Rated, clean_name
 from textmover.annotation.project import Questions, known_questions
 from textmover.annotation.store import as_entry, span_entry, words_and_gaps
-from textmover.app.html import notice, shown, text_block
+from textmover.app.html import escape, notice, text_block
 from textmover.safe_reading import load_json
 from textmover.types import SEVERITIES, ErrorSpan, InputError, SourcedReferences, plural
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-MOST_SENT = 10_000  # ratings of which it is remembered when they were sent
-SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page that differ from their names
+MOST_SEQUENCES = 10_000  # most sequence numbers kept in memory
+SOURCE_NAMES = {"mr": "meaning representation"}  # titles of columns on the page, if not the name
 
 Known = TypeVar("Known")
-Save = Callable[[Project, str], tuple[Rated, str]]  # saves a rating, comment or marks; returns it and its name
+Save = Callable[[Project, str], tuple[Rated, str]]  # saves ratings, a comment or marks; returns them and a description
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageView:
     """Contents of the page; ``bar``, ``card`` and ``status`` are HTML."""
 
-    key: str  # of the item
+    key: str  # key of the item
     seen: str  # fingerprint of its texts
-    bar: str  # who rates, and how far they are
+    bar: str  # annotator and progress
     card: str
-    status: str  # what has just been done
+    status: str  # confirmation or error of the last action
     comment: str
     ratings: tuple[float | None, ...]  # for each criterion
-    refused: bool = False  # something could not be saved, and the page is to take it back
+    refused: bool = False  # whether saving failed, so that the page has to undo the change
 
 
-class Desk:
-    """Annotators at work on the files of items of one folder."""
+class Session:
+    """Annotation of the item files of one folder by one or more annotators."""
 
     def __init__(
         self,
@@ -61,40 +61,40 @@ class Desk:
         self.scale = scale or self._known("the scale", annotation.known_scale) or annotation.Scale()
         known = self._known("the criteria", known_questions)
         self.criteria, self.errors = Questions.asked(known, criteria, errors)
-        self._open: dict[str, tuple[tuple[int, int], Project]] = {}
+        self._projects: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
-        self._sent: dict[tuple[str, str, int], int] = {}
-        self._told = 0
+        self._last_sent: dict[tuple[str, str, int], int] = {}
+        self._last_stamp = 0
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
-        """Scale and questions of the existing ratings, the same for all files."""
-        known = {name: found for name in self.files() if (found := find(self.folder, name))}
-        for name, found in known.items():
-            first, other = next(iter(known.items()))
-            if found != other:
+        """Return the scale or questions of existing ratings; raise an error if they differ between files."""
+        by_file = {name: value for name in self.files() if (value := find(self.folder, name))}
+        for name, value in by_file.items():
+            first, other = next(iter(by_file.items()))
+            if value != other:
                 raise InputError(
                     f"Expected the files in {self.folder} to have been rated alike, but got {what} {other} for "
-                    f"{first} and {found} for {name}: choose one with --items."
+                    f"{first} and {value} for {name}: choose one with --items."
                 )
-        return next(iter(known.values()), None)
+        return next(iter(by_file.values()), None)
 
     def files(self) -> list[str]:
-        """Files of items that may be chosen."""
+        """Return the files of items to choose from."""
         return annotation.item_files(self.folder) if self._items is None else [self._items]
 
     def project(self, name: object) -> Project:
-        """The project of a file, which is read again where it has changed."""
-        if not isinstance(name, str) or (name not in self._open and name not in self.files()):
+        """Return the project of a file; read the file again if it has changed."""
+        if not isinstance(name, str) or (name not in self._projects and name not in self.files()):
             raise InputError(f"Expected a file of items of this folder, but got {str(name)[:60]!r}: choose one.")
         with self._lock:
             try:
-                found = (self.folder / name).stat()
+                stat = (self.folder / name).stat()
             except OSError as error:
                 raise InputError(
                     f"Expected the texts in {name}, but got: {error.strerror or error}. Put the file back."
                 ) from error
-            stamp = (found.st_mtime_ns, found.st_size)
-            if name not in self._open or self._open[name][0] != stamp:
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            if name not in self._projects or self._projects[name][0] != stamp:
                 project = annotation.open_project(
                     self.folder,
                     name,
@@ -103,13 +103,13 @@ class Desk:
                     columns=self._columns,
                     errors=self.errors,
                 )
-                self._open[name] = (stamp, project)
-            return self._open[name][1]
+                self._projects[name] = (stamp, project)
+            return self._projects[name][1]
 
     # --- what annotators do -------------------------------------------------------------------------------------------
 
-    def start(self, name: object, annotator: object, key: object = None) -> Shown:
-        """Begin, or go on, at the item of a key; where there is none, at the first one that is not rated yet."""
+    def start(self, name: object, annotator: object, key: object = None) -> PageView:
+        """Start or resume at the item with a key; if it does not exist, at the first incomplete item."""
         project, who = self.project(name), clean_name(annotator)
         try:
             number = project.find(key)
@@ -117,30 +117,30 @@ class Desk:
             number = project.next_unrated(who) or 0
         return self._show(project, who, number, self._greeting(project, who))
 
-    def move(self, name: object, annotator: object, key: object, step: int) -> Shown:
-        """Go to an item so many places further on; it stays at the first and the last one."""
+    def move(self, name: object, annotator: object, key: object, step: int) -> PageView:
+        """Move by ``step`` items, at most to the first or last one."""
         project, who = self.project(name), clean_name(annotator)
-        number = min(max(self._place(project, key) + step, 0), len(project.items) - 1)
+        number = min(max(self._index(project, key) + step, 0), len(project.items) - 1)
         return self._show(project, who, number)
 
-    def go_to(self, name: object, annotator: object, key: object, number: object) -> Shown:
-        """Go to the item of a number, from 1."""
+    def go_to(self, name: object, annotator: object, key: object, number: object) -> PageView:
+        """Go to the item with a number, from 1."""
         project, who = self.project(name), clean_name(annotator)
         text = str(number).strip()
-        wanted = int(text) if text.isascii() and text.isdecimal() else 0
-        if not 1 <= wanted <= len(project.items):
+        target = int(text) if text.isascii() and text.isdecimal() else 0
+        if not 1 <= target <= len(project.items):
             complaint = notice(f"Expected a number from 1 to {len(project.items)}.")
-            return self._show(project, who, self._place(project, key), complaint)
-        return self._show(project, who, wanted - 1)
+            return self._show(project, who, self._index(project, key), complaint)
+        return self._show(project, who, target - 1)
 
-    def next_unrated(self, name: object, annotator: object, key: object) -> Shown:
-        """Go to the next item that is not rated for every criterion."""
+    def next_unrated(self, name: object, annotator: object, key: object) -> PageView:
+        """Go to the next incomplete item."""
         project, who = self.project(name), clean_name(annotator)
-        place = self._place(project, key)
-        found = project.next_unrated(who, after=place)
-        if found is None:
+        place = self._index(project, key)
+        number = project.next_unrated(who, after=place)
+        if number is None:
             return self._show(project, who, place, notice("Everything is rated. Thank you!", "good"))
-        return self._show(project, who, found)
+        return self._show(project, who, number)
 
     def rate(
         self,
@@ -151,65 +151,65 @@ class Desk:
         value: object,
         order: object = "",
         seen: object = "",
-    ) -> Shown | None:
-        """Save a rating, and show the same item with what is saved of it."""
+    ) -> PageView | None:
+        """Save a rating and show the item again; return ``None`` for an outdated request."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            number, one = project.scale.check(value), project.criteria[criterion]
-            return project.rate(who, str(key), one.name, number, seen=str(seen)), f"{one.name} {number:g}"
+            number, chosen = project.scale.check(value), project.criteria[criterion]
+            return project.rate(who, str(key), chosen.name, number, seen=str(seen)), f"{chosen.name} {number:g}"
 
-        return self._saved(name, annotator, key, save, order, criterion)
+        return self._save_and_show(name, annotator, key, save, order, criterion)
 
-    def _newer(self, order: str, key: str, criterion: int) -> int:
-        """Return 1 for something newer than the last arrival, 0 for the same again, and -1 for something older."""
+    def _compare_order(self, order: str, key: str, criterion: int) -> int:
+        """Compare a sequence number with the last one: 1 for newer or unknown, 0 for equal, -1 for older."""
         window, _, sent = order.rpartition(":")
         if not window or not sent.isascii() or not sent.isdecimal():
             return 1
         with self._lock:
-            last = self._sent.pop((window, key, criterion), 0)
-            self._sent[window, key, criterion] = max(last, int(sent))
-            while len(self._sent) > MOST_SENT:
-                del self._sent[next(iter(self._sent))]
+            last = self._last_sent.pop((window, key, criterion), 0)
+            self._last_sent[window, key, criterion] = max(last, int(sent))
+            while len(self._last_sent) > MOST_SEQUENCES:
+                del self._last_sent[next(iter(self._last_sent))]
         return (int(sent) > last) - (int(sent) < last)
 
-    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> Shown | None:
-        """Save a comment, and show the same item with what is saved of it."""
+    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> PageView | None:
+        """Save a comment and show the item again."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             return project.comment(who, str(key), str(text or ""), seen=str(seen)), "comment"
 
-        found = self._saved(name, annotator, key, save)
-        return replace(found, comment=str(text)) if found is not None and found.refused and text else found  # not lost
+        page = self._save_and_show(name, annotator, key, save)
+        return replace(page, comment=str(text)) if page is not None and page.refused and text else page  # not lost
 
     def mark(
         self, name: object, annotator: object, key: object, marks: object, order: object = "", seen: object = ""
-    ) -> Shown | None:
-        """Save the errors of a text, as JSON, and show the same item with what is saved of it."""
+    ) -> PageView | None:
+        """Save the errors of a text, given as JSON, and show the item again."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            found = annotation.parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
+            parsed = annotation.parse_marks(load_json(str(marks), "the marks"), self.suggestions.model)
             suggested, _ = self.suggestions.of(project.items[project.find(key)])
-            left = found.undecided(suggested)
-            if found.done and left:
+            undecided = parsed.undecided(suggested)
+            if parsed.done and undecided:
                 raise InputError(
-                    f"Expected each suggestion to be accepted or rejected, but got {left} undecided: decide first."
+                    f"Expected each suggestion to be accepted or rejected, but got {undecided} undecided: decide first."
                 )
-            return project.mark(who, str(key), found, seen=str(seen)), plural(len(found.errors), "error")
+            return project.mark(who, str(key), parsed, seen=str(seen)), plural(len(parsed.errors), "error")
 
-        return self._saved(name, annotator, key, save, order)
+        return self._save_and_show(name, annotator, key, save, order)
 
-    def _saved(
+    def _save_and_show(
         self, name: object, annotator: object, key: object, save: Save, order: object = "", criterion: int = -1
-    ) -> Shown | None:
-        newer = self._newer(str(order), str(key), criterion)
+    ) -> PageView | None:
+        newer = self._compare_order(str(order), str(key), criterion)
         if newer < 0:
             return None
         project, who = self.project(name), clean_name(annotator)
-        number = self._place(project, key)
+        number = self._index(project, key)
         try:
             rated, what = save(project, who)
         except InputError as error:
-            # Where this came before, the annotator may have typed something else by now.
+            # For a repeated request, do not undo: the annotator may have entered something else meanwhile.
             return replace(self._show(project, who, number, notice(f"Not saved. {error}")), refused=newer > 0)
         left = project.left(rated)
         rest = f"{len(left)} to go" if left else "all rated"
@@ -218,8 +218,8 @@ class Desk:
 
     # --- what they see ------------------------------------------------------------------------------------------------
 
-    def _place(self, project: Project, key: object) -> int:
-        """Number of an item; the first one where the file has changed and it is gone."""
+    def _index(self, project: Project, key: object) -> int:
+        """Return the index of an item; 0 if it is no longer in the file."""
         try:
             return project.find(key)
         except InputError:
@@ -236,49 +236,49 @@ class Desk:
         done = project.progress(who).complete
         return notice(f"Welcome back, {who}: {done} rated so far." if done else f"Welcome, {who}.", "plain")
 
-    def _show(self, project: Project, who: str, number: int, status: str = "") -> Shown:
+    def _show(self, project: Project, who: str, number: int, status: str = "") -> PageView:
         item = project.items[number]
         rated = project.said(who).get(item.key)
-        given = {} if rated is None else rated.ratings
-        done = " ".join("1" if one.name in given else "0" for one in project.criteria)
+        ratings = {} if rated is None else rated.ratings
+        rated_flags = " ".join("1" if one.name in ratings else "0" for one in project.criteria)
         judged = text_block("Text to rate", item.hypothesis, "tm-judged")
         if project.errors:
             judged = marking_block(item, None if rated is None else rated.marks, *self.suggestions.of(item))
         at = self._now()
-        about = f'data-key="{shown(item.key)}" data-at="{at}"'
-        return Shown(
+        attributes = f'data-key="{escape(item.key)}" data-at="{at}"'
+        return PageView(
             key=item.key,
             seen=item.fingerprint,
             bar=_bar(project, who, project.progress(who), at),
-            card=_card(item, number, len(project.items), about, judged),
-            status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
+            card=_card(item, number, len(project.items), attributes, judged),
+            status=f'<div class="tm-said" {attributes} data-rated="{rated_flags}">{status}</div>',
             comment="" if rated is None else rated.comment,
-            ratings=tuple(given.get(one.name) for one in project.criteria),
+            ratings=tuple(ratings.get(one.name) for one in project.criteria),
         )
 
     def _now(self) -> int:
-        """Time stamp by which the page redraws its parts and keeps the newest, also if a clock is set back."""
+        """Return a strictly increasing time stamp, by which the page keeps the newest of its parts."""
         with self._lock:
-            self._told = max(time.time_ns(), self._told + 1)
-            return self._told
+            self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
+            return self._last_stamp
 
 
 def _bar(project: Project, who: str, progress: annotation.Progress, at: int) -> str:
     share = 100 * progress.complete / progress.items
     begun = f", {progress.begun} begun" if progress.begun else ""
-    said = f"{progress.complete} of {progress.items} rated{begun}"
+    label = f"{progress.complete} of {progress.items} rated{begun}"
     return (
-        f'<div class="tm-bar" data-at="{at}" data-annotator="{shown(who)}" '
-        f'data-items="{shown(project.name)}">'
-        f'<span class="tm-who" dir="auto">{shown(who)}</span><span class="tm-file">{shown(project.name)}</span>'
-        f'<span class="tm-count">{said}</span>'
+        f'<div class="tm-bar" data-at="{at}" data-annotator="{escape(who)}" '
+        f'data-items="{escape(project.name)}">'
+        f'<span class="tm-who" dir="auto">{escape(who)}</span><span class="tm-file">{escape(project.name)}</span>'
+        f'<span class="tm-count">{label}</span>'
         f'<div class="tm-track" role="progressbar" aria-valuemin="0" aria-valuemax="{progress.items}" '
-        f'aria-valuenow="{progress.complete}" aria-label="{said}"><div style="width:{share:.2f}%"></div></div></div>'
+        f'aria-valuenow="{progress.complete}" aria-label="{label}"><div style="width:{share:.2f}%"></div></div></div>'
     )
 
 
 def _card(item: Item, number: int, items: int, about: str, judged: str) -> str:
-    """The texts alone: other columns, such as the name of a system, would sway who rates."""
+    """Return the texts of an item as HTML, without other columns, such as the system, which could bias annotators."""
     blocks = [judged]
     for place, text in enumerate(item.references, start=1):
         blocks.append(text_block(f"Reference {place}" if len(item.references) > 1 else "Reference", text))
@@ -291,7 +291,7 @@ def _card(item: Item, number: int, items: int, about: str, judged: str) -> str:
 
 
 class Suggestions:
-    """Errors that a metric marks in texts, each text once; none without a metric."""
+    """Errors that a metric marks in texts, cached by text; empty without a metric."""
 
     def __init__(self, model: str | None = None, device: str | None = None) -> None:
         self.model, self._device = model or "", device
@@ -299,37 +299,37 @@ class Suggestions:
         self._found: dict[str, tuple[ErrorSpan, ...]] = {}
 
     def load(self) -> None:
-        """Load the metric now."""
+        """Load the metric, if there is one."""
         from textmover.scoring.scorer import Scorer
 
         if self.model:
             self._scorer = Scorer.from_pretrained(self.model, device=self._device)
 
     def of(self, item: Item) -> tuple[tuple[ErrorSpan, ...], str]:
-        """Return the errors of a text by place, and why there are none where nothing can be compared with it."""
+        """Return the errors of a text, and the reason if the metric cannot read it."""
         if self._scorer is None or not item.hypothesis.strip():
             return (), ""
         if item.fingerprint not in self._found:
-            given = SourcedReferences(item.references, item.sources.get("source"))
+            references = SourcedReferences(item.references, item.sources.get("source"))
             try:
-                self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [given])[0].spans
+                self._found[item.fingerprint] = self._scorer.errors([item.hypothesis], [references])[0].spans
             except InputError as error:
                 return (), str(error)
         return self._found[item.fingerprint], ""
 
 
 def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSpan], problem: str = "") -> str:
-    """The text of an item with its marks and suggestions, below them the tools, and why there are no suggestions.
+    """Return HTML for marking errors: the text with marks and suggestions, the tools, and ``problem`` if any.
 
-    Places are those of Python, since browsers count some characters twice.
+    Positions count Unicode code points, as in Python; browsers count some characters twice.
     """
     text = item.hypothesis
     suggested = [span_entry(one, label=f"{one.severity} {one.confidence:.2f}") for one in suggestions]
-    given = {**as_entry(marks or Marks()), "suggested": suggested}
+    data = {**as_entry(marks or Marks()), "suggested": suggested}
     parts = []
     for number, (start, end) in enumerate(words_and_gaps(text)):
         kind, tag = ("tm-w", "span") if number % 2 else ("tm-g", "i")
-        parts.append(f'<{tag} class="{kind}" data-from="{start}" data-to="{end}">{shown(text[start:end])}</{tag}>')
+        parts.append(f'<{tag} class="{kind}" data-from="{start}" data-to="{end}">{escape(text[start:end])}</{tag}>')
     tools = "".join(f'<button type="button" data-severity="{one}">{one}</button>' for one in SEVERITIES)
     edits = (
         ("decide", "accept", "Accept"), ("decide", "reject", "Reject"),
@@ -341,12 +341,12 @@ def marking_block(item: Item, marks: Marks | None, suggestions: Sequence[ErrorSp
     rows = {"decide": "", "grade": tools, "move": ""}
     for row, act, label in edits:
         rows[row] += f'<button type="button" data-act="{act}">{label}</button>'
-    listed = "".join(f'<div class="tm-{row}">{buttons}</div>' for row, buttons in rows.items())
+    tool_rows = "".join(f'<div class="tm-{row}">{buttons}</div>' for row, buttons in rows.items())
     return (
         f'<section class="tm-text tm-judged"><h3>Mark the errors</h3>'
         f'<p class="tm-words tm-marked" dir="auto" tabindex="0" role="application" aria-label="Text, word by word" '
-        f'data-marks="{shown(json.dumps(given))}">{"".join(parts)}</p>'
-        f'<p class="tm-hint" role="status"></p><div class="tm-tools">{listed}</div>'
+        f'data-marks="{escape(json.dumps(data))}">{"".join(parts)}</p>'
+        f'<p class="tm-hint" role="status"></p><div class="tm-tools">{tool_rows}</div>'
         f'<button type="button" class="tm-done" data-act="done">No errors</button></section>'
         + (notice(f"No suggestions. {problem}", "plain") if problem else "")
     )

@@ -1,4 +1,4 @@
-"""The page: what :mod:`~textmover.app.annotation_session` and ``explorer`` know, in Gradio."""
+"""Gradio page for :mod:`~textmover.app.annotation_session` and ``explorer``."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ import gradio as gr
 
 from textmover import annotation
 from textmover.app.annotate_tab import AnnotateTab
-from textmover.app.annotation_session import Desk
+from textmover.app.annotation_session import Session
 from textmover.app.explorer import Explorer, score_table
-from textmover.app.html import notice, shown
+from textmover.app.html import escape, notice
 from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError, SourcedReferences, plural
 
-FEW_ITEMS = 30  # below which a single statistic says little
-FEW_RATINGS = 100  # rated texts below which training is not worth while, as docs/own-ratings.md has it
+FEW_ITEMS = 30  # with fewer common texts, statistics are unreliable
+FEW_RATINGS = 100  # with fewer rated texts, training gains little, see docs/own-ratings.md
 
 
 def agreement_view(project: annotation.Project) -> str:
-    """Tables of who has rated how much, and how well they agree."""
+    """Return tables of the progress of annotators and their agreement as HTML."""
     names = project.annotators()
-    lost = _damaged(project)
+    damaged = _damaged_files(project)
     if not names:
-        return lost + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
-    parts = [lost, f'<h3 dir="auto">Annotators of {shown(project.name)}</h3>', _people(project, names)]
-    found = annotation.criterion_agreement(project)
-    if any(one.statistics.items for one in found):
-        parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
-        fewest = min(one.statistics.items for one in found)
-        if fewest < FEW_ITEMS:
-            parts.append(notice(f"With {plural(fewest, 'common text')}, these numbers are rough.", "plain"))
+        return damaged + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
+    parts = [damaged, f'<h3 dir="auto">Annotators of {escape(project.name)}</h3>', _progress_table(project, names)]
+    agreements = annotation.criterion_agreement(project)
+    if any(one.statistics.items for one in agreements):
+        parts += ["<h3>Agreement</h3>", _agreement_table(agreements, slider=project.scale.slider)]
+        common_texts = min(one.statistics.items for one in agreements)
+        if common_texts < FEW_ITEMS:
+            parts.append(notice(f"With {plural(common_texts, 'common text')}, these numbers are rough.", "plain"))
         if len(names) > 2:
-            parts += ["<h3>Each two of them</h3>", _pairs(found)]
+            parts += ["<h3>Each two of them</h3>", _pairs_table(agreements)]
     elif project.criteria:
         parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
     if project.errors:
-        parts += ["<h3>Agreement on errors</h3>", _errors(project)]
+        parts += ["<h3>Agreement on errors</h3>", _error_agreement(project)]
     outdated = project.outdated()
     if outdated:
         parts.append(notice(f"Left out: {plural(outdated, 'rating')} of texts that changed or left the file.", "plain"))
@@ -47,47 +47,47 @@ def agreement_view(project: annotation.Project) -> str:
 
 
 def export_view(project: annotation.Project, *, standardise: bool) -> str:
-    """Write the export, and say where it lies and what trains on it."""
+    """Write the export; return its paths and the command that trains on it as HTML."""
     parts = []
     try:
         if project.criteria:
-            found = annotation.export_ratings(project, standardise=standardise)
-            parts += [notice(_written(found), "good"), _training(found.command, found.reason, found.rows)]
+            rated = annotation.export_ratings(project, standardise=standardise)
+            parts += [notice(_ratings_message(rated), "good"), _training(rated.command, rated.reason, rated.rows)]
     except InputError as error:
         parts.append(notice(str(error)))
     try:
         if project.errors:
             marked = annotation.export_errors(project)
-            parts += [notice(_written_errors(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
+            parts += [notice(_errors_message(marked), "good"), _training(marked.command, marked.reason, marked.rows)]
     except InputError as error:
         parts.append(notice(str(error)))
-    return f'<div class="tm-review">{_damaged(project)}{"".join(parts)}</div>'
+    return f'<div class="tm-review">{_damaged_files(project)}{"".join(parts)}</div>'
 
 
-def _damaged(project: annotation.Project) -> str:
-    said = "holds something else than ratings, and is left out. Put back what it held, or move it away."
-    return "".join(notice(f"{name} {said}") for name in project.damaged())
+def _damaged_files(project: annotation.Project) -> str:
+    message = "holds something else than ratings, and is left out. Put back what it held, or move it away."
+    return "".join(notice(f"{name} {message}") for name in project.damaged())
 
 
-def _written(found: annotation.Exported) -> str:
-    people = "annotator" if len(found.annotators) == 1 else "annotators"
-    texts = "text" if found.rows == 1 else "texts"
-    said = [
-        f"Written: {found.rows} {texts}, rated by {len(found.annotators)} {people}, to {found.table}; "
-        f"single ratings and comments to {found.single.name} beside it."
+def _ratings_message(exported: annotation.Exported) -> str:
+    people = "annotator" if len(exported.annotators) == 1 else "annotators"
+    texts = "text" if exported.rows == 1 else "texts"
+    sentences = [
+        f"Written: {exported.rows} {texts}, rated by {len(exported.annotators)} {people}, to {exported.table}; "
+        f"single ratings and comments to {exported.single.name} beside it."
     ]
-    if found.incomplete:
-        said.append(f"{found.incomplete} left out that nobody rated for every criterion.")
-    if found.without_reference:
-        said.append(f"{found.without_reference} left out that have no reference.")
-    return " ".join(said)
+    if exported.incomplete:
+        sentences.append(f"{exported.incomplete} left out that nobody rated for every criterion.")
+    if exported.without_reference:
+        sentences.append(f"{exported.without_reference} left out that have no reference.")
+    return " ".join(sentences)
 
 
-def _written_errors(found: annotation.ExportedErrors) -> str:
-    accepted = f", {found.suggested} of them accepted suggestions" if found.suggested else ""
-    left = f" {plural(found.unfinished, 'text')} left out that nobody is done with." if found.unfinished else ""
-    marked = f"{plural(found.errors, 'error')} in {plural(found.rows, 'marked text')}"
-    return f"Written: {marked}{accepted}, to {found.table}.{left}"
+def _errors_message(exported: annotation.ExportedErrors) -> str:
+    accepted = f", {exported.suggested} of them accepted suggestions" if exported.suggested else ""
+    left = f" {plural(exported.unfinished, 'text')} left out that nobody is done with." if exported.unfinished else ""
+    marked = f"{plural(exported.errors, 'error')} in {plural(exported.rows, 'marked text')}"
+    return f"Written: {marked}{accepted}, to {exported.table}.{left}"
 
 
 def _training(command: str, reason: str, rows: int) -> str:
@@ -96,12 +96,12 @@ def _training(command: str, reason: str, rows: int) -> str:
     few = f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little."
     return (
         '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
-        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(command)}</code>'
+        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{escape(command)}</code>'
         f"</pre>{notice(few, 'plain') if rows < FEW_RATINGS else ''}"
     )
 
 
-def _people(project: annotation.Project, names: Sequence[str]) -> str:
+def _progress_table(project: annotation.Project, names: Sequence[str]) -> str:
     rows = []
     for name in names:
         done = project.progress(name)
@@ -109,12 +109,12 @@ def _people(project: annotation.Project, names: Sequence[str]) -> str:
     return _table(["annotator", "rated", "begun", "to do"], rows, texts=1)
 
 
-def _statistics(found: Sequence[annotation.CriterionAgreement], *, slider: bool) -> str:
+def _agreement_table(agreements: Sequence[annotation.CriterionAgreement], *, slider: bool) -> str:
     level: Level = "interval" if slider else "ordinal"
-    two = all(one.statistics.annotators <= 2 for one in found)
-    kappas = {"Cohen’s κ": "cohen", "κ, quadratic weights": "weighted"} if two else {"Fleiss’ κ": "fleiss"}
+    two_annotators = all(one.statistics.annotators <= 2 for one in agreements)
+    kappas = {"Cohen’s κ": "cohen", "κ, quadratic weights": "weighted"} if two_annotators else {"Fleiss’ κ": "fleiss"}
     rows = []
-    for criterion, one, _ in found:
+    for criterion, one, _ in agreements:
         numbers = [one.same, *([] if slider else (getattr(one, name) for name in kappas.values())), one.alpha[level]]
         numbers += [] if slider else [one.alpha["nominal"]]
         rows.append([criterion, str(one.annotators), str(one.items), *map(_number, numbers)])
@@ -123,28 +123,28 @@ def _statistics(found: Sequence[annotation.CriterionAgreement], *, slider: bool)
     note = "1 is perfect agreement, 0 what chance gives. "
     if slider:
         note += "κ compares categories and is left out on a slider. "
-    elif not two:
+    elif not two_annotators:
         note += "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
     note += "A dash: not defined, as where all ratings are the same."
-    return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
+    return _table(head, rows, texts=1) + f'<p class="tm-note">{escape(note)}</p>'
 
 
-def _errors(project: annotation.Project) -> str:
-    found = annotation.error_agreement(project)
-    if not found:
+def _error_agreement(project: annotation.Project) -> str:
+    pairs = annotation.error_agreement(project)
+    if not pairs:
         return notice("No text has been marked to the end by two annotators yet.", "plain")
     head = ["annotators", "texts", "F1", "MCC"]
     rows = [
-        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in found
+        [f"{one.first} – {one.second}", str(one.items), _number(one.span_f1), _number(one.mcc_words)] for one in pairs
     ]
     note = "F1 of marked characters, MCC of words. 1 is perfect agreement; a character with two severities counts half."
     return _table(head, rows, texts=1) + f'<p class="tm-note">{note}</p>'
 
 
-def _pairs(found: Sequence[annotation.CriterionAgreement]) -> str:
+def _pairs_table(agreements: Sequence[annotation.CriterionAgreement]) -> str:
     rows = [
         [f"{pair.first} – {pair.second}", one.criterion, str(pair.items), _number(pair.alpha)]
-        for one in found
+        for one in agreements
         for pair in one.pairs
     ]
     return _table(["annotators", "criterion", "common texts", "Krippendorff’s α"], rows, texts=2)
@@ -155,11 +155,11 @@ def _number(value: float) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> str:
-    """A table whose first columns are texts and whose others are numbers."""
+    """Return an HTML table whose first ``texts`` columns are texts; the others are numbers."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
-        return "".join(f'<{tag}{kind} dir="auto">{shown(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
+        return "".join(f'<{tag}{kind} dir="auto">{escape(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
 
     head_line, body = line(head, "th"), "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
     return f'<div class="tm-scroll"><table><thead><tr>{head_line}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -169,33 +169,33 @@ FILES = Path(__file__).parent
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
-"""Fonts of the system: others would have to be fetched from elsewhere."""
+"""System fonts; others would have to be downloaded."""
 
 EXAMPLE = (
     "The bridge was shut for two weeks after cracks had been found.",
     "The bridge was closed for eleven days after inspectors found cracks in two of its cables.",
 )
 
-FURTHER = 20  # references beside the first, at most
+FURTHER = 20  # most references in addition to the first
 
 
-def build_page(desk: Desk, explorer: Explorer, annotator: str = "") -> gr.Blocks:
-    """The page."""
+def build_page(session: Session, explorer: Explorer, annotator: str = "") -> gr.Blocks:
+    """Build the page with all tabs."""
     with gr.Blocks(title="textmover", analytics_enabled=False, fill_width=True) as page:
         gr.HTML('<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>')
-        with gr.Tabs(elem_id="tm-tabs", selected="annotate" if desk.files() else "explore"):
+        with gr.Tabs(elem_id="tm-tabs", selected="annotate" if session.files() else "explore"):
             with gr.Tab("Annotate", id="annotate"):
-                annotate = AnnotateTab(desk, annotator)
+                annotate = AnnotateTab(session, annotator)
                 annotate.wire(page)
             with gr.Tab("Agreement", id="agreement") as tab:
-                _agreement(desk, annotate, tab)
+                _agreement(session, annotate, tab)
             with gr.Tab("Explore", id="explore"):
                 _explore(explorer)
     return page
 
 
 def page_options() -> dict[str, Any]:
-    """Theme, style and script of the page, with nothing that comes from elsewhere."""
+    """Return theme, style and script of the page, without external resources."""
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in ("marks.js", "script.js"))
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=MONO)
     theme.set(
@@ -211,8 +211,8 @@ def page_options() -> dict[str, Any]:
     return {"theme": theme, "css": style, "head": head, "footer_links": [], **dict.fromkeys(off, False)}
 
 
-def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
-    """The tab of agreement and export: of the file that is rated, and before that of the one that is chosen."""
+def _agreement(session: Session, annotate: AnnotateTab, tab: gr.Tab) -> None:
+    """Lay out agreement and export, for the file being rated, or the chosen file before rating starts."""
     with gr.Column(elem_classes="tm-page"):
         tables = gr.HTML(elem_id="tm-agreement")
         refresh = gr.Button("Refresh", elem_id="tm-refresh", size="md")
@@ -222,20 +222,20 @@ def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
             label="Standardise each annotator’s ratings first",
             info="Mean 0 and deviation 1, where some rate more strictly than others",
             elem_id="tm-standardise",
-            visible=bool(desk.criteria),
+            visible=bool(session.criteria),
         )
         export = gr.Button("Export", variant="primary", elem_id="tm-export")
         written = gr.HTML(elem_id="tm-written")
 
     def agree(rated: Any, chosen: Any) -> str:
         try:
-            return agreement_view(desk.project(rated or chosen))
+            return agreement_view(session.project(rated or chosen))
         except InputError as error:
             return notice(str(error))
 
     def write(rated: Any, chosen: Any, standardised: Any) -> str:
         try:
-            return export_view(desk.project(rated or chosen), standardise=bool(standardised))
+            return export_view(session.project(rated or chosen), standardise=bool(standardised))
         except InputError as error:
             return notice(str(error))
 
@@ -267,16 +267,16 @@ def _explore(explorer: Explorer) -> None:
         return SourcedReferences([first or "", *str(others or "").splitlines()[:FURTHER]], source)
 
     def run(text: Any, first: Any, others: Any, source: Any, chosen: Any) -> tuple[Any, Any, Any]:
-        wanted = references(first, others, source)
+        compared = references(first, others, source)
         try:
-            rows = explorer.scores(text, wanted, chosen or [])
+            rows = explorer.scores(text, compared, chosen or [])
         except InputError as error:
             return notice(str(error)), gr.update(visible=False), ""
         names = [row.name for row in rows if not row.failed]
         if not names:
             return score_table(rows), gr.update(visible=False), ""
-        drawn = explorer.alignment(text, wanted, names[0])
-        return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawn
+        drawing_html = explorer.alignment(text, compared, names[0])
+        return score_table(rows), gr.update(choices=names, value=names[0], visible=True), drawing_html
 
     def draw(text: Any, first: Any, others: Any, source: Any, metric: Any) -> str:
         return explorer.alignment(text, references(first, others, source), metric)

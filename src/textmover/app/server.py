@@ -1,4 +1,4 @@
-"""The server: bound to one address, open for what the page needs alone, and asked for by known hosts."""
+"""HTTP server of the page: binds one address, allows only needed routes, and checks the Host header."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import gradio as gr
 
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
-"""Address or name, with a port or without."""
+"""Pattern of an address or name with an optional port."""
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this computer reaches an address.
+    """Return whether an address is reachable only from this computer.
 
     Example:
         >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
@@ -40,34 +40,34 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(host: str) -> str | None:
-    """Address or name of a host without its port, in lower case; ``None`` if it is not one.
+    """Return the address or name of a host without port, in lower case; ``None`` if it is invalid.
 
     Example:
         >>> host_name("[::1]:80"), host_name("Example.org"), host_name("[::1].example.org")
         ('::1', 'example.org', None)
     """
-    found = HOST.fullmatch(host)
-    if found is None:
+    match = HOST.fullmatch(host)
+    if match is None:
         return None
-    name = (found[1] or found[2]).lower()
+    name = (match[1] or match[2]).lower()
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
-        return None if found[1] else name
-    return str(address) if (address.version == 6) == bool(found[1]) else None
+        return None if match[1] else name
+    return str(address) if (address.version == 6) == bool(match[1]) else None
 
 
 def names_of_this_computer(listening: str, further: Iterable[str] = ()) -> frozenset[str]:
-    """Names by which computers of a network ask for this one, and its addresses as far as the names have them."""
+    """Return the names of this computer in the network, the address it listens on, and ``further`` names."""
     short = socket.gethostname().lower()
     names = {short, short.partition(".")[0], f"{short.partition('.')[0]}.local", socket.getfqdn().lower()}
-    for one in (listening, *further):
-        found = host_name(f"[{one}]" if ":" in one else one)
-        if found is None:
+    for host in (listening, *further):
+        name = host_name(f"[{host}]" if ":" in host else host)
+        if name is None:
             raise InputError(
-                f"Expected `--allow-host` to be a name or an address, but got {one!r}: leave scheme and port out."
+                f"Expected `--allow-host` to be a name or an address, but got {host!r}: leave scheme and port out."
             )
-        names.add(found)
+        names.add(name)
     return frozenset(names)
 
 
@@ -76,15 +76,15 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-ALIVE = "/alive"  # by which the page checks that the server is still the same
+ALIVE = "/alive"  # the page checks here that the server has not been restarted
 
 OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json", "/gradio_api/info",
         "/gradio_api/startup-events", "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/run/predict",
         "/gradio_api/reset", "/gradio_api/cancel")  # fmt: skip
 OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
-"""Routes that the page needs. Gradio has more: routes that read files, take uploads and fetch from elsewhere."""
+"""Allowed routes. Gradio has others, which read files, accept uploads and fetch URLs."""
 
-LARGEST = 2_000_000  # bytes of a request
+LARGEST = 2_000_000  # most bytes of a request
 TOO_LARGE = f"Expected a request of at most {LARGEST:,} bytes, but got a larger one."
 
 HEADERS = (
@@ -98,11 +98,11 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 )
-"""Whatever a text may hold, the browser fetches nothing from elsewhere and sends nothing there."""
+"""Headers that keep the browser from loading from or sending to other sites, whatever a text contains."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens."""
+    """Return a listening socket."""
     if not 0 <= port <= 65535:
         raise InputError(f"Expected `--port` to be from 0 to 65535, but got {port}: 0 takes any that is free.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -121,7 +121,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """The page's address."""
+    """Return the URL of the page."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
@@ -129,7 +129,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 class RefusedError(Exception):
-    """Why something is not answered, and its status."""
+    """Reason why a request is refused, with the HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -137,7 +137,7 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """Lets through what the page needs, and nothing else."""
+    """ASGI middleware that passes only requests that the page needs."""
 
     def __init__(
         self, application: Application, *, names: Collection[str] | None, inputs: Mapping[int, int] | None = None
@@ -146,7 +146,7 @@ class Guard:
         self._run = secrets.token_hex(8)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse to."""
+        """Answer or refuse a request."""
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
@@ -154,24 +154,24 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         try:
-            self._check(scope)
+            self._check_request(scope)
             if scope["path"] == ALIVE:
-                await _answer(send, 200, b"application/json", f'{{"run": "{self._run}"}}'.encode())
+                await _respond(send, 200, b"application/json", f'{{"run": "{self._run}"}}'.encode())
                 return
             if scope["method"] not in ("GET", "HEAD"):
-                receive = self._checked(await _body(receive), receive)
+                receive = self._check_body(await _body(receive), receive)
             await self._application(scope, receive, _with_headers(send))
         except RefusedError as refused:
-            await _answer(send, refused.status, b"text/plain; charset=utf-8", str(refused).encode())
+            await _respond(send, refused.status, b"text/plain; charset=utf-8", str(refused).encode())
 
-    def _check(self, scope: Scope) -> None:
-        """Refuse what is asked by another name, by the page of another site, or for something else."""
+    def _check_request(self, scope: Scope) -> None:
+        """Refuse requests for another host, from another site, that are too large, or for other routes."""
         headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
         hosts = [value for name, value in headers if name == b"host"]
         host = hosts[0] if len(hosts) == 1 else ""
         name = host_name(host)
-        ours = self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
-        if name is None or not (is_loopback(name) or ours):
+        own_name = self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
+        if name is None or not (is_loopback(name) or own_name):
             raise RefusedError(
                 403,
                 f"Expected an address or a name of this computer, but got {host[:100]!r}: start the app with "
@@ -183,31 +183,31 @@ class Guard:
         if not length.isdecimal() or int(length) > LARGEST:
             raise RefusedError(413, TOO_LARGE)
         path = scope["path"]
-        known = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)
-        if not known or ".." in path or "\\" in path or "\0" in path:
+        allowed = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)
+        if not allowed or ".." in path or "\\" in path or "\0" in path:
             raise RefusedError(404, "not here")
 
-    def _checked(self, body: bytes, receive: Receive) -> Receive:
-        """Give out the body of a request, once it is clear that Gradio can read it."""
+    def _check_body(self, body: bytes, receive: Receive) -> Receive:
+        """Check that Gradio can read the body of a request; return a function that receives the body again."""
         try:
-            asked = load_json(body, "a request")
+            request = load_json(body, "a request")
         except InputError as error:
             raise RefusedError(400, str(error)) from error
-        if SURROGATE.search(json.dumps(asked, ensure_ascii=False)):
+        if SURROGATE.search(json.dumps(request, ensure_ascii=False)):
             raise RefusedError(400, "Expected Unicode text, but got half a surrogate pair.")
-        if isinstance(asked, dict) and "data" in asked and self._inputs is not None:
-            act, given = asked.get("fn_index"), asked["data"]
-            wanted = self._inputs.get(act) if isinstance(act, int) else None
-            if wanted is None or asked.get("batched") or not isinstance(given, list) or len(given) != wanted:
+        if isinstance(request, dict) and "data" in request and self._inputs is not None:
+            function, data = request.get("fn_index"), request["data"]
+            expected = self._inputs.get(function) if isinstance(function, int) else None
+            if expected is None or request.get("batched") or not isinstance(data, list) or len(data) != expected:
                 raise RefusedError(
                     400, "Expected something that this page does, but got another request: load it again."
                 )
         messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
-        async def again() -> MutableMapping[str, Any]:
+        async def receive_again() -> MutableMapping[str, Any]:
             return next(messages, None) or await receive()
 
-        return again
+        return receive_again
 
 
 async def _body(receive: Receive) -> bytes:
@@ -230,14 +230,14 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _answer(send: Send, status: int, kind: bytes, body: bytes) -> None:
+async def _respond(send: Send, status: int, kind: bytes, body: bytes) -> None:
     headers = [(b"content-type", kind), (b"cache-control", b"no-store"), *HEADERS]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> Application:
-    """Build the application: the page behind its guard."""
+    """Return the page as an ASGI application behind :class:`Guard`."""
     import gradio as gr
     from fastapi import FastAPI
 
@@ -247,7 +247,7 @@ def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collect
 
 
 def serve(application: Application, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until somebody ends it."""
+    """Serve requests until interrupted; call ``ready`` once the server has started."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -261,15 +261,15 @@ def serve(application: Application, listening: socket.socket, ready: Callable[[]
         access_log=False,
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=1,  # pages keep a connection open for as long as they are
+        timeout_graceful_shutdown=1,  # open pages keep a connection open
     )
     Server(config).run(sockets=[listening])
 
 
 def private_temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder for what Gradio writes on its own, in place of one that all users of the computer share.
+    """Return a private folder for the temporary files of Gradio, which by default go to a shared one.
 
-    It has to be made before Gradio is imported.
+    Call this before Gradio is imported.
     """
     folder = tempfile.TemporaryDirectory(prefix="textmover-app-")
     os.environ["GRADIO_TEMP_DIR"] = folder.name

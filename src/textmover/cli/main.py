@@ -1,8 +1,8 @@
-"""The command ``textmover``: finds the command that is meant and hands it the arguments.
+"""Entry point of ``textmover``: parse the arguments and run the command.
 
-A command is a module with ``run(options)``, and ``help/COMMAND.txt`` with its options (see
-:mod:`textmover.cli.options.options_from_help`). The module is imported once its options are read, so that ``--help``
-and misspelt options wait for nothing.
+A command is a module with ``run(options)``, and a file ``help/COMMAND.txt`` with its options (see
+:mod:`textmover.cli.options.options_from_help`). The module is imported after its options are parsed, so that ``--help``
+and usage errors are fast.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.options.options_from_help import SingleOption, add_options
-from textmover.cli.usage_errors import SYNONYMS, did_you_mean, forgotten_input, reworded
-from textmover.runs.process import guarded, heeding_termination, open_streams, set_up_logging
+from textmover.cli.usage_errors import SYNONYMS, add_input_hint, did_you_mean, reworded
+from textmover.runs.process import guarded, open_streams, set_up_logging, sigterm_as_interrupt
 
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),
@@ -50,92 +50,92 @@ COMMANDS = {
 """Module in :mod:`textmover.cli` and purpose of each command."""
 
 TERMINABLE = ("mbr", "evaluate", "sweep")
-"""Commands that SIGTERM ends like Ctrl-C; `score` sees to it itself, and training leaves it to Lightning."""
+"""Commands for which SIGTERM acts like Ctrl-C; `score` does that itself, and training leaves it to Lightning."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
-"""Commands of Lightning: ours offers the first two, refuses the others by name, and takes ``fit`` by default."""
+"""Subcommands of Lightning. ``textmover train`` supports only the first two; ``fit`` is the default."""
 
 FILES = ("-i", "--input", "-t", "--hypotheses", "-r", "--references", "--data")
-"""Options that name texts, of which each command takes its own."""
+"""Options that name input files; each command supports some of them."""
 
 HELP = ("-h", "--help", "--help-all")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and whose options are given once unless they say otherwise."""
+    """Argument parser that prints errors in one line and rejects repeated options by default."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "allow_abbrev": False})
-        self.called: Parser | None = None
-        self.given: Sequence[str] = ()
+        self.subparser: Parser | None = None
+        self.arguments: Sequence[str] = ()
         for action in (None, "store"):
             self.register("action", action, SingleOption)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where the way out is written, and exit with 2."""
+        """Print the error with a hint or a suggestion, and exit with code 2."""
         prog = self.prog
-        found = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
-        if found is not None:
-            what, word, known, others = "a command", found[1], list(COMMANDS), list[str]()
-            if self.called is not None:
-                prog, known = self.called.prog, list(self.called._option_string_actions)
-                what, word = "known options" if found[2][0] == "-" else "nothing more", found[2].partition("=")[0]
-                parsers = {} if word in SYNONYMS else {one: _parser(one, fields=False).called for one in COMMANDS}
-                others = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
-            near = f", an option of {', '.join(others)}" if others else did_you_mean(word, known)
-            files = [one for one in ("-i", "-t", "-r", "--data") if one in known and word in FILES]
+        match = re.match(r"argument COMMAND: invalid choice: '(.*?)'|unrecognized arguments: (\S+)", message)
+        if match is not None:
+            expected, word, valid, commands = "a command", match[1], list(COMMANDS), list[str]()
+            if self.subparser is not None:
+                prog, valid = self.subparser.prog, list(self.subparser._option_string_actions)
+                expected, word = "known options" if match[2][0] == "-" else "nothing more", match[2].partition("=")[0]
+                parsers = {} if word in SYNONYMS else {one: _parser(one, fields=False).subparser for one in COMMANDS}
+                commands = [f"`{one}`" for one, it in parsers.items() if it and word in it._option_string_actions][:3]
+            near = f", an option of {', '.join(commands)}" if commands else did_you_mean(word, valid)
+            files = [one for one in ("-i", "-t", "-r", "--data") if one in valid and word in FILES]
             way_out = f": name files with {', '.join(files)}" if files else ""
-            message = f"Expected {what}, but got {word}{near}{way_out}"
+            message = f"Expected {expected}, but got {word}{near}{way_out}"
         else:
             message = reworded(message)
-            example = re.search(r"--output \S+", str((self.called or self).description))
+            example = re.search(r"--output \S+", str((self.subparser or self).description))
             if message == "Expected --output, but got none" and example:
                 message += f": give it, as in {example[0]}"
-            if message == "Expected COMMAND, but got none" and self.given:
-                near = did_you_mean(self.given[0], [*COMMANDS, *self._option_string_actions])
-                message = f"Expected a command, but got {self.given[0]}{near}"
-        message = forgotten_input(message, self.given[1:], (self.called or self)._option_string_actions)
+            if message == "Expected COMMAND, but got none" and self.arguments:
+                near = did_you_mean(self.arguments[0], [*COMMANDS, *self._option_string_actions])
+                message = f"Expected a command, but got {self.arguments[0]}{near}"
+        message = add_input_hint(message, self.arguments[1:], (self.subparser or self)._option_string_actions)
         option = self._option_string_actions.get(message.partition(" to ")[0].removeprefix("Expected "))
         everything = "-all" * (getattr(option, "help", "") == argparse.SUPPRESS)
         self.exit(2, f"textmover: {message} (see `{prog} --help{everything}`)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command with what stands behind ``textmover``, that of this process if ``None``.
+    """Run a command with the arguments after ``textmover``, by default those of this process.
 
-    Returns the exit code: 0, 1 for `compare --fail-if-worse` and `errors --fail-on`, 2 for unusable input, 130 after an
-    interruption, 143 after SIGTERM where that is heeded. Ends after ``--help``, ``--version`` and unknown arguments.
+    Returns the exit code: 0, 1 for `compare --fail-if-worse` and `errors --fail-on`, 2 for invalid input, 130 after an
+    interruption, 143 after SIGTERM if that is handled. Exits after ``--help``, ``--version`` and unknown arguments.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode is written as escapes, rather than an end
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape characters that it cannot encode instead of failing
         with contextlib.suppress(io.UnsupportedOperation):
             sys.stdout.reconfigure(errors="backslashreplace")
     with guarded() as outcome:
         command = arguments[0] if arguments else ""
         rest = itertools.takewhile("--".__ne__, arguments[1:])
-        asked = [one for one in rest if one in HELP]
-        if command == "train" and asked[:1] not in (["-h"], ["--help"]):
+        help_flags = [one for one in rest if one in HELP]
+        if command == "train" and help_flags[:1] not in (["-h"], ["--help"]):
             from textmover.cli.training.train import main as train
 
-            given = ["fit", "--help"] if asked else arguments[1:]
-            return train(given if not given or given[0] in TRAINING_COMMANDS else ["fit", *given])
-        parser = _parser(command, rare=asked[:1] == ["--help-all"], fields=not asked)
-        parser.given = arguments
-        if parser.called is not None:
-            parser.called.given = arguments
-        options = parser.parse_args(arguments[:1] + asked[:1] if command == "train" else arguments)
-        options.command_line = arguments  # for those who write down what was asked for
+            args = ["fit", "--help"] if help_flags else arguments[1:]
+            return train(args if not args or args[0] in TRAINING_COMMANDS else ["fit", *args])
+        parser = _parser(command, rare=help_flags[:1] == ["--help-all"], fields=not help_flags)
+        parser.arguments = arguments
+        if parser.subparser is not None:
+            parser.subparser.arguments = arguments
+        options = parser.parse_args(arguments[:1] + help_flags[:1] if command == "train" else arguments)
+        options.command_line = arguments  # for reports that record the command line
         quiet = getattr(options, "quiet", False)
         set_up_logging(quiet=True, devices=not quiet)
         if quiet:
             os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
         run = options.run or import_module(f"textmover.cli.{COMMANDS[command][0]}").run
-        with heeding_termination() if command in TERMINABLE else contextlib.nullcontext():
+        with sigterm_as_interrupt() if command in TERMINABLE else contextlib.nullcontext():
             try:
                 outcome.code = run(options) or 0
             finally:
-                from textmover.files import take_written  # imports NumPy, which help can do without
+                from textmover.files import take_written  # late: imports NumPy, which help does not need
 
                 written = take_written()
                 if written and not quiet:
@@ -144,17 +144,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(command: str, *, rare: bool = True, fields: bool = True) -> Parser:
-    """The parser of all commands, with the arguments of the one that is called for."""
+    """Return the parser of all commands; only ``command`` gets its options."""
     parser = Parser(prog="textmover", description="Trainable text-generation metrics from optimal transport.")
     parser.add_argument("--version", action="version", version=f"textmover {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, (_, purpose) in COMMANDS.items():
-        one = commands.add_parser(name, help=purpose, add_help=False)
+        subparser = commands.add_parser(name, help=purpose, add_help=False)
         if name == command:
-            add_options(one, name, purpose, rare=rare, fields=fields)
-            parser.called = one
-            defaults = {action.dest: action.default for action in one._actions}
-            one.set_defaults(run=None, command=name, defaults=defaults)
+            add_options(subparser, name, purpose, rare=rare, fields=fields)
+            parser.subparser = subparser
+            defaults = {action.dest: action.default for action in subparser._actions}
+            subparser.set_defaults(run=None, command=name, defaults=defaults)
     return parser
 
 

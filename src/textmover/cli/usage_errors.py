@@ -1,4 +1,4 @@
-"""Messages of argparse in the words of all other errors, with the way out of common mistakes."""
+"""Rewrite error messages of argparse in the style of all other errors, with hints for common mistakes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ARGPARSE = {
     r"unrecognized arguments: ([^-].*)": "Expected a recipe after --config, but got {0} without it",
     r"unrecognized arguments: (.*)": "Expected known options, but got {0}",
 }
-"""Sentences by what argparse says instead."""
+"""Our message by pattern of the message of argparse."""
 
-SYNONYMS = {"--metric": "--model", "--kinds": "--types"}  # options by other words for them, which are not spelt alike
+SYNONYMS = {"--metric": "--model", "--kinds": "--types"}  # correct option by a common wrong name
 
 
 def reworded(message: str, known: Collection[str] = ()) -> str:
-    """Say what argparse says as the other errors do; known options are suggested for others.
+    """Return a message of argparse in our style; suggest ``known`` options for unknown ones.
 
     Example:
         >>> reworded("argument --samples: invalid int value: 'many'")
@@ -38,17 +38,17 @@ def reworded(message: str, known: Collection[str] = ()) -> str:
         'Expected ACTION to be one of list, get, but got gett: did you mean get?'
     """
     for pattern, sentence in ARGPARSE.items():
-        if found := re.fullmatch(pattern, message):
-            listed = (one.replace("'", "") if "choose from" in pattern else one for one in found.groups())
-            words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in listed]
+        if match := re.fullmatch(pattern, message):
+            values = (one.replace("'", "") if "choose from" in pattern else one for one in match.groups())
+            words = [re.sub(r" (?=-)", ", ", one) if "one of the" in pattern else one for one in values]
             near = difflib.get_close_matches(words[1].lower(), words[2].split(", "), 1) if len(words) == 3 else []
-            said = sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
-            return said + (did_you_mean(re.split("[ =]", words[0])[0], known) if "known options" in said else "")
+            result = sentence.format(*words) + (f": did you mean {near[0]}?" if near else "")
+            return result + (did_you_mean(re.split("[ =]", words[0])[0], known) if "known options" in result else "")
     return message
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """Ask for the names that an unknown word may stand for; empty where none is near.
+    """Return a question that suggests known names for an unknown word; empty if none is similar.
 
     Example:
         >>> [did_you_mean(one, ["--model", "--metric-output"]) for one in ("--metric", "--modle", "--met", "--x")]
@@ -56,17 +56,17 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     """
     near = [one for one in known if one == SYNONYMS.get(word)]
     near = near or [one for one in known if len(word) > 3 and one.startswith(word)][:3]
-    exchanged = [one for one in known if sorted(one) == sorted(word)]  # letters, as in --modle
-    near = near or [*exchanged, *difflib.get_close_matches(word, known, 1, 0.7)]
+    swapped = [one for one in known if sorted(one) == sorted(word)]  # swapped letters, as in --modle
+    near = near or [*swapped, *difflib.get_close_matches(word, known, 1, 0.7)]
     return f": did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
 
 
-def forgotten_input(message: str, given: Sequence[str], known: Collection[str]) -> str:
-    """Add the way out where files are named without the option -i, or -t where systems are compared."""
+def add_input_hint(message: str, given: Sequence[str], known: Collection[str]) -> str:
+    """Add a hint to a message if files are named without the option -i, or -t to compare systems."""
     option = next((one for one in ("-i", "-t") if one in known), "-i")
     if option not in known or option in given or not message.startswith(("Expected one of", "Expected nothing")):
         return message
-    pairs = zip(("", *given), given, strict=False)  # a file behind another option is that one's
+    pairs = zip(("", *given), given, strict=False)  # skip files that are values of another option
     file = next((one for last, one in pairs if "-" not in (last[:1], one[:1]) and os.path.isfile(one)), None)
-    said = f"Expected {option} before the names of files, but got {file} without it: write {option} {file}"
-    return said + " and -r before the references" * (option == "-t") if file else message
+    hint = f"Expected {option} before the names of files, but got {file} without it: write {option} {file}"
+    return hint + " and -r before the references" * (option == "-t") if file else message

@@ -1,8 +1,7 @@
-"""Scoring in several processes, on one machine or many, which Lightning Fabric starts and connects.
+"""Score in several processes on one or more machines. Lightning Fabric starts and connects the processes.
 
-Every process reads the whole input, which is cheap, and scores each ``world``-th shard of it. Shards are the files of a
-folder that all processes see, so that processes wait for one another at the beginning alone: one may have more shards
-than another, or none.
+Every process reads the whole input, which is cheap, and scores every ``world``-th shard. The processes write shards as
+files of a shared folder and wait for one another only at the start, so their numbers of shards may differ.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from textmover.readers.column_options import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
-from textmover.runs.process import heeding_termination
+from textmover.runs.process import sigterm_as_interrupt
 from textmover.runs.progress import Advance, PairCount, progress_bar
-from textmover.runs.score_output import Target, choose_target, keeping, kept_words, open_sink
-from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer
+from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
+from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
-from textmover.runs.worker_processes import FAREWELL, STARTED_BY, UNUSABLE, Launched, Meeting, check_by_hand
+from textmover.runs.worker_processes import GRACE_PERIOD, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 
-HELD = 1.0  # seconds for which one of the others holds the lock of the first one, so that no second one speaks
+LOCK_SECONDS = 1.0  # seconds to hold the lock of a dead first process, so that only one process prints the message
 
 
 class Processes:
-    """Processes that score together: one of a launcher's (torchrun, SLURM, …), or it starts the others itself."""
+    """Processes that score together, started by a launcher (torchrun, SLURM, …) or by this class."""
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
         for name in ("pytorch_lightning", "lightning_fabric"):
@@ -50,7 +49,7 @@ class Processes:
         for name, value in (("devices", devices), ("num-nodes", nodes)):
             if value < 1:
                 raise InputError(f"Expected `--{name}` to be at least 1, but got {value}: give a larger number.")
-        accelerator = _accelerator(device, devices)
+        accelerator = _choose_accelerator(device, devices)
         self._devices, self._nodes = devices, nodes
         try:
             fabric: Any = Fabric(accelerator=accelerator, strategy="ddp", devices=devices, num_nodes=nodes)
@@ -58,26 +57,26 @@ class Processes:
             environment = self.strategy.cluster_environment
             self.starts_others = not environment.creates_processes_externally
             environment.validate_settings(num_devices=devices, num_nodes=nodes)
-        except (ValueError, RuntimeError) as error:  # raised by Lightning for an environment that does not fit
+        except (ValueError, RuntimeError) as error:  # raised by Lightning if the options do not fit the environment
             raise InputError(
                 f"Expected a launcher that starts --devices {devices} times --num-nodes {nodes} processes, but got: "
                 f"{' '.join(str(error).split())}"
             ) from error
         if self.starts_others:
-            check_by_hand(nodes)
+            check_manual_start(nodes)
 
     @property
     def first(self) -> bool:
-        """Return whether this process speaks for all."""
+        """Return whether this is the first process (rank 0), which prints messages and writes the result."""
         return bool(self.strategy.is_global_zero)
 
     def score(self, member: _Member, advance: Advance) -> tuple[int, int]:
-        """Score all shards; the first process alone returns, with the numbers of shards and of those kept."""
-        # Lost connections are what ends the other processes: not worth a word of theirs.
+        """Score all shards; return their number and how many were kept. Only the first process returns."""
+        # Other processes end by losing the connection: hide torch's messages about it.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         if self.starts_others:
             os.environ[STARTED_BY] = str(os.getpid())
-        # An interruption from the keyboard reaches all processes; the first one alone has to answer it.
+        # Ctrl-C reaches all processes, but only the first one handles it.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self.strategy.launcher.launch(lambda: None)
@@ -85,17 +84,17 @@ class Processes:
             number = self._devices * self._nodes
             wanted = f"all {plural(number, 'process', 'processes')} of {plural(self._nodes, 'machine')}"
             member.join(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
-            with member.kept_errors():
+            with member.collect_errors():
                 member.prepare(advance)
             self.strategy.barrier()
-            with member.kept_errors():
+            with member.collect_errors():
                 member.score()
         except KeyboardInterrupt:
             member.stop()
             raise
-        except RuntimeError as error:  # what torch says where another process is lost while all wait for one another
+        except RuntimeError as error:  # torch lost another process during a barrier
             member.stop()
-            raise member.launched.lost() or error from error
+            raise member.children.early_exit() or error from error
         finally:
             signal.signal(signal.SIGINT, interrupt)
         outcome = member.outcome()
@@ -104,56 +103,56 @@ class Processes:
 
 
 class _Member:
-    """One of the processes, with texts, scorer and folder of shards, which each makes from the same options.
+    """One of the processes, with its texts, scorer and folder of shards, all created from the same options.
 
-    It keeps and tells errors, since the others would wait or be killed without a word.
+    It reports its errors to the first process; otherwise the other processes would hang or be killed silently.
     """
 
-    def __init__(self, strategy: Any, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack) -> None:
+    def __init__(self, strategy: Any, options: argparse.Namespace, rows: Rows, stack: contextlib.ExitStack) -> None:
         self.strategy, self.rank = strategy, int(strategy.global_rank)
-        self.options, self.rows, self.held = options, rows, held
-        self.launched = Launched(None, 0)
-        self.met = self.begun = False
+        self.options, self.rows, self.stack = options, rows, stack
+        self.children = Children(None, 0)
+        self.connected = self.prepared = False
         self.failure: BaseException | None = None
-        self.passed = self.kept = 0
+        self.shards_read = self.kept = 0
 
     def join(self, wanted: str, *, noted: bool) -> None:
-        """Connect to the other processes, for which the first operation of torch waits."""
-        self.launched = Launched(self.strategy.launcher, self.rank)
+        """Connect to the other processes; the first operation of torch waits for all of them."""
+        self.children = Children(self.strategy.launcher, self.rank)
         place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-        self.launched.wait_for(f"{wanted} at {place}", noted=noted)
+        self.children.wait_for(f"{wanted} at {place}", noted=noted)
         self.strategy.setup_environment()
-        self.launched.arrived()
-        self.meeting = Meeting(self.rank, self.strategy.world_size, self.strategy.broadcast)
-        self.met = True
+        self.children.arrived()
+        self.messages = Messages(self.rank, self.strategy.world_size, self.strategy.broadcast)
+        self.connected = True
 
     def prepare(self, advance: Advance) -> None:
-        """Load the scorer and begin to read the texts; the first process makes the folder of the shards ready."""
+        """Load the scorer and start reading the texts; the first process also prepares the folder of shards."""
         options, rows = self.options, self.rows
         self.target = _target(options, rows)
-        lock_parts(self.target, options, self.held, first=self.rank == 0)
+        lock_parts(self.target, options, self.stack, first=self.rank == 0)
         options.device = str(self.strategy.root_device)
-        self.scorer, self.shards = texts_and_scorer(options, rows, self.held)
+        self.scorer, self.shards = scorer_and_shards(options, rows, self.stack)
         self.parts = parts_of(self.target, self.scorer, options, rows)
         systems = len(rows.systems)
         if self.rank:
-            self.meeting.last_words = self._say_kept
-            self.count = PairCount(systems, lambda pairs, _share, scored: self.meeting.count(pairs, scored))
+            self.messages.before_exit = self._report_kept_shards
+            self.count = PairCount(systems, lambda pairs, _share, scored: self.messages.count(pairs, scored))
             return
-        self.count = PairCount(systems, advance, self.meeting.counted)
+        self.count = PairCount(systems, advance, self.messages.counted)
         self.parts.begin(resume=options.resume, overwrite=options.overwrite)
-        self.begun = True
+        self.prepared = True
         self.kept = len(self.parts.kept())
-        self.meeting.post("manifest", json.dumps(self.parts.manifest))
+        self.messages.post("manifest", json.dumps(self.parts.manifest))
 
-    def _say_kept(self) -> None:
-        """Say what is kept in place of the first process; of several that can, the one that gets its lock does."""
+    def _report_kept_shards(self) -> None:
+        """Print which shards are kept if the first process died. Only the process that gets its lock prints."""
         folder = self.parts.folder
-        with contextlib.suppress(InputError), locked(folder, folder, HELD / 2):
-            time.sleep(HELD)  # in which a shard may be finished
-            kept = kept_words(self.parts)
-            if kept is not None:
-                sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
+        with contextlib.suppress(InputError), locked(folder, folder, LOCK_SECONDS / 2):
+            time.sleep(LOCK_SECONDS)  # other processes may finish a shard in this time
+            message = kept_shards_message(self.parts)
+            if message is not None:
+                sys.stderr.write(f"textmover: the first process has ended without a word: {message}\n")
 
     def score(self) -> None:
         if self.failure is None:
@@ -163,23 +162,23 @@ class _Member:
 
     def _shards(self) -> Iterator[Shard]:
         for shard in self.shards:
-            self.failure = self.meeting.failure()
+            self.failure = self.messages.failure()
             if self.failure is not None:
                 return
-            lost = self.launched.lost()
+            lost = self.children.early_exit()
             if lost is not None:
                 raise lost
-            self.passed += 1
+            self.shards_read += 1
             self.count.read(shard.end, shard.share)
             if shard.index % self.strategy.world_size == self.rank:
                 yield shard
 
     def _check_shared(self, parts: Parts) -> None:
-        """Make sure that this process does the same work as the first one, and in the same place."""
-        told = self.meeting.read("manifest")
-        if told is None:
+        """Raise :class:`InputError` if this process has another manifest or another folder than the first one."""
+        manifest = self.messages.read("manifest")
+        if manifest is None:
             return  # the first process has failed
-        first = json.loads(told)
+        first = json.loads(manifest)
         for name in {**first, **parts.manifest}:
             if first.get(name) != parts.manifest.get(name):
                 raise InputError(
@@ -194,90 +193,90 @@ class _Member:
             )
 
     @contextlib.contextmanager
-    def kept_errors(self) -> Iterator[None]:
-        """Remember why this process cannot go on and tell the others, rather than raise it."""
+    def collect_errors(self) -> Iterator[None]:
+        """Catch an error, store it as ``failure`` and report it to the other processes."""
         try:
             yield
-        except (Exception, KeyboardInterrupt) as error:  # whatever it is, it is raised in the first process
+        except (Exception, KeyboardInterrupt) as error:  # every error is raised later, in the first process
             self.failure = self.failure or error
             if self.rank:
-                self.meeting.fail(error)
+                self.messages.fail(error)
 
     def outcome(self) -> tuple[int, int]:
-        """Numbers of shards, and of those kept, when all other processes have ended; they end here."""
+        """Wait for all other processes; return the numbers of shards and of kept shards. Other processes exit here."""
         if self.rank:
-            flush_all()  # this process ends without the interpreter's leave
-            self.meeting.leave(well=self.failure is None)
-        failure = self.failure or self.meeting.wait(self._look)
+            flush_all()  # `leave` skips the shutdown of the interpreter
+            self.messages.leave(well=self.failure is None)
+        failure = self.failure or self.messages.wait(self._check_workers)
         if failure is not None:
             self.stop()
             raise failure
         self.count.look(at_once=True)
-        self.launched.end(FAREWELL)
-        return self.passed, self.kept
+        self.children.end(GRACE_PERIOD)
+        return self.shards_read, self.kept
 
-    def _look(self) -> None:
+    def _check_workers(self) -> None:
         self.count.look()
-        lost = self.launched.lost()
+        lost = self.children.early_exit()
         if lost is not None:
             self.stop()
             raise lost
 
     def stop(self) -> None:
-        """Let the other processes know that the first one says why all end."""
-        if self.met and self.rank == 0:
-            self.meeting.stop()
-        self.launched.end()
+        """Stop the other processes; the first one reports the error."""
+        if self.connected and self.rank == 0:
+            self.messages.stop()
+        self.children.end()
 
 
-def _accelerator(device: str | None, devices: int) -> str:
+def _choose_accelerator(device: str | None, devices: int) -> str:
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if kind not in ("cpu", "cuda"):
         raise InputError(
             f"Expected `--device` to be cpu or cuda where several processes score, but got {kind!r}: each takes the "
             "GPU that is its own."
         )
-    found = torch.cuda.device_count() if kind == "cuda" else devices
-    if found < devices:
+    count = torch.cuda.device_count() if kind == "cuda" else devices
+    if count < devices:
         raise InputError(
-            f"Expected `--devices` to be at most the number of GPUs of a machine, but got {devices} and found {found}: "
+            f"Expected `--devices` to be at most the number of GPUs of a machine, but got {devices} and found {count}: "
             "give a smaller number, or --device cpu."
         )
     return "gpu" if kind == "cuda" else "cpu"
 
 
 def score_in_processes(options: argparse.Namespace, rows: Rows) -> tuple[Target, Summary | None, int]:
-    """Score the rows in several processes; returns in the first one alone."""
+    """Score the rows in several processes; only the first process returns."""
     try:
         _check_options(options, rows)
         processes = Processes(options.devices, options.num_nodes, options.device)
     except InputError:
         if getattr(rank_zero_only, "rank", 0) == 0:
             raise
-        raise SystemExit(UNUSABLE) from None  # all of them have these options: one says what is wrong
+        raise SystemExit(UNUSABLE) from None  # all processes have the same options, so one reports the error
     if not processes.first:
         options.quiet = True
         logging.getLogger("textmover").setLevel(logging.ERROR)  # the first process warns for all
     complete = False
     if processes.starts_others:
-        # What can be known beforehand is said before there are other processes.
+        # Report errors in options and input before starting other processes.
         target = _target(options, rows)
         complete = options.resume and target.complete
         if not complete:
-            with contextlib.ExitStack() as held:
-                lock_parts(target, options, held, first=processes.first)
+            with contextlib.ExitStack() as stack:
+                lock_parts(target, options, stack, first=processes.first)
         with flags_named(), contextlib.closing(iter(rows)) as reading:
             next(reading, None)
     else:
-        with contextlib.suppress(InputError):  # it is met again where the other processes hear of it
+        with contextlib.suppress(InputError):  # raised again later, where the other processes receive it
             target = choose_target(options, rows.systems, rows.paths)
             complete = options.resume and target.complete
     if complete:
         if processes.first:
             confirm_complete(options, rows, target)
         return target, None, 0
-    with contextlib.ExitStack() as held:
-        return _scored(processes, options, rows, held)
+    with contextlib.ExitStack() as stack:
+        return _score_with_workers(processes, options, rows, stack)
 
 
 def _check_options(options: argparse.Namespace, rows: Rows) -> None:
@@ -286,8 +285,8 @@ def _check_options(options: argparse.Namespace, rows: Rows) -> None:
             "Expected --output FILE or FOLDER/ where several processes score, but got none: name it, in a folder that "
             "all of them see."
         )
-    read = rows.paths if options.fit_on is None else (*rows.paths, options.fit_on)
-    refuse_read_once(read, "where several processes score, each of which reads them", "write it to a file first")
+    inputs = rows.paths if options.fit_on is None else (*rows.paths, options.fit_on)
+    refuse_read_once(inputs, "where several processes score, each of which reads them", "write it to a file first")
     if options.precision == "auto":
         raise InputError(
             "Expected --precision to be named where several processes score, but got auto: each of them might choose "
@@ -305,21 +304,21 @@ def _target(options: argparse.Namespace, rows: Rows) -> Target:
     return target
 
 
-def _scored(
-    processes: Processes, options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
+def _score_with_workers(
+    processes: Processes, options: argparse.Namespace, rows: Rows, stack: contextlib.ExitStack
 ) -> tuple[Target, Summary, int]:
-    member = _Member(processes.strategy, options, rows, held)
+    member = _Member(processes.strategy, options, rows, stack)
     total = options.devices * options.num_nodes
-    terminable = heeding_termination() if processes.first else contextlib.nullcontext()
+    terminable = sigterm_as_interrupt() if processes.first else contextlib.nullcontext()
     try:
         with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
-            shards, kept = processes.score(member, advance)
+            shards, kept_shards = processes.score(member, advance)
         with open_sink(member.target, member.parts) as sink:
             summary = finish(sink, member.parts.tallies(shards), member.scorer, rows.systems, member.parts)
     except (Exception, KeyboardInterrupt) as error:
-        if not member.begun:
+        if not member.prepared:
             raise
-        with keeping(member.target, member.parts):
+        with report_kept_shards(member.target, member.parts):
             raise error
-    member.scorer.warn(summary.told_counts)
-    return member.target, summary, kept
+    member.scorer.warn(summary.warning_counts)
+    return member.target, summary, kept_shards

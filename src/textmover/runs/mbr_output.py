@@ -1,4 +1,4 @@
-"""Output of ``textmover mbr``, and the choices kept if the work ends early."""
+"""Output of ``textmover mbr``; finished choices are kept if the run ends early."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Write = Callable[[Candidates, Choice], None]
 
 
 class Output(NamedTuple):
-    """Path and format of the choices; no path is standard output."""
+    """Format and path of the choices; ``None`` as path is standard output."""
 
     format: str
     path: Path | None
 
 
 def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -> Output:
-    """Output that the options ask for."""
+    """Return the output for the options; check that it can be written."""
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)
-    meant = format_of(output, format, FORMATS)
+    chosen_format = format_of(output, format, FORMATS)
     check_compression(output)
-    return Output(meant, output)
+    return Output(chosen_format, output)
 
 
 def refuse_breaks(candidates: Candidates, format: str) -> None:
-    """Refuse texts that would break the lines of a format."""
-    breaks = {"text": "\n", "tsv": "\n\t"}.get(format, "")  # of a line or a cell that is to hold all of a text
-    if any(mark in text for text in candidates.texts for mark in breaks):
-        what = "line breaks" if breaks == "\n" else "tabs and line breaks"
+    """Raise :class:`InputError` if a text contains line breaks or tabs that the format cannot store."""
+    forbidden = {"text": "\n", "tsv": "\n\t"}.get(format, "")  # separators of lines and cells
+    if any(mark in text for text in candidates.texts for mark in forbidden):
+        what = "line breaks" if forbidden == "\n" else "tabs and line breaks"
         raise InputError(
             f"Expected texts without {what} for --format {format}, but got one in {candidates.place}: choose --format "
             "jsonl."
@@ -52,7 +52,7 @@ def refuse_breaks(candidates: Candidates, format: str) -> None:
 
 @contextlib.contextmanager
 def open_output(output: Output) -> Iterator[Write]:
-    """Get ready to write; a file gets its name when all choices are there, and is ``.partial`` until then."""
+    """Yield a function that writes choices. A file is named ``.partial`` until all choices are written."""
     path = output.path
     if path is None:
         yield _writer(output.format, None)
@@ -68,7 +68,7 @@ def open_output(output: Output) -> Iterator[Write]:
 
 
 def _writer(format: str, stream: IO[bytes] | None) -> Write:
-    """Write choices in a format, a table's header before the first; no stream is standard output."""
+    """Return a function that writes choices, after a header for tables; ``None`` as stream is standard output."""
     first = True
 
     def write(candidates: Candidates, choice: Choice) -> None:
@@ -93,7 +93,7 @@ def _line(format: str, candidates: Candidates, choice: Choice) -> str:
         return choice.text
     name = candidates.name
     if format == "tsv":
-        # A name without what would break a row; other values as JSON.
+        # Collapse white space in names, which would break the row; write other values as JSON.
         cell = " ".join(name.split()) if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
         utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
         cells = [str(choice.index), f"{choice.utility:.9g}", utilities, choice.text]

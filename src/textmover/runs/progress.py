@@ -1,4 +1,4 @@
-"""Progress of work whose length may be unknown: how much is done, how fast, and how long it will take."""
+"""Progress of work whose length may be unknown: finished pairs, speed and remaining time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from textmover.terminal import console
 
 Advance = Callable[[int, "float | None", bool], None]
-"""Called with pairs that are finished, the share of the input behind them, and whether they were scored just now."""
+"""Called with newly finished pairs, the finished share of the input, and whether this run scored the pairs."""
 
-EVERY = 0.5  # seconds between two looks at the counts of other processes
+POLL_INTERVAL = 0.5  # seconds between two reads of the counts of other processes
 
 
 class Pace:
-    """Speed of scoring, in which shards that were kept from an earlier run do not count."""
+    """Speed of scoring, without shards kept from an earlier run."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, unit: str = "pairs") -> None:
         self.share: float | None = None
@@ -29,12 +29,12 @@ class Pace:
         self._seconds = 0.0
 
     def advance(self, pairs: int, share: float | None, scored: bool) -> None:
-        """Count pairs that are finished."""
+        """Count newly finished pairs."""
         self._pairs += pairs
         before, self.share = self.share or 0.0, share
         if scored:
             self._scored += pairs
-        elif not self._scored:  # scoring begins behind what was kept
+        elif not self._scored:  # scoring starts after the kept shards
             self._start, self._kept_share = self._clock(), share or 0.0
             return
         else:
@@ -42,18 +42,18 @@ class Pace:
         self._seconds = self._clock() - self._start
 
     def text(self) -> str:
-        """Pairs, and once some were scored their rate and, where the length is known, the time left."""
-        said = [f"{self._pairs:,} {self._unit}"]
+        """Return the number of pairs, their rate, and the remaining time if the length of the input is known."""
+        texts = [f"{self._pairs:,} {self._unit}"]
         if self._scored and self._seconds > 0:
-            said.append(f"{self._scored / self._seconds:,.0f} a second")
+            texts.append(f"{self._scored / self._seconds:,.0f} a second")
             if self.share is not None and self.share > self._kept_share:
                 left = self._seconds * (1 - self.share) / (self.share - self._kept_share)
-                said.append(f"{timedelta(seconds=round(left))} left")
-        return ", ".join(said)
+                texts.append(f"{timedelta(seconds=round(left))} left")
+        return ", ".join(texts)
 
 
 class PairCount:
-    """Finished pairs of this process, and of others that share the work, whose counts are looked up now and then."""
+    """Finished pairs of this process and of the other processes, whose counts are read at intervals."""
 
     def __init__(
         self,
@@ -69,30 +69,30 @@ class PairCount:
         self._next = clock()
 
     def read(self, rows: int, share: float | None) -> None:
-        """Estimate the length of the input, of which so many rows have been read, by any process."""
+        """Estimate the length of the input from the number of rows read so far and their share of the input."""
         self._total = rows * self._systems / share if share else None
 
     def within(self, pairs: int) -> None:
-        """Count further pairs of the shard that is being scored."""
+        """Count newly scored pairs of the current shard."""
         self._within += pairs
         self._step(pairs, True)
         self.look()
 
     def finished(self, rows: int, *, scored: bool) -> None:
-        """Count the rest of a shard of so many rows."""
+        """Count the remaining pairs of a shard of ``rows`` rows."""
         self._step(rows * self._systems - self._within, scored)
         self._within = 0
         self.look()
 
     def look(self, *, at_once: bool = False) -> None:
-        """Count the pairs that other processes have finished since the last look, unless that was a moment ago."""
+        """Add the pairs that other processes have finished since the last call; skip calls in quick succession."""
         if self._clock() < self._next and not at_once:
             return
-        self._next = self._clock() + EVERY
-        before, self._heard = self._heard, self._others()
-        scored, kept = (now - then for now, then in zip(self._heard, before, strict=True))
-        if kept:
-            self._step(kept, False)
+        self._next = self._clock() + POLL_INTERVAL
+        previous, self._heard = self._heard, self._others()
+        scored, skipped = (now - then for now, then in zip(self._heard, previous, strict=True))
+        if skipped:
+            self._step(skipped, False)
         if scored:
             self._step(scored, True)
 
@@ -104,7 +104,7 @@ class PairCount:
 
 @contextlib.contextmanager
 def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Advance]:
-    """Show a bar for ``name`` on standard error, if that is a terminal, and if it may be ``shown`` at all."""
+    """Show a progress bar on standard error if that is a terminal and ``shown`` is true; yield its update function."""
     stream = console(stderr=True)
     columns = TextColumn(name), BarColumn(), TextColumn("{task.fields[said]}")
     pace = Pace(unit=unit)

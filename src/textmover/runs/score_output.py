@@ -1,4 +1,4 @@
-"""Output of ``textmover score``: a stream to standard output, or parts in a file or folder."""
+"""Output of ``textmover score``: standard output, a file, or a folder of shards."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import IO
 
 from textmover.files import atomic_file, check_output, name_output
 from textmover.runs.score_summary import Summary
-from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_beside
+from textmover.runs.shards.folder import SUMMARY, is_free, is_parts, is_sealed, parts_folder_of
 from textmover.runs.shards.score_formats import Layout, check_compression, format_of, is_compressed
 from textmover.runs.shards.shards import Parts
-from textmover.runs.shards.streaming import Done
+from textmover.runs.shards.streaming import FinishedShard
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Target:
-    """Path and format of the scores; no path is standard output."""
+    """Path and format of the scores; ``None`` as path is standard output."""
 
     layout: Layout
     only_mean: bool
     path: Path | None = None
-    folder: bool = False  # true for a folder that keeps the shards
-    in_parts: bool = False  # true if shards are kept until all are finished; a device or pipe takes them as they come
+    folder: bool = False  # true if the result is a folder of shards
+    in_parts: bool = False  # true if shards are stored until all are finished; false if streamed to a device or pipe
 
     def __post_init__(self) -> None:
         if self.only_mean and self.layout.format not in ("text", "json"):
@@ -41,18 +41,18 @@ class Target:
 
     @property
     def named(self) -> Path:
-        """The file or folder, where there is one."""
+        """The path, which must not be ``None``."""
         assert self.path is not None
         return self.path
 
     @property
     def parts_folder(self) -> Path:
         """Folder of the shards."""
-        return self.named if self.folder else parts_beside(self.named)
+        return self.named if self.folder else parts_folder_of(self.named)
 
     @property
     def complete(self) -> bool:
-        """Return whether an earlier run seems to have finished the result."""
+        """Return whether the result of an earlier run appears to be complete."""
         if self.path is None or not self.in_parts:
             return False
         if self.folder:
@@ -61,7 +61,7 @@ class Target:
 
 
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
-    """Target that the options ask for."""
+    """Return the target for the options; raise :class:`InputError` if they conflict or it cannot be written."""
     keep = tuple(dict.fromkeys(options.keep_columns or ()))
     if options.output is None:
         for name in ("resume", "overwrite"):
@@ -72,7 +72,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
         return Target(Layout(format, systems, keep), options.only_mean)
     path = Path(options.output)
-    # A folder for shards says so at its end, is empty, or has been one before.
+    # The output is a folder of shards if its name ends with a slash, it is empty, or it already holds shards.
     if options.output.endswith(("/", "\\")) or is_parts(path) or is_free(path):
         if options.format not in (None, "parquet"):
             raise InputError(
@@ -99,14 +99,14 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
 
 
 class Sink:
-    """Takes finished shards in input order: into a stream as they come, or into the result when all are there."""
+    """Write finished shards in input order: to a stream one by one, or to the result once all are finished."""
 
     def __init__(self, target: Target, parts: Parts | None, stream: IO[str]) -> None:
         self._target, self._parts, self._stream = target, parts, stream
         self._encoded: list[bytes] = []
 
-    def take(self, done: Done) -> None:
-        """Write a shard, unless it is kept in its folder, or all of them are needed first."""
+    def take(self, done: FinishedShard) -> None:
+        """Write a shard to the stream, unless shards are stored in a folder or the format needs all of them first."""
         if self._parts is not None or self._target.only_mean:
             return
         assert done.scores is not None
@@ -120,7 +120,7 @@ class Sink:
         self._stream.flush()
 
     def finish(self, shards: int, summary: Summary) -> None:
-        """Write what needs all shards."""
+        """Write the parts of the output that need all shards."""
         target, layout = self._target, self._target.layout
         if self._parts is not None and target.folder:
             self._parts.seal(shards, summary)
@@ -134,7 +134,7 @@ class Sink:
 
 @contextlib.contextmanager
 def open_sink(target: Target, parts: Parts | None) -> Iterator[Sink]:
-    """Get ready to take shards; ``parts`` is where they are kept, if they are."""
+    """Yield a sink for shards; ``parts`` is the folder that stores them, ``None`` to stream them."""
     if parts is not None or target.path is None:
         yield Sink(target, parts, sys.stdout)
     else:
@@ -143,28 +143,28 @@ def open_sink(target: Target, parts: Parts | None) -> Iterator[Sink]:
 
 
 @contextlib.contextmanager
-def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
-    """Say what is kept where something ends the work early, and leave no folder without a finished shard."""
+def report_kept_shards(target: Target, parts: Parts | None) -> Iterator[None]:
+    """Add the number of kept shards to an error of the block; remove a folder without finished shards."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
-        said = None if parts is None else kept_words(parts)
-        if said is None:
-            # Beside an older result the folder stays, so that --resume does not take that for the result of this run.
+        message = None if parts is None else kept_shards_message(parts)
+        if message is None:
+            # Keep the folder next to an older result: otherwise --resume takes that for the result of this run.
             if parts is not None and not (target.path is not None and target.path.is_file()):
                 parts.remove()
             raise
         if isinstance(error, KeyboardInterrupt):
-            raise type(error)(f"interrupted: {said}") from None
-        said = f"Earlier scores are kept: {said}."
+            raise type(error)(f"interrupted: {message}") from None
+        message = f"Earlier scores are kept: {message}."
         if isinstance(error, InputError):
-            raise InputError(f"{error} {said}") from error
-        logger.warning("%s", said)  # above the traceback of a defect
+            raise InputError(f"{error} {message}") from error
+        logger.warning("%s", message)  # printed above the traceback of an internal error
         raise
 
 
-def kept_words(parts: Parts) -> str | None:
-    """Sentence about finished shards and how to resume; ``None`` if there are none."""
+def kept_shards_message(parts: Parts) -> str | None:
+    """Return a message with the number of finished shards and how to resume; ``None`` without finished shards."""
     kept = len(parts.kept())
     are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
     return f"{are} kept in {parts.folder}, continue with --resume" if kept else None

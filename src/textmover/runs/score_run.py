@@ -1,4 +1,4 @@
-"""Inputs of a run of ``textmover score``: texts, scorer, and the folder of shards; scores of a list of pairs."""
+"""Run ``textmover score``: load texts and scorer, and score into a folder of shards. Score lists of pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from textmover.readers.column_options import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
-from textmover.runs.score_output import Sink, Target, keeping, open_sink
+from textmover.runs.score_output import Sink, Target, open_sink, report_kept_shards
 from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
 from textmover.runs.shards.folder import (
     MANIFEST,
@@ -29,9 +29,9 @@ from textmover.runs.shards.folder import (
     check_rows,
     check_same,
     digest_file,
-    is_begun,
+    has_unmerged_shards,
     locked,
-    parts_beside,
+    parts_folder_of,
     read_json,
     read_receipt,
     receipt_path,
@@ -47,34 +47,34 @@ from textmover.types import InputError
 logger = logging.getLogger(__name__)
 
 
-SHARD = 4096  # pairs of a shard, if nothing else is said
+DEFAULT_SHARD_PAIRS = 4096  # pairs per shard by default
 
 
 def _shard_rows(options: argparse.Namespace, systems: int) -> int:
-    """Rows to a shard: as ``--shard-size`` says, else as the shards have that are resumed."""
+    """Return the rows per shard: from ``--shard-size``, else from the resumed run, else the default."""
     if options.shard_size is None and options.resume:
         path = Path(options.output)
-        for folder in filter(is_begun, (path, parts_beside(path))):
-            with contextlib.suppress(ValueError, KeyError):  # a damaged manifest is refused before shards are kept
+        for folder in filter(has_unmerged_shards, (path, parts_folder_of(path))):
+            with contextlib.suppress(ValueError, KeyError):  # a damaged manifest raises an error later
                 return int(read_json(folder / MANIFEST)["rows per shard"])
-    return rows_per_shard(SHARD if options.shard_size is None else options.shard_size, systems)
+    return rows_per_shard(DEFAULT_SHARD_PAIRS if options.shard_size is None else options.shard_size, systems)
 
 
-def texts_and_scorer(
-    options: argparse.Namespace, rows: Rows, held: contextlib.ExitStack
+def scorer_and_shards(
+    options: argparse.Namespace, rows: Rows, stack: contextlib.ExitStack
 ) -> tuple[Scorer, Iterable[Shard]]:
-    """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
+    """Return the fitted scorer and the shards of the input, which can be read until ``stack`` closes."""
     size = _shard_rows(options, len(rows.systems))
     with contextlib.ExitStack() as opened:
         reading = opened.enter_context(read_ahead(read_shards(rows, size)))
-        first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
-        read = [row for shard in first for row in shard.rows]
-        take_by_language(options, (text for row in read for text in row.hypotheses), (row.references for row in read))
+        first = list(itertools.islice(reading, 1))  # report invalid texts before loading the metric
+        head = [row for shard in first for row in shard.rows]
+        take_by_language(options, (text for row in head for text in row.hypotheses), (row.references for row in head))
         scorer = load_scorer(options)
         lenient = rows.on_error == "skip" or rows.missing_references == "leave-out"
         usable = functools.partial(usable_row, scorer.metric, rows) if lenient else None
         if not scorer.metric.fits_on_call:
-            held.enter_context(opened.pop_all())
+            stack.enter_context(opened.pop_all())
             return scorer, _usable_shards(itertools.chain(first, reading), usable)
     refuse_read_once(
         rows.paths,
@@ -83,22 +83,22 @@ def texts_and_scorer(
     )
     with flags_named():
         fit_on_rows(scorer, rows, usable)
-    return scorer, _usable_shards(held.enter_context(read_ahead(read_shards(rows, size))), usable)
+    return scorer, _usable_shards(stack.enter_context(read_ahead(read_shards(rows, size))), usable)
 
 
 def _usable_shards(shards: Iterable[Shard], usable: Callable[[Row], Row] | None) -> Iterable[Shard]:
     return shards if usable is None else (replace(one, rows=list(map(usable, one.rows))) for one in shards)
 
 
-def lock_parts(target: Target, options: argparse.Namespace, held: contextlib.ExitStack, *, first: bool = True) -> None:
-    """Refuse a folder of shards that holds what may not be lost; the first process holds its lock for all."""
+def lock_parts(target: Target, options: argparse.Namespace, stack: contextlib.ExitStack, *, first: bool = True) -> None:
+    """Lock the folder of shards in the first process; raise an error if it holds files that must not be lost."""
     if first:
-        held.enter_context(locked(target.parts_folder, target.named))
+        stack.enter_context(locked(target.parts_folder, target.named))
     check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: Rows) -> Parts:
-    """Folder of the shards, not yet begun."""
+    """Return the folder of shards with its manifest, without writing to it."""
     device = scorer.metric.device
     without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
     manifest = describe(
@@ -114,31 +114,31 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: 
 
 
 def score_rows(options: argparse.Namespace, rows: Rows, target: Target) -> tuple[Summary, int]:
-    """Score and write all rows in this process; the summary, and how many shards an earlier run had finished."""
-    with contextlib.ExitStack() as held:
+    """Score and write all rows in this process; return the summary and the number of kept shards."""
+    with contextlib.ExitStack() as stack:
         if target.in_parts:
-            lock_parts(target, options, held)
-        scorer, shards = texts_and_scorer(options, rows, held)
+            lock_parts(target, options, stack)
+        scorer, shards = scorer_and_shards(options, rows, stack)
         parts = parts_of(target, scorer, options, rows) if target.in_parts else None
         if parts is not None:
             parts.begin(resume=options.resume, overwrite=options.overwrite)
-        held.enter_context(keeping(target, parts))
-        tallies, kept = [], 0
+        stack.enter_context(report_kept_shards(target, parts))
+        tallies, kept_shards = [], 0
         with open_sink(target, parts) as sink, progress_bar("scoring", shown=not options.quiet) as advance:
             count = PairCount(len(rows.systems), advance)
             for done in score_shards(scorer, shards, rows.systems, parts, count):
                 sink.take(done)
                 tallies.append(done.tally)
-                kept += done.scores is None
+                kept_shards += done.scores is None
             summary = finish(sink, tallies, scorer, rows.systems, parts)
-        scorer.warn(summary.told_counts)
-        return summary, kept
+        scorer.warn(summary.warning_counts)
+        return summary, kept_shards
 
 
 def finish(
     sink: Sink, tallies: Sequence[Tally], scorer: Scorer, systems: tuple[str, ...], parts: Parts | None
 ) -> Summary:
-    """Make the result of all shards and sum it up; where every row was left out, the shards are thrown away."""
+    """Write the result of all shards and return its summary; delete the shards if every row was excluded."""
     summary = summarize(tallies, systems, scorer.signature)
     try:
         check_any_left(summary.rows, summary.skipped, summary.problem)
@@ -151,10 +151,10 @@ def finish(
 
 
 def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) -> None:
-    """Make sure that a result is that of this run, without scoring, and clear away what an interruption left."""
+    """Check without scoring that a result belongs to this run, and delete leftovers of an interrupted run."""
     path = target.named
-    with contextlib.ExitStack() as held:
-        scorer, shards = texts_and_scorer(options, rows, held)
+    with contextlib.ExitStack() as stack:
+        scorer, shards = scorer_and_shards(options, rows, stack)
         parts = parts_of(target, scorer, options, rows)
         count, texts = texts_of(shards)
     if target.folder:
@@ -164,19 +164,19 @@ def confirm_complete(options: argparse.Namespace, rows: Rows, target: Target) ->
             with locked(parts.folder, path):
                 parts.tidy()
         return
-    kept = read_receipt(path)
-    if kept is not None:
-        check_same(path, kept, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
+    receipt_of_file = read_receipt(path)
+    if receipt_of_file is not None:
+        check_same(path, receipt_of_file, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
     else:
-        compared = "holds something"
+        checked = "holds something"
         if not target.only_mean or target.layout.format == "json":
             check_rows(path, target.layout, count)
-            compared = "has as many rows as the input"
+            checked = "has as many rows as the input"
         logger.warning(
             "%s %s. Metric and texts are not compared, since there is no %s, which a run with --resume writes: "
             "--overwrite computes it again.",
             path,
-            compared,
+            checked,
             receipt_path(path),
         )
     if parts.folder.is_dir():
@@ -193,31 +193,31 @@ def score_pairs(
     parts: int,
     shown: bool,
 ) -> NDArray[np.float64]:
-    """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie.
+    """Return the scores of texts and show a progress bar. Duplicate pairs are scored once, so that equal outputs tie.
 
     ``systems`` names the system of each text, for warnings.
     """
-    scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
+    scorer = scorer.for_call(hypotheses, references)  # idf weights of all systems, so that scores are comparable
     pairs = zip(hypotheses, references, strict=True)
     keys = [(text, tuple(several), getattr(several, "source", None)) for text, several in pairs]
-    firsts = dict(reversed([(key, row) for row, key in enumerate(keys)]))
-    places = {key: place for place, key in enumerate(firsts)}
-    chosen = [places[key] for key in keys]
-    texts, against = [key[0] for key in firsts], [references[row] for row in firsts.values()]
+    first_rows = dict(reversed([(key, row) for row, key in enumerate(keys)]))
+    places = {key: place for place, key in enumerate(first_rows)}
+    places_of_rows = [places[key] for key in keys]
+    texts, text_references = [key[0] for key in first_rows], [references[row] for row in first_rows.values()]
     slices = [slice(start, start + parts) for start in range(0, len(texts), parts)]
     with progress_bar("scoring", shown=shown) as advance:
         count = PairCount(1, advance)
         count.read(len(texts), 1.0)
-        found = [scorer.score_fitted(texts[one], against[one], count.within, warn=False) for one in slices]
-    scores = joined_scores(found)
-    flags = {name: marked[chosen] for name, marked in scores.flags.items()}
-    counts, named = dict[str, Counter[str]](), np.array(systems)
-    again = np.zeros(len(named), dtype=bool)
+        results = [scorer.score_fitted(texts[one], text_references[one], count.within, warn=False) for one in slices]
+    scores = joined_scores(results)
+    flags = {name: mask[places_of_rows] for name, mask in scores.flags.items()}
+    counts, names = dict[str, Counter[str]](), np.array(systems)
+    repeated = np.zeros(len(names), dtype=bool)
     for system in dict.fromkeys(systems):
-        rows = np.flatnonzero(named == system).tolist()
-        again[rows] = same_outputs([hypotheses[row] for row in rows], [references[row] for row in rows])
-    for name, marked in {**flags, "same output": again}.items():
-        if marked.any():
-            counts[name] = Counter(named[marked].tolist())
-    scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(again).tolist()]})
-    return scores.scores[chosen]
+        rows = np.flatnonzero(names == system).tolist()
+        repeated[rows] = same_outputs([hypotheses[row] for row in rows], [references[row] for row in rows])
+    for name, mask in {**flags, "same output": repeated}.items():
+        if mask.any():
+            counts[name] = Counter(names[mask].tolist())
+    scorer.warn(counts, {"same output": [hypotheses[row] for row in np.flatnonzero(repeated).tolist()]})
+    return scores.scores[places_of_rows]

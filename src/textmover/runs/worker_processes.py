@@ -1,7 +1,7 @@
 """Worker processes started by Lightning: bounds on their start, reports of their failure, and messages between them.
 
-No process waits for another in the middle of its work, as it would in a collective operation of torch.distributed:
-those deadlock where one process has less to do than another, and time out where one takes longer.
+The work uses no collective operations of torch.distributed: these deadlock if one process has less to do than another,
+and time out if one takes longer.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NoReturn
 
-from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # its types do not name them
+from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # missing from torch's type stubs
 
 from textmover.types import InputError
 
-NOTE = 10.0  # seconds after which a start says what it waits for
-LIMIT = 1800.0  # seconds after which it ends; torch.distributed waits as long
-LOOK = 0.2  # seconds between two looks at the others while all start
-UNUSABLE = 2  # exit code where the others never come, or where the first process has said why all end
-STARTED_BY = "TEXTMOVER_STARTED_BY"  # variable that holds the number of the process that has started this one
+NOTICE_DELAY = 10.0  # seconds before a waiting start prints what it waits for
+START_TIMEOUT = 1800.0  # seconds before a start times out; the default timeout of torch.distributed
+START_POLL = 0.2  # seconds between two checks of the other processes during the start
+UNUSABLE = 2  # exit code if other processes never connect, or if the first process reports the error for all
+STARTED_BY = "TEXTMOVER_STARTED_BY"  # environment variable with the id of the parent process
 
-BY_HAND = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+MANUAL_START = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 
-def check_by_hand(nodes: int, option: str = "--num-nodes") -> None:
-    """Refuse a start on several machines, without a launcher, that could only wait."""
-    missing = [name for name in BY_HAND if name not in os.environ]
+def check_manual_start(nodes: int, option: str = "--num-nodes") -> None:
+    """Raise :class:`InputError` if a start on several machines has neither a launcher nor the variables to connect."""
+    missing = [name for name in MANUAL_START if name not in os.environ]
     if nodes > 1 and missing:
         raise InputError(
-            f"Expected a launcher, or {', '.join(BY_HAND)} in the environment, for {option} {nodes}, but got no "
+            f"Expected a launcher, or {', '.join(MANUAL_START)} in the environment, for {option} {nodes}, but got no "
             f"{' and no '.join(missing)}: start the command on each machine as docs/scoring-at-scale.md says."
         )
 
 
-class Launched:
-    """Processes started here, watched in place of Lightning, which would kill this one when another ends early."""
+class Children:
+    """Child processes of this one. Lightning must not watch them: it kills this process if one of them fails."""
 
     def __init__(self, launcher: Any, rank: int) -> None:
         watched: list[subprocess.Popen[bytes]] = getattr(launcher, "procs", [])
         self._started = list(watched)
         self._rank = rank
         if watched:
-            launcher.procs = self._started  # those that it ends after an interruption
+            launcher.procs = self._started  # the launcher ends these after an interruption
             watched.clear()
         self._parent = int(os.environ.get(STARTED_BY, 0)) if rank else 0
         self._waiting = threading.Event()
         self._signals: tuple[int, int] | None = None
 
-    def lost(self) -> InputError | None:
-        """An error that names one that has ended early: one that was started here, or the one that started this."""
+    def early_exit(self) -> InputError | None:
+        """Return an error that names a child or parent process that ended early; ``None`` if all are running."""
         for number, process in enumerate(self._started, self._rank + 1):
             if process.poll():
                 return InputError(
@@ -66,22 +66,22 @@ class Launched:
                 )
         try:
             if self._parent:
-                os.kill(self._parent, 0)  # asks whether it is there
+                os.kill(self._parent, 0)  # signal 0 only tests whether the process exists
         except ProcessLookupError:
             return InputError(f"Expected all processes to go on, but the one that started number {self._rank} ended.")
         return None
 
     def end(self, patience: float = 0.0) -> None:
-        """Let them end, or end them."""
+        """Wait up to ``patience`` seconds for the started processes to end, then kill the rest."""
         until = time.monotonic() + patience
         while time.monotonic() < until and any(process.poll() is None for process in self._started):
-            time.sleep(LOOK / 10)
+            time.sleep(START_POLL / 10)
         for process in self._started:
-            process.kill()  # one that has ended already is left alone
+            process.kill()  # no effect on a process that has ended
             process.wait()
 
     def wait_for(self, wanted: str, *, noted: bool) -> None:
-        """Until :meth:`arrived`, end this process where the others never come; the main thread waits in torch."""
+        """Watch the start in a thread until :meth:`arrived`; exit on failure. The main thread blocks in torch."""
         self._signals = os.pipe()
         for end in self._signals:
             os.set_blocking(end, False)
@@ -89,29 +89,29 @@ class Launched:
         threading.Thread(target=self._watch, args=(wanted, noted, self._signals[0]), name="start", daemon=True).start()
 
     def arrived(self) -> None:
-        """All processes have come."""
+        """Stop watching: all processes have connected."""
         self._waiting.set()
         if self._signals is not None:
             signal.set_wakeup_fd(-1)
 
     def _watch(self, wanted: str, noted: bool, signals: int) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         while not self._waiting.is_set():
-            came, _, _ = select.select([signals], [], [], LOOK)
-            sent = os.read(signals, 1) if came else b""
-            waited = time.monotonic() - begun
-            lost = self.lost()
+            readable, _, _ = select.select([signals], [], [], START_POLL)
+            received = os.read(signals, 1) if readable else b""
+            waited = time.monotonic() - start
+            lost = self.early_exit()
             if self._waiting.is_set():
                 return
-            if sent and sent[0] in (signal.SIGINT, signal.SIGTERM):
-                self._give_up("interrupted", 128 + sent[0])
+            if received and received[0] in (signal.SIGINT, signal.SIGTERM):
+                self._give_up("interrupted", 128 + received[0])
             if lost is not None:
                 self._give_up(str(lost), UNUSABLE)
-            if waited > LIMIT:
-                self._give_up(f"Expected {wanted} within {LIMIT / 60:.0f} minutes, but not all came.", UNUSABLE)
-            if noted and waited > NOTE:
+            if waited > START_TIMEOUT:
+                self._give_up(f"Expected {wanted} within {START_TIMEOUT / 60:.0f} minutes, but not all came.", UNUSABLE)
+            if noted and waited > NOTICE_DELAY:
                 noted = False
-                sys.stderr.write(f"Waiting for {wanted}, for {LIMIT / 60:.0f} minutes at most.\n")
+                sys.stderr.write(f"Waiting for {wanted}, for {START_TIMEOUT / 60:.0f} minutes at most.\n")
 
     def _give_up(self, message: str, code: int) -> None:
         self.end()
@@ -127,101 +127,101 @@ def _cause(code: int) -> str:
     return f"{name}{', which may be a lack of memory' if name == 'SIGKILL' else ''}"
 
 
-BEAT = 0.5  # seconds between two signs of life
-SILENCE = 60.0  # seconds without one after which a process is taken for dead
-FAREWELL = 2.0  # seconds that the others have to finish what they write where the first process ends early
-SCORED, KEPT = "scored pairs", "kept pairs"  # keys under which all processes but the first add up their finished work
-_OPEN: list[TCPStore] = []  # kept until the process ends, which the others know by the end of the first one's store
+HEARTBEAT_INTERVAL = 0.5  # seconds between two heartbeats
+HEARTBEAT_TIMEOUT = 60.0  # seconds without a heartbeat before a process counts as dead
+GRACE_PERIOD = 2.0  # seconds for the other processes to finish writing if the first process ends early
+SCORED, KEPT = "scored pairs", "kept pairs"  # keys of the shared counters, to which all but the first process add
+_OPEN_STORES: list[TCPStore] = []  # kept open until exit: the others detect the end of the first process by its store
 
 
-class Meeting:
-    """Messages to the first process; others end within a second of it, after ``last_words`` if it said nothing."""
+class Messages:
+    """Messages between the processes. If the first one dies unexpectedly, the others run ``before_exit`` and exit."""
 
     def __init__(self, rank: int, world: int, broadcast: Callable[[int], int]) -> None:
         self.rank = rank
         self._world = world
-        host = os.environ["MASTER_ADDR"]  # Lightning sets it, whoever started the processes
+        host = os.environ["MASTER_ADDR"]  # always set by Lightning
         if rank == 0:
             self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
         port = broadcast(self._store.port if rank == 0 else 0)
         if rank:
-            self._store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=SILENCE))
-        _OPEN.append(self._store)
+            self._store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=HEARTBEAT_TIMEOUT))
+        _OPEN_STORES.append(self._store)
         self._seen: dict[int, tuple[int, float]] = {}
         self._over = threading.Event()
-        self._explained = False
-        self.last_words: Callable[[], None] = lambda: None
-        self._ending = threading.Lock()
-        self._counting = threading.Lock()
-        self._untold = dict.fromkeys((SCORED, KEPT), 0)
+        self._error_reported = False
+        self.before_exit: Callable[[], None] = lambda: None
+        self._exit_lock = threading.Lock()
+        self._count_lock = threading.Lock()
+        self._unsent = dict.fromkeys((SCORED, KEPT), 0)
         if rank:
-            threading.Thread(target=self._show_life, name="sign of life", daemon=True).start()
+            threading.Thread(target=self._send_heartbeats, name="sign of life", daemon=True).start()
 
-    def _show_life(self) -> None:
-        while not self._over.wait(BEAT):
-            with self._ending_with_first():
+    def _send_heartbeats(self) -> None:
+        while not self._over.wait(HEARTBEAT_INTERVAL):
+            with self._exit_without_first():
                 self._store.add(f"beat {self.rank}", 1)
-                self._tell_counts()
-                self._explained = self._explained or self._store.check(["failure"])
+                self._send_counts()
+                self._error_reported = self._error_reported or self._store.check(["failure"])
 
-    def _tell_counts(self) -> None:
-        with self._counting:
-            for name, pairs in self._untold.items():
+    def _send_counts(self) -> None:
+        with self._count_lock:
+            for name, pairs in self._unsent.items():
                 if pairs:
                     self._store.add(name, pairs)
-                    self._untold[name] = 0
+                    self._unsent[name] = 0
 
     def count(self, pairs: int, scored: bool) -> None:
-        """Send the first process, with the next sign of life, a number of further pairs that this one has finished."""
-        with self._counting:
-            self._untold[SCORED if scored else KEPT] += pairs
+        """Add finished pairs to the counts that the next heartbeat sends to the first process."""
+        with self._count_lock:
+            self._unsent[SCORED if scored else KEPT] += pairs
 
     def counted(self) -> tuple[int, int]:
-        """Pairs that the others have scored, and that they found scored, as far as the first one has heard."""
+        """Return how many pairs the other processes have reported as scored and as kept from an earlier run."""
         return self._store.add(SCORED, 0), self._store.add(KEPT, 0)
 
     @contextlib.contextmanager
-    def _ending_with_first(self) -> Iterator[None]:
-        """End this process where the first one is no longer there; files are whole or not there at any time."""
+    def _exit_without_first(self) -> Iterator[None]:
+        """Exit if the connection to the first process is lost; safe, since files are written atomically."""
         try:
             yield
         except DistError:
             if self.rank == 0:
                 raise
-            with self._ending:  # one thread ends all
-                if not (self._explained or self._over.is_set()):
-                    self.last_words()
+            with self._exit_lock:  # only one thread ends the process
+                if not (self._error_reported or self._over.is_set()):
+                    self.before_exit()
                 os._exit(UNUSABLE)
 
     def post(self, name: str, text: str) -> None:
-        """Leave a text for the others, who can read it as soon as this returns."""
-        with self._ending_with_first():
+        """Store a text for the other processes, which can read it once this returns."""
+        with self._exit_without_first():
             self._store.set(name, text)
-            self._store.check([name])  # `set` does not wait for the answer, but no question overtakes it
+            self._store.check([name])  # wait for the server: `set` does not, and requests are answered in order
 
     def read(self, name: str) -> str | None:
-        """The text that was left under a name; ``None`` if there is none (yet)."""
-        with self._ending_with_first():
+        """Return the text stored under a name; ``None`` if it has not been stored yet."""
+        with self._exit_without_first():
             return self._store.get(name).decode() if self._store.check([name]) else None
 
     def fail(self, error: BaseException) -> None:
-        """Tell the first process that this one cannot go on; the first to say so is heard."""
+        """Report an error of this process. Only the first error of all processes is stored."""
         if isinstance(error, InputError):
-            said = ("input", str(error))
+            report = ("input", str(error))
         elif isinstance(error, OSError):
-            said = ("input", f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            report = ("input", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         elif isinstance(error, KeyboardInterrupt):
-            said = ("interruption", "")
+            report = ("interruption", "")
         else:
-            said = ("defect", "".join(traceback.format_exception(error)))
-        with self._ending_with_first():
-            self._store.compare_set("failure", "", json.dumps([self.rank, *said]))
+            report = ("defect", "".join(traceback.format_exception(error)))
+        with self._exit_without_first():
+            self._store.compare_set("failure", "", json.dumps([self.rank, *report]))
 
     def failure(self) -> BaseException | None:
-        """Why another process cannot go on, as far as the first one has heard; ``None`` if all do."""
-        told = self.read("failure")
-        if told is not None:
-            rank, kind, text = json.loads(told)
+        """Return the stored error of a process, or an error for missing heartbeats; ``None`` if all processes work."""
+        report = self.read("failure")
+        if report is not None:
+            rank, kind, text = json.loads(report)
             if kind == "interruption":
                 return KeyboardInterrupt()
             return InputError(text) if kind == "input" else RuntimeError(f"process {rank} failed:\n{text}")
@@ -230,49 +230,49 @@ class Meeting:
             return None
         return InputError(
             f"Expected all {self._world} processes to go on, but number {silent} has been silent for "
-            f"{SILENCE:.0f} seconds: look what ended it, such as a lack of memory."
+            f"{HEARTBEAT_TIMEOUT:.0f} seconds: look what ended it, such as a lack of memory."
         )
 
     def _is_silent(self, rank: int) -> bool:
         if self._store.check([f"end {rank}"]):
             return False
         beats, now = self._store.add(f"beat {rank}", 0), time.monotonic()
-        before, since = self._seen.get(rank, (-1, now))
-        if beats != before:
+        last_beats, since = self._seen.get(rank, (-1, now))
+        if beats != last_beats:
             self._seen[rank] = (beats, now)
             return False
-        return now - since > SILENCE
+        return now - since > HEARTBEAT_TIMEOUT
 
     def wait(self, meanwhile: Callable[[], None] = lambda: None) -> BaseException | None:
-        """Wait, in the first process, until all others have ended well, or one has failed, and why."""
+        """Wait in the first process until all others have finished; return the error if one failed."""
         while not self._store.check([f"end {rank}" for rank in range(1, self._world)]):
             failure = self.failure()
             if failure is not None:
                 return failure
             meanwhile()
-            time.sleep(BEAT / 5)
+            time.sleep(HEARTBEAT_INTERVAL / 5)
         return None
 
     def stop(self) -> None:
-        """Let the others stop working, in the first process, and give them a moment for it."""
+        """Tell the other processes to stop, and wait a moment for them. Call it in the first process."""
         self.post("failure", json.dumps([0, "defect", ""]))
-        patience = time.monotonic() + FAREWELL
+        patience = time.monotonic() + GRACE_PERIOD
         while time.monotonic() < patience and not self._store.check([f"stop {rank}" for rank in range(1, self._world)]):
-            time.sleep(BEAT / 5)
+            time.sleep(HEARTBEAT_INTERVAL / 5)
 
     def leave(self, *, well: bool) -> NoReturn:
-        """End a process other than the first; after a failure only once the first has said why and ended."""
-        if not well:  # torch reports the lost connection as well
-            self._explained = True
+        """End a process other than the first; after a failure, wait until the first process has reported it."""
+        if not well:  # hide torch's message about the lost connection
+            self._error_reported = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
         self.post(f"stop {self.rank}", "")
         while not well:
-            time.sleep(SILENCE)  # the thread that shows life ends the process
+            time.sleep(HEARTBEAT_TIMEOUT)  # the heartbeat thread ends the process
         self._over.set()
-        with self._ending_with_first():
-            self._tell_counts()
+        with self._exit_without_first():
+            self._send_counts()
         self.post(f"end {self.rank}", "")
         sys.stdout.flush()
         sys.stderr.flush()
-        # Threads of gloo can outlive the interpreter's own end, which then aborts after all is done.
+        # Skip interpreter shutdown: threads of gloo can outlive it and abort the process.
         os._exit(0)

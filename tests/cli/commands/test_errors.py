@@ -55,7 +55,7 @@ def test_marks_made_before_an_interruption_are_kept(run, metric, texts, planned,
         return mark(*given, **options)
 
     monkeypatch.setattr(marking, "mark_fitted", interrupted)
-    monkeypatch.setattr("textmover.cli.commands.errors.PART", 1)
+    monkeypatch.setattr("textmover.cli.commands.errors.CHUNK", 1)
     ended = run("errors", "-i", *texts, *metric, "--output", "o.jsonl")
     assert (ended.code, ended.err) == (
         130,

@@ -546,8 +546,8 @@ def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeyp
 def test_counts_are_told_by_system_where_all_records_have_them():
     old = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",))
     new = Tally(2, 0, "", (0.0, 0.0), {"empty": 3}, ("score",), by_system={"empty": [2, 1]})
-    told = [summarize(tallies, ("a", "b"), SIGNATURE).told_counts for tallies in ([new, new], [old, new])]
+    told = [summarize(tallies, ("a", "b"), SIGNATURE).warning_counts for tallies in ([new, new], [old, new])]
     assert told == [{"empty": {"a": 4, "b": 2}}, {"empty": 6}]
-    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).told_counts == {
+    assert summarize([replace(new, sums=(0.0,), by_system={"empty": [3]})], ("a",), SIGNATURE).warning_counts == {
         "empty": 3
     }

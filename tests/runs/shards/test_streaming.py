@@ -15,7 +15,7 @@ from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards
-from textmover.runs.shards.streaming import Done, fit_on_rows, score_shard, score_shards
+from textmover.runs.shards.streaming import FinishedShard, fit_on_rows, score_shard, score_shards
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import read_ahead
 from textmover.types import InputError
@@ -28,7 +28,7 @@ def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
     return [Shard(index, start + 1, rows[start : start + size], None) for index, start in enumerate(starts)]
 
 
-def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) -> list[Done]:
+def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) -> list[FinishedShard]:
     return list(score_shards(scorer, shards, ("h",), parts, PairCount(1, lambda *_: None)))
 
 

@@ -1,4 +1,4 @@
-"""``textmover analyse-layers``: how alike an encoder's token vectors are, layer by layer and under each centring."""
+"""``textmover analyse-layers``: similarity of an encoder's token vectors by layer and centering."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from textmover.report.table_formats import number, pick, plain
 from textmover.terminal import print_table, progress_bars
 from textmover.types import plural
 
-NAME = "analyse-layers"  # of the command, and by default of its files
+NAME = "analyse-layers"  # name of the command, and the default name of its files
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Analyse the layers of the encoder that the options name, print, and write table and figure."""
+    """Analyse the layers of an encoder; print the result, and write a table and a figure."""
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output or NAME, NAME))
     if options.output is None:
         check_unnamed(table, HEADERS[:3], *[figure] * (not options.no_figure))
@@ -30,15 +30,15 @@ def run(options: argparse.Namespace) -> None:
     centerings = tuple(dict.fromkeys(options.centering))
     spec = LayerSpec("", NAME, options.data, options.column, centerings, options.texts, options.pairs)
     with flags_named({"column": "--column"}), progress_bars(shown=not options.quiet) as advance:
-        found, encoder = analyse(spec, options.data, options.encoder, options, advance)
-    rows = [(row.centering, str(row.layer), pick(row, *SIMILARITIES)) for row in found.rows]
+        analysis, encoder = analyse(spec, options.data, options.encoder, options, advance)
+    rows = [(row.centering, str(row.layer), pick(row, *SIMILARITIES)) for row in analysis.rows]
     lines = [
         ["centering", "layer", *(f"{one}{end}" for one in SIMILARITIES for end in ("", "_standard_error", "_pairs"))]
     ]
     lines += [[*place, *(repr(value) for one in values.values() for value in one)] for *place, values in rows]
     write_output("".join("\t".join(line) + "\n" for line in lines), table)
     if not options.no_figure:
-        draw_layers(found, figure, encoder)
+        draw_layers(analysis, figure, encoder)
     files = [str(table)] if options.no_figure else [str(table), str(figure)]
     if options.format == "json":
         layers = [
@@ -49,22 +49,22 @@ def run(options: argparse.Namespace) -> None:
                     for name, one in pick(row, *SIMILARITIES).items()
                 },
             }
-            for row in found.rows
+            for row in analysis.rows
         ]
-        counts = pick(found, "texts", "tokens", "words")
-        drawn = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
-        sys.stdout.write(json.dumps({"encoder": encoder, **counts, **drawn}, indent=2) + "\n")
+        counts = pick(analysis, "texts", "tokens", "words")
+        layer_entries = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
+        sys.stdout.write(json.dumps({"encoder": encoder, **counts, **layer_entries}, indent=2) + "\n")
         return
-    shown = [(*place, *map(_with_error, values.values())) for *place, values in rows]
-    print_table(HEADERS, shown, numbers=HEADERS[1:], narrow=HEADERS)
+    cells = [(*place, *map(_with_error, values.values())) for *place, values in rows]
+    print_table(HEADERS, cells, numbers=HEADERS[1:], narrow=HEADERS)
     if not options.quiet:
         sys.stdout.write(
             f"\nMean cosine and its standard error over {plural(options.pairs, 'pair')} of each kind, drawn from "
-            f"{plural(found.tokens, 'token')} of {plural(found.texts, 'text')} (words that occur in more than "
-            f"one: {found.words}). Repeated pairs count once in the error.\nEncoder: {encoder}\n"
+            f"{plural(analysis.tokens, 'token')} of {plural(analysis.texts, 'text')} (words that occur in more than "
+            f"one: {analysis.words}). Repeated pairs count once in the error.\nEncoder: {encoder}\n"
         )
 
 
-def _with_error(one: Estimate) -> str:
-    mean = number(one.mean)
-    return mean if mean == "-" else f"{mean} ± {number(one.error)}"
+def _with_error(estimate: Estimate) -> str:
+    mean = number(estimate.mean)
+    return mean if mean == "-" else f"{mean} ± {number(estimate.error)}"

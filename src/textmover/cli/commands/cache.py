@@ -1,4 +1,4 @@
-"""``textmover cache``: what `--cache FOLDER` has kept, and how to be rid of it."""
+"""``textmover cache``: show or clear the texts that `--cache FOLDER` has stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "v
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what a folder holds, and remove it if asked to."""
+    """Print the contents of a cache folder, or remove them with ``--clear``."""
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise InputError(
@@ -27,26 +27,26 @@ def run(options: argparse.Namespace) -> None:
     if options.clear:
         removed = round(remove(folder) / 1e6, 1)
         as_json = options.format == "json"
-        told = json.dumps({"removed_mb": removed}) if as_json else f"Removed {removed} MB from {folder}"
-        sys.stdout.write(f"{told}\n")
+        message = json.dumps({"removed_mb": removed}) if as_json else f"Removed {removed} MB from {folder}"
+        sys.stdout.write(f"{message}\n")
         return
-    found = places(folder)
+    entries = places(folder)
     for other in other_versions(folder):
         logger.warning("%s was written by another version of textmover: --clear removes it with the others.", other)
     if options.format == "json":
-        sys.stdout.write(json.dumps([_entry(one) for one in found], indent=2) + "\n")
-    elif found:
-        print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in found], numbers=HEADERS[-2:])
+        sys.stdout.write(json.dumps([_entry(one) for one in entries], indent=2) + "\n")
+    elif entries:
+        print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in entries], numbers=HEADERS[-2:])
     else:
         sys.stdout.write(f"{folder} holds nothing\n")
 
 
 def _entry(place: Place) -> dict[str, str | int | float]:
-    told = place.identity
+    identity = place.identity
     return {
-        "encoder": told["type"],
-        "weights": told["weights"][:8],
-        **{name: told[name] for name in ("layers", "backend", "precision", "device", "versions")},
+        "encoder": identity["type"],
+        "weights": identity["weights"][:8],
+        **{name: identity[name] for name in ("layers", "backend", "precision", "device", "versions")},
         "texts": place.texts,
         "mb": round(place.nbytes / 1e6, 1),
     }

@@ -1,4 +1,4 @@
-"""``textmover compare``: which of several systems is better, how sure that is, and where they differ."""
+"""``textmover compare``: compare systems with significance tests, and show where they differ."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}  
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score the systems that the options name, compare them, and print or write what was found; the exit code."""
+    """Score and compare the systems that the options name, print or write the result, and return the exit code."""
     if options.scores is None:
         take_default(options)
     form, output = chosen_output(options, SUFFIXES)
-    given = scored_systems(options)
+    systems = scored_systems(options)
     settings = {name: getattr(options, name) for name in ("samples", "trials", "seed", "tie")}
-    found = compare_systems(given.scores, higher_is_better=given.higher_is_better, **settings)
+    result = compare_systems(systems.scores, higher_is_better=systems.higher_is_better, **settings)
     command = shlex.join(["textmover", *options.command_line])
-    comparison = Comparison(found, given.rows, given.lines, given.signature, options.segments, command)
+    comparison = Comparison(result, systems.rows, systems.lines, systems.signature, options.segments, command)
     if form == "text":
         print_comparison(comparison, signature=not options.quiet)
     else:
         write({"json": as_json, "latex": as_latex, "html": as_html}[form](comparison), output)
-    if options.fail_if_worse and found.worse:
-        sys.stderr.write(f"Worse than {found.systems[0]}: {', '.join(found.worse)}\n")
+    if options.fail_if_worse and result.worse:
+        sys.stderr.write(f"Worse than {result.systems[0]}: {', '.join(result.worse)}\n")
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""``textmover errors``: which words of texts are wrong, and where words are missing."""
+"""``textmover errors``: mark wrong words of texts and places where words are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textmover.report.error_spans.output import SUFFIXES, check_kept, write_mark
 from textmover.report.error_spans.records import MarkedLine, confident
 from textmover.report.explanation.output import choose_target
 from textmover.runs.progress import Advance, progress_bar
-from textmover.runs.score_run import texts_and_scorer
+from textmover.runs.score_run import scorer_and_shards
 from textmover.runs.shards.shards import Shard
 from textmover.scoring.error_spans import marking
 from textmover.scoring.scorer import Scorer
@@ -24,11 +24,11 @@ from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)
 
-PART = 1024  # texts that are marked at a time
+CHUNK = 1024  # texts per shard
 
 
 def run(options: argparse.Namespace) -> int:
-    """Mark the errors of the texts that the options name; returns 1 if there are those of ``--fail-on``."""
+    """Mark the errors of the texts that the options name; return 1 if ``--fail-on`` applies, else 0."""
     take_default(options)
     if not 0 <= options.least_confidence <= 1:
         raise InputError(f"Expected `--least-confidence` to be from 0 to 1, but got {options.least_confidence:g}.")
@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     columns = tuple(dict.fromkeys(options.keep_columns or ()))
     check_kept(columns, target.format)
     check_once([*rows.paths, options.fit_on])
-    options.shard_size, left_out = PART, list[str]()
-    with contextlib.ExitStack() as held:
-        scorer, shards = texts_and_scorer(options, rows, held)
-        advance = held.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
+    options.shard_size, left_out = CHUNK, list[str]()
+    with contextlib.ExitStack() as stack:
+        scorer, shards = scorer_and_shards(options, rows, stack)
+        advance = stack.enter_context(progress_bar("marking", shown=not options.quiet, unit="texts"))
         lines = _marked(scorer, shards, columns, left_out, advance)
         if isinstance(rows, GivenTexts):
             lines = (one._replace(line=None) for one in lines)
@@ -53,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
     marking.warn_marked(scorer, warned)
     if not options.quiet:
         sys.stderr.write("".join(f"{one}\n" for one in count.said()))
-    found = count.at_least(options.fail_on) if options.fail_on else 0
-    if found:
-        sys.stderr.write(f"Failed: {plural(found, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
-    return int(found > 0)
+    severe = count.at_least(options.fail_on) if options.fail_on else 0
+    if severe:
+        sys.stderr.write(f"Failed: {plural(severe, 'error')} of severity {options.fail_on} or above (--fail-on).\n")
+    return int(severe > 0)
 
 
 def _marked(
@@ -66,8 +66,8 @@ def _marked(
         rows = [row for row in shard.rows if row.hypotheses]
         left_out += [row.problem for row in shard.rows if not row.hypotheses]
         texts = [row.hypotheses[0] for row in rows], [row.references for row in rows]
-        found = marking.mark_fitted(scorer, *texts, warn=False)
-        for row, one in zip(rows, found, strict=True):
-            kept = dict(zip(columns, row.kept, strict=True))
-            yield MarkedLine(one, row.line, kept, str(found.signature))
+        marked = marking.mark_fitted(scorer, *texts, warn=False)
+        for row, text_marks in zip(rows, marked, strict=True):
+            kept_cells = dict(zip(columns, row.kept, strict=True))
+            yield MarkedLine(text_marks, row.line, kept_cells, str(marked.signature))
         advance(len(shard.rows), shard.share, True)

@@ -1,4 +1,4 @@
-"""``textmover evaluate``: how well metrics agree with people, how sure that is, and which of them agree better."""
+"""``textmover evaluate``: agreement of metrics with human ratings, with confidence intervals and tests."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from textmover.types import InputError
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the judged texts that the options name with each metric, compare with people, print, and keep the scores.
+    """Score rated texts with each metric, print the agreement with the ratings, and save the scores.
 
-    What can be wrong is looked for before a model is loaded. Where a set or dimension turns out to have no agreement,
-    the others are shown all the same, and the command ends with an error that names it.
+    Input is checked before a model is loaded. If the agreement of a set or dimension is undefined, the command shows
+    the others and ends with an error that names it.
     """
     if options.experiment is not None:
         run_experiment(options, load_experiment(options.experiment))
@@ -44,49 +44,49 @@ def run(options: argparse.Namespace) -> None:
     metrics.check(sets, ready)
     asked = agreement.questions(sets, protocol, options)
     metrics.load()
-    found = []
+    judged = []
     total = metrics.steps * sum(map(len, sets))
     with progress_bars(shown=not options.quiet) as advance:
-        for one, known, wanted, path in zip(sets, ready, asked, paths, strict=True):
-            rows = (*metrics.scores(one, lambda done: advance("scoring", done, total)), *known)
-            write_scores(one, rows, path)
-            results = tuple(agreement.judge(each, rows, protocol, options) for each in wanted)
-            found.append(agreement.Judged(one, rows, results, path))
-    _show(options, found, protocol, metrics)
+        for judgements, existing_rows, questions, path in zip(sets, ready, asked, paths, strict=True):
+            rows = (*metrics.scores(judgements, lambda done: advance("scoring", done, total)), *existing_rows)
+            write_scores(judgements, rows, path)
+            results = tuple(agreement.judge(question, rows, protocol, options) for question in questions)
+            judged.append(agreement.Judged(judgements, rows, results, path))
+    _show(options, judged, protocol, metrics)
 
 
-def _show(options: argparse.Namespace, found: Sequence[agreement.Judged], protocol: Protocol, metrics: Metrics) -> None:
-    problems = [str(one) for each in found for one in each.results if isinstance(one, agreement.Failure)]
-    places = ", ".join(str(one.path) for one in found)
-    if not any(one.findings for one in found):
+def _show(options: argparse.Namespace, sets: Sequence[agreement.Judged], protocol: Protocol, metrics: Metrics) -> None:
+    problems = [str(one) for each in sets for one in each.results if isinstance(one, agreement.Failure)]
+    places = ", ".join(str(one.path) for one in sets)
+    if not any(one.findings for one in sets):
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
     if options.report:
         try:
-            output.write_page(options, found, metrics.scorers)  # before a pipe can break
+            output.write_page(options, sets, metrics.scorers)  # before printing, which may fail on a closed pipe
         except (InputError, OSError) as error:
-            problems.append(str(error))  # after the tables, which cost more to make
-    _print(options, found, protocol)
+            problems.append(str(error))  # raise it after printing the tables, which took longer to compute
+    _print(options, sets, protocol)
     if problems:
         raise InputError(" ".join(problems))
 
 
-def _print(options: argparse.Namespace, found: Sequence[agreement.Judged], protocol: Protocol) -> None:
-    """Print tables; of a single metric one that goes by groups and has further statistics."""
-    alone = options.format == "table" and all(len(one.rows) == 1 for one in found)
-    results = [result for one in found for result in one.results]
-    if not (alone and protocol == Protocol()):
-        notes = [one.notes(finding) for one in found for finding in one.findings]
+def _print(options: argparse.Namespace, judged: Sequence[agreement.Judged], protocol: Protocol) -> None:
+    """Print tables; a single metric gets a table by group with more statistics."""
+    single_metric = options.format == "table" and all(len(result_set.rows) == 1 for result_set in judged)
+    results = [result for result_set in judged for result in result_set.results]
+    if not (single_metric and protocol == Protocol()):
+        notes = [result_set.notes(finding) for result_set in judged for finding in result_set.findings]
         output.print_several(results, notes, options.format, signatures=not options.quiet)
         return
-    for one in found:
-        for finding in one.findings:
+    for result_set in judged:
+        for finding in result_set.findings:
             if len(results) > 1:
                 sys.stdout.write(f"{title_of(finding.evaluation)}\n")
             asked = finding.question
             by_statistic = {"pearson": finding.evaluation}
-            for name in ("spearman", "kendall"):  # without interval and tests
+            for name in ("spearman", "kendall"):  # without intervals and tests
                 by_statistic[name] = evaluate(
                     asked.judgements, finding.rows, Protocol(name), dimension=asked.dimension, samples=0, permutations=0
                 )
-            output.print_one_metric(by_statistic, one.notes(finding), signature=not options.quiet)
+            output.print_one_metric(by_statistic, result_set.notes(finding), signature=not options.quiet)
     output.print_failures(results)

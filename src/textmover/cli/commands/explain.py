@@ -1,4 +1,4 @@
-"""``textmover explain``: why a text got its score."""
+"""``textmover explain``: show which words contribute to the score of a text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from textmover.cli.options.columns import first_given
+from textmover.cli.options.columns import first_set_flag
 from textmover.modules.tokens.text_arguments import normalize_references
 from textmover.readers.column_options import files_of
 from textmover.readers.lines import check_once, is_read_once, refuse_read_once
@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> None:
     if files is None:
         rows, remark = list(GivenTexts(tuple(options.texts), options.sources)), ""
     else:
-        rows, remark = _lines(options, files, target.format)
-    for row in rows:  # says what is wrong before the metric is loaded
-        with _placed(row, several=len(rows) > 1):
+        rows, remark = _select_lines(options, files, target.format)
+    for row in rows:  # report invalid rows before loading the metric
+        with _line_in_errors(row, several=len(rows) > 1):
             normalize_references(row.hypotheses, [row.references], row.source and [row.source])
     take_by_language(options, (row.hypotheses[0] for row in rows), [row.references for row in rows])
     scorer = load_scorer(options)
@@ -56,15 +56,15 @@ def run(options: argparse.Namespace) -> None:
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
     with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:
         for row in rows:
-            with _placed(row, several=len(rows) > 1):
-                found = explain_fitted(scorer, row.hypotheses[0], row.references)
+            with _line_in_errors(row, several=len(rows) > 1):
+                explanation = explain_fitted(scorer, row.hypotheses[0], row.references)
             advance("explaining", 1, len(rows))
-            yield ExplainedLine(found, row.line if of_file else None)
+            yield ExplainedLine(explanation, row.line if of_file else None)
 
 
 @contextlib.contextmanager
-def _placed(row: Row, *, several: bool) -> Iterator[None]:
-    """Name the line in errors, where there are several."""
+def _line_in_errors(row: Row, *, several: bool) -> Iterator[None]:
+    """Prefix errors with the line if there are several lines."""
     try:
         yield
     except InputError as error:
@@ -74,11 +74,11 @@ def _placed(row: Row, *, several: bool) -> Iterator[None]:
 
 
 def _files(options: argparse.Namespace) -> TextFiles | None:
-    """The files that the options name; ``None`` where the texts themselves are given."""
+    """Return the files that the options name; ``None`` if the texts are arguments."""
     hypotheses, references = files_of(options)
     if not hypotheses:
-        if alone := first_given(options, "line", "lines"):
-            raise InputError(f"Expected `{alone}` together with -i, but got it alone: name the files.")
+        if flag := first_set_flag(options, "line", "lines"):
+            raise InputError(f"Expected `{flag}` together with -i, but got it alone: name the files.")
         return None
     if options.texts:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
@@ -89,19 +89,19 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
     return files
 
 
-def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
-    """The first and last line that the options name, from 1, or that the format shows; all that follow if ``None``."""
+def _line_range(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
+    """Return the first and last line to explain, from 1; ``None`` as last line means to the end."""
     if options.line is not None:
         if options.line < 1:
             raise InputError(f"Expected `--line` to be 1 or above, but got {options.line}: lines are counted from 1.")
         return options.line, options.line
     if options.lines is None:
         return 1, None if form == "html" else 1
-    found = re.fullmatch(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*", options.lines, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*", options.lines, re.ASCII)
+    if match is None:
         raise InputError(f"Expected `--lines` to be like 3, 1-20 or 5-, but got {options.lines!r}.")
-    first = int(found[1])
-    last = int(found[3]) if found[3] else None if found[2] else first
+    first = int(match[1])
+    last = int(match[3]) if match[3] else None if match[2] else first
     if first < 1:
         raise InputError(f"Expected `--lines` from 1 on, but got {options.lines}: lines are counted from 1.")
     if last is not None and last < first:
@@ -109,15 +109,15 @@ def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
     return first, last
 
 
-def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[list[Row], str]:
-    """The lines that are wanted, and what is to be said of them."""
-    first, last = _wanted(options, form)
+def _select_lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[list[Row], str]:
+    """Return the rows of the selected lines, and a remark if lines were cut off."""
+    first, last = _line_range(options, form)
     most = {"html": page.MOST_LINES, "picture": 1}.get(form)
     piped = any(map(is_read_once, files.paths))
     rows: list[Row] = []
     count = 0
-    with contextlib.closing(iter(files)) as read:
-        for row in read:
+    with contextlib.closing(iter(files)) as reading:
+        for row in reading:
             count = row.line
             if row.line >= first and (last is None or row.line <= last):
                 if most is None or len(rows) < most:
@@ -125,11 +125,11 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
                 elif options.lines is not None:
                     raise InputError(TOO_MANY[form].format(most=most))
             if last is not None and row.line >= last and piped:
-                break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
-    asked = first if last is None else last
-    if asked > count:
+                break  # do not wait for a pipe; files are read to the end to check that their lengths are equal
+    wanted = first if last is None else last
+    if wanted > count:
         raise InputError(
-            f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {asked}: "
+            f"Expected `--line{'s' * (first != last)}` to be at most {count}, the number of lines, but got {wanted}: "
             f"give a line from 1 to {count}."
         )
     if options.line is not None or options.lines is not None or len(rows) == count:
@@ -139,7 +139,7 @@ def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[li
 
 
 def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:
-    """Fit the weights of a metric that fits them on each call, as ``textmover score`` would on these texts."""
+    """Fit the idf weights of a metric on all texts, as ``textmover score`` does."""
     if files is None:
         scorer.fit_on_call(row.hypotheses, [row.references])
         return

@@ -1,4 +1,4 @@
-"""``textmover list``: the released metrics and the presets, with a description of each."""
+"""``textmover list``: list released metrics and presets with descriptions."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ All fields: --format json.
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the released metrics, of which the default one is marked, and the presets."""
-    wanted = tuple(dict.fromkeys(options.names))
+    """Print the released metrics, with the default one marked, and the presets."""
+    chosen = tuple(dict.fromkeys(options.names))
     released = released_metrics()
-    for name in wanted:
+    for name in chosen:
         if name not in released:
-            preset_config(name)  # says what there is
+            preset_config(name)  # raises an error that lists the presets
     if options.cite:
-        sys.stdout.write(bibtex(cited(name) for name in wanted or (*released, *PRESETS)))
+        sys.stdout.write(bibtex(cited(name) for name in chosen or (*released, *PRESETS)))
         return
-    listed = [_released_entry(name, folder) for name, folder in released.items() if name in wanted or not wanted]
-    listed += [_entry(name, preset) for name, preset in PRESETS.items() if name in wanted or not wanted]
+    entries = [_released_entry(name, folder) for name, folder in released.items() if name in chosen or not chosen]
+    entries += [_entry(name, preset) for name, preset in PRESETS.items() if name in chosen or not chosen]
     if options.format == "json":
-        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+        sys.stdout.write(json.dumps(entries, indent=2) + "\n")
         return
-    print_table(HEADERS, map(_row, listed), numbers=HEADERS[1:3], narrow=HEADERS[:3], fold=True)
-    sys.stdout.write("" if wanted else NOTES)
-    several = [one for one in listed if wanted and len(one["languages"]) > 1]
-    sys.stdout.writelines(f"{one['name']} reads: {', '.join(one['languages'])}\n" for one in several)
+    print_table(HEADERS, map(_row, entries), numbers=HEADERS[1:3], narrow=HEADERS[:3], fold=True)
+    sys.stdout.write("" if chosen else NOTES)
+    multilingual = [entry for entry in entries if chosen and len(entry["languages"]) > 1]
+    sys.stdout.writelines(f"{entry['name']} reads: {', '.join(entry['languages'])}\n" for entry in multilingual)
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
 
 
 def _released_entry(name: str, folder: Path) -> dict[str, Any]:
-    """The entry of a released metric, whose purpose the heading of its card says."""
+    """Return the entry of a released metric; its purpose is the heading of its card."""
     stored = read_json(folder / "config.json")
     config = stored["metric"]
     headings = re.findall(r"^# .*?: (.*)$", (folder / CARD).read_text(encoding="utf-8"), flags=re.MULTILINE)

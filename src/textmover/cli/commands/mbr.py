@@ -1,4 +1,4 @@
-"""``textmover mbr``: of several candidates for each segment, the one that is best on average against all of them."""
+"""``textmover mbr``: choose the candidate of each segment with the best average score against all candidates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {
     "source": "--source-column",
     "name": "--id-column",
 }
-"""The flag behind each column of a table of candidates."""
+"""Flag by column of a table of candidates."""
 
 FLAGS = {**COLUMNS, "number": "--num-candidates", "format": "--data-format"}
 
@@ -49,15 +49,15 @@ def run(options: argparse.Namespace) -> None:
     first = list(itertools.islice(reading, read_before(options)))
     take_by_language(options, (text for one in first for text in one.texts), [one.compared for one in first])
     scorer = load_scorer(options)
-    given: Iterable[Candidates] = itertools.chain(first, reading)
+    segments: Iterable[Candidates] = itertools.chain(first, reading)
     if scorer.metric.fits_on_call:
-        held = list(given)
-        fit_on_candidates(scorer, held)
-        given = held
+        loaded = list(segments)
+        fit_on_candidates(scorer, loaded)
+        segments = loaded
     counts: Counter[str] = Counter()
     sourced = False
     with open_output(output) as write, progress_bar("choosing", shown=not options.quiet, unit="segments") as advance:
-        for one, choice in _choices(scorer, given, sets, options.include_self, counts, advance):
+        for one, choice in _choices(scorer, segments, sets, options.include_self, counts, advance):
             write(one, choice)
             sourced |= one.source is not None
     scorer.warn(counts)
@@ -69,30 +69,30 @@ def run(options: argparse.Namespace) -> None:
 
 def _choices(
     scorer: Scorer,
-    given: Iterable[Candidates],
+    candidates: Iterable[Candidates],
     sets: CandidateSets,
     include_self: bool | None,
     counts: Counter[str],
     advance: Advance,
 ) -> Iterator[tuple[Candidates, Choice]]:
-    """Each segment with what was chosen for it; the bar shows the progress."""
+    """Yield each segment with the chosen candidate, and update the progress bar."""
     read = finished = 0
 
-    def counted(given: Iterable[Candidates]) -> Iterator[Candidates]:
+    def count_read(candidates: Iterable[Candidates]) -> Iterator[Candidates]:
         nonlocal read
-        for one in given:
+        for segment in candidates:
             read += 1
-            yield one
+            yield segment
 
     def count(segments: int) -> None:
         nonlocal finished
         finished += segments
-        share = sets.share  # of what has been read, which is ahead of what is finished
+        share = sets.share  # share of the input read so far, which is ahead of the finished share
         advance(segments, None if share is None else share * finished / read, True)
 
-    segments, copies = itertools.tee(counted(given))  # apart by the segments that are worked on at a time
-    found = choose_each(scorer, segments, include_self=include_self, on_progress=count, counts=counts)
-    yield from zip(copies, found, strict=True)
+    segments, segments_again = itertools.tee(count_read(candidates))  # buffers only the segments of one batch
+    choices = choose_each(scorer, segments, include_self=include_self, on_progress=count, counts=counts)
+    yield from zip(segments_again, choices, strict=True)
 
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
@@ -111,8 +111,8 @@ def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
 
 
 def _reading(sets: CandidateSets, format: str) -> Generator[Candidates, None, None]:
-    """The segments, those refused whose texts would break the lines of the output."""
+    """Yield the segments; raise an error for texts that would break lines of the output."""
     with flags_named(FLAGS):
-        for one in sets:
-            refuse_breaks(one, format)
-            yield one
+        for candidates in sets:
+            refuse_breaks(candidates, format)
+            yield candidates

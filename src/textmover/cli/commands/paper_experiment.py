@@ -1,4 +1,4 @@
-"""``textmover evaluate --experiment``: an experiment of a paper again, with what the paper printed beside it."""
+"""``textmover evaluate --experiment``: repeat the experiment of a paper, and compare with its published values."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ FIXED = (
     "score_column", "missing_references", "missing_ratings", "duplicates", "split", "model", "baselines", "scores",
     "metric_column", "lower_is_better", "against", "statistic", "level", "preference_gap", "pair_rate", "report",
 )  # fmt: skip
-"""Options of the command that an experiment decides."""
+"""Options of the command that the experiment file sets."""
 
 WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command", "command_line", "defaults")
-"""Entries of the options that change no number, or that the command writes in a place of their own."""
+"""Entries of the options that change no number, or that the rebuilding command handles separately."""
 
 PRINTED = ("table", "markdown", "csv", "json")  # formats
-NAMED = 3  # things without a value that are named at the end; all are named under their tables
+MOST_GAPS = 3  # missing values that the final error names; the tables have notes on all of them
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read an experiment, a YAML file with the fields of :class:`Experiment`, and make sure that it can be run."""
+    """Read and check an experiment, a YAML file with the fields of :class:`Experiment`."""
     return converted(Experiment, read_yaml(path), Place(str(path)))
 
 
 def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
-    """Compute an experiment, print it, and write it where ``--output`` says; the scores are kept as they come."""
+    """Compute an experiment, print it, and write it to ``--output``; each set of scores is saved once computed."""
     _check_options(options, experiment)
     files = experiment.given_files(options.data or ())
     output = _page_path(options, experiment, files)
-    kept = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
-    for path in kept.paths.values():
+    saved = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
+    for path in saved.paths.values():
         check_output(path, [*files.values(), experiment.origin])
-    with kept.told():
+    with saved.told():
         with progress_bars(shown=not options.quiet) as advance:
-            blocks, gaps = compute(options, experiment, files, output, kept, advance)
+            blocks, gaps = compute(options, experiment, files, output, saved, advance)
         page = Page(
             experiment.title,
             str(experiment.paper),
@@ -69,14 +69,14 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     else:
         sys.stdout.write(page_text(page, options.format))
     if gaps:
-        raise InputError(_without_value(experiment, gaps, output, kept))
+        raise InputError(_gaps_message(experiment, gaps, output, saved))
 
 
-def _without_value(experiment: Experiment, gaps: Sequence[str], output: Path | None, kept: KeptScores) -> str:
-    """Sentence about metrics without a value, and the place of the other results."""
-    named = "; ".join(gaps[:NAMED]) + (f"; and {len(gaps) - NAMED:,} more" if len(gaps) > NAMED else "")
+def _gaps_message(experiment: Experiment, gaps: Sequence[str], output: Path | None, saved: KeptScores) -> str:
+    """Return the error message about missing values, with the paths of the other results."""
+    named = "; ".join(gaps[:MOST_GAPS]) + (f"; and {len(gaps) - MOST_GAPS:,} more" if len(gaps) > MOST_GAPS else "")
     places = [f"page: {output}"] if output is not None else []
-    places += [f"scores: {kept.folder}"] if kept.written else []
+    places += [f"scores: {saved.folder}"] if saved.written else []
     where = f" ({', '.join(places)})" if places else ""
     return (
         f"Expected everything that {experiment.origin} asks for to have a value, but got none for {named}: the reasons "
@@ -106,7 +106,7 @@ def _check_options(options: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _page_path(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> Path | None:
-    """Path of the page, checked before the work; figures need matplotlib."""
+    """Return the path of the page; check it, and matplotlib if there are figures, before the work."""
     if options.output is None:
         return None
     inputs = [*files.values(), experiment.origin]
@@ -125,34 +125,34 @@ def _page_path(options: argparse.Namespace, experiment: Experiment, files: Mappi
 
 
 def _rebuilding_command(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> str:
-    """Command that rebuilds the page: every changed option that changes numbers, and files by name."""
-    alone = len(experiment.files) == 1
+    """Return the command that rebuilds the page: options that change numbers, and files without their folders."""
+    single_file = len(experiment.files) == 1
     parts = ["python", "evaluate.py", "--experiment", experiment.origin, "--data"]
     for key, path in files.items():
-        parts.append(_shown(path) if alone else f"{key}={_shown(path)}")
+        parts.append(_command_text(path) if single_file else f"{key}={_command_text(path)}")
     for name, value in _changed(options):
         flag = f"--{name.replace('_', '-')}"
         if value is True:
             parts.append(flag)
             continue
-        for one in value if isinstance(value, list) else [value]:
-            parts += [flag, _shown(one)]
+        for part in value if isinstance(value, list) else [value]:
+            parts += [flag, _command_text(part)]
     for name, value in given_fields(options).items():
-        parts += [field_flag(name), _shown(value)]
+        parts += [field_flag(name), _command_text(value)]
     if options.output is not None:
         parts += ["--output", options.output]
     return shlex.join(parts)
 
 
 def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
-    """Options that have another value than their default and can change a number, without fields of the metric."""
+    """Yield options that differ from their default and can change numbers, except fields of the metric."""
     for name, value in vars(options).items():
         if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != options.defaults.get(name):
             yield name, value
 
 
-def _shown(value: object) -> str:
-    """A value as it is written on the command line; of a file or folder its name alone."""
+def _command_text(value: object) -> str:
+    """Format a value for the command line; reduce paths to the name of the file or folder."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     text = str(value)

@@ -1,4 +1,4 @@
-"""``textmover perturb``: graded corruptions of any texts, with type, degree, severity and rating."""
+"""``textmover perturb``: write graded corruptions of texts, with type, degree, severity and rating."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 def run(options: argparse.Namespace) -> None:
-    """Perturb the texts that the options name, or list what can be done to them."""
+    """Perturb the texts that the options name, or list the types of perturbations."""
     if options.list:
         _print_list()
         return
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
         if form == "tsv":
             _check_one_line(texts)
         parses, neighbours = perturbations.load_resources(options)
-    versions, made = 0, Counter[str]()
+    versions, changed_texts = 0, Counter[str]()
     with (
         contextlib.nullcontext(sys.stdout) if target is None else atomic_file(target) as stream,
         progress_bars(shown=not options.quiet) as advance,
@@ -53,14 +53,14 @@ def run(options: argparse.Namespace) -> None:
         work = perturb_texts(
             texts, types, versions=options.versions, seed=options.seed, parses=parses, neighbours=neighbours
         )
-        for place, found in work:
-            for one in found:
-                cells = (texts[place], one.text, one.type, one.degree, one.severity, one.rating)
+        for place, perturbed in work:
+            for version in perturbed:
+                cells = (texts[place], version.text, version.type, version.degree, version.severity, version.rating)
                 record = dict(zip(COLUMNS, cells, strict=True))
                 line = "\t".join(map(str, cells)) if form == "tsv" else json.dumps(record, ensure_ascii=False)
                 stream.write(line + "\n")
-            versions += len(found)
-            made.update({one.type for one in found})
+            versions += len(perturbed)
+            changed_texts.update({version.type for version in perturbed})
             advance("perturbing", 1, len(texts))
         if not versions:
             raise InputError(
@@ -69,13 +69,13 @@ def run(options: argparse.Namespace) -> None:
             )
     if options.quiet:
         return
-    counts = ", ".join(f"{name} {made[name]:,}" for name in types)
-    said = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
-    sys.stderr.write("".join(f"{one}\n" for one in (said, *perturbations.left_out_types(left_out))))
+    counts = ", ".join(f"{name} {changed_texts[name]:,}" for name in types)
+    total = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
+    sys.stderr.write("".join(f"{line}\n" for line in (total, *perturbations.left_out_types(left_out))))
 
 
 def _check_one_line(texts: Sequence[str]) -> None:
-    """Refuse texts that a table without quoting cannot hold."""
+    """Raise :class:`InputError` for texts that TSV without quoting cannot store."""
     for number, text in enumerate(texts, start=1):
         if re.search(r"[\t\n\r]", text):
             raise InputError(

@@ -1,4 +1,4 @@
-"""``textmover rank``: a table of systems with ranks that they share where no test tells them apart."""
+"""``textmover rank``: rank systems; systems that do not differ significantly share a rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.cli.options.columns import first_given, source_of
+from textmover.cli.options.columns import first_set_flag, source_of
 from textmover.cli.options.systems import chosen_output, refuse_metric, score_texts, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import Vector, group_positions
@@ -19,28 +19,28 @@ from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, 
 from textmover.scoring.scorer_options import references_of, take_default
 from textmover.types import InputError
 
-PART = 4096  # texts that are scored at a time
+CHUNK = 4096  # texts scored in one call
 
-LONG = ("system_separator", "item_column", "group", "score_column", "metric_column")
-"""Options that only a table with a row for each output has a use for."""
+LONG_TABLE_OPTIONS = ("system_separator", "item_column", "group", "score_column", "metric_column")
+"""Options that need a table with one row per output."""
 
 FLAGS = {**COLUMN_FLAGS, "human": "--score-column", **{one: f"--{one}-column" for one in ("system", "item", "metric")}}
-"""The flag behind each argument of the reader of such a table."""
+"""Flag by argument of the reader of such a table."""
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
-"""Formats by the suffix of the output."""
+"""Format by suffix of the output."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the systems that the options name, rank them, and print or write the tables."""
+    """Score and rank the systems that the options name, and print or write the tables."""
     form, output = chosen_output(options, SUFFIXES)
-    given = _long(options) if options.system_column is not None else _wide(options)
-    table = given.table
+    scored = _read_long_table(options) if options.system_column is not None else _score_systems(options)
+    table = scored.table
     settings = {name: getattr(options, name) for name in ("test", "samples", "trials", "seed", "fewest")}
     columns = (table.systems, table.items, table.groups)
     ranking = Ranking(
-        rank_systems(given.scores, *columns, higher_is_better=given.higher_is_better, **settings),
-        signature=given.signature,
+        rank_systems(scored.scores, *columns, higher_is_better=scored.higher_is_better, **settings),
+        signature=scored.signature,
         tests=rank_tests(options),
         test=options.test,
         fewest=options.fewest,
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     )
     if table.human is not None:
         people = rank_systems(table.human, *columns, **settings)
-        ranking = replace(ranking, people=people, agreement=_agreement(given, table.human, options.seed))
+        ranking = replace(ranking, people=people, agreement=_agreement(scored, table.human, options.seed))
     if form == "text":
         print_ranking(ranking, signature=not options.quiet)
     else:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 class _Scored(NamedTuple):
-    """Outputs with their scores, ``[n]``, and what these depend on."""
+    """Outputs with their scores, ``[n]``, and the signature of the scores."""
 
     table: SystemTable
     scores: Vector
@@ -65,33 +65,32 @@ class _Scored(NamedTuple):
     higher_is_better: bool
 
 
-def _agreement(given: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
-    groups = given.table.groups or [""] * len(given.scores)
-    found = []
-    for rows in group_positions(groups, len(given.scores)).values():
-        names = ([column[row] for row in rows] for column in (given.table.systems, given.table.items))
-        scores, direction = given.scores[rows], given.higher_is_better
-        found.append(ranking_agreement(scores, human[rows], *names, seed=seed, higher_is_better=direction))
-    return found
+def _agreement(scored: _Scored, human: Vector, seed: int) -> list[dict[str, float]]:
+    groups = scored.table.groups or [""] * len(scored.scores)
+    agreements = []
+    for rows in group_positions(groups, len(scored.scores)).values():
+        names = ([column[row] for row in rows] for column in (scored.table.systems, scored.table.items))
+        scores, direction = scored.scores[rows], scored.higher_is_better
+        agreements.append(ranking_agreement(scores, human[rows], *names, seed=seed, higher_is_better=direction))
+    return agreements
 
 
-def _wide(options: argparse.Namespace) -> _Scored:
-    """Systems with a file or a column each."""
-    if alone := first_given(options, *LONG):
+def _score_systems(options: argparse.Namespace) -> _Scored:
+    """Score systems that have one file or column each."""
+    if flag := first_set_flag(options, *LONG_TABLE_OPTIONS):
         raise InputError(
-            f"Expected `{alone}` together with --data and --system-column, but got it alone: name them, or leave it "
-            "out."
+            f"Expected `{flag}` together with --data and --system-column, but got it alone: name them, or leave it out."
         )
     if options.scores is None:
         take_default(options)
-    found = scored_systems(options)
-    table = table_of_systems(found.scores)
+    systems = scored_systems(options)
+    table = table_of_systems(systems.scores)
     assert table.scores is not None
-    return _Scored(table, table.scores, found.signature, found.higher_is_better)
+    return _Scored(table, table.scores, systems.signature, systems.higher_is_better)
 
 
-def _long(options: argparse.Namespace) -> _Scored:
-    """A table with a row for each output of each system."""
+def _read_long_table(options: argparse.Namespace) -> _Scored:
+    """Read, and score if necessary, a table with one row per output of each system."""
     if options.data is None or options.scores is not None or options.references is not None:
         raise InputError("Expected `--system-column` together with --data alone, but got other files: give one table.")
     if options.names is not None:
@@ -126,4 +125,4 @@ def _long(options: argparse.Namespace) -> _Scored:
     if table.scores is not None:
         signature = f"{READY}:{Path(options.data).name}|column:{options.metric_column}"
         return _Scored(table, table.scores, signature, not options.lower_is_better)
-    return _Scored(table, *score_texts(options, table.hypotheses, table.references, table.systems, PART))
+    return _Scored(table, *score_texts(options, table.hypotheses, table.references, table.systems, CHUNK))

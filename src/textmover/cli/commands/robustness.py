@@ -1,4 +1,4 @@
-"""``textmover robustness``: what changes of a text do to the scores of metrics, by kind of change."""
+"""``textmover robustness``: measure how perturbations change the scores of metrics, by type of perturbation."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from textmover.report.table_formats import Page, page_text, print_blocks
 from textmover.terminal import progress_bars
 from textmover.types import InputError
 
-NAME = "robustness"  # of the command, and of its files in a folder
-PARSER = "--perturbation-parser NAME"  # makes passive and active possible; `--parser` is a field of RoMe
+NAME = "robustness"  # name of the command, and of its files in a folder
+PARSER = "--perturbation-parser NAME"  # for passive and active; `--parser` is a field of RoMe
 
 NEEDED_HERE = {**perturbations.NEEDED, "parser": PARSER}
 
 FLAGS = {**perturbations.FLAGS, "parses": PARSER, "hypothesis": "--column", "references": "--reference-column"}
-"""The flag behind each argument that an error may name."""
+"""Flag by the argument that an error may name."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Change the texts that the options name, score them with each metric, print, and write page and figure."""
+    """Perturb the texts, score them with each metric, print the result, and write page and figure."""
     files = _files(options)
     keep = None if options.keep is None else check_scores_file(options.keep, [options.input], "--keep")
     metrics = Metrics(options)
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> None:
         rows = metrics.scores(changed.judgements, lambda done: advance("scoring", done, total))
     if keep is not None:
         write_scores(changed.judgements, [*changed.facts, *rows], keep)
-    drawn = {"samples": options.samples, "seed": options.seed}
-    found = robustness(changed.versions, rows, keeping=experiment.KEEPING, yardstick=experiment.YARDSTICK, **drawn)
+    bootstrap = {"samples": options.samples, "seed": options.seed}
+    result = robustness(changed.versions, rows, keeping=experiment.KEEPING, yardstick=experiment.YARDSTICK, **bootstrap)
     kinds = experiment.kind_names(types)
     if options.no_figure or kinds == [experiment.YARDSTICK]:
         files = files[:2]
@@ -68,12 +68,12 @@ def run(options: argparse.Namespace) -> None:
         NAME,
         shlex.join(["textmover", *command]),
         tuple(experiment.notes(subjects, kinds, perturbations.left_out_types(left_out, NEEDED_HERE), options.seed)),
-        tuple(experiment.blocks(found, kinds, None if figure is None else figure.name)),
+        tuple(experiment.blocks(result, kinds, None if figure is None else figure.name)),
     )
     for path, form in zip(files, ("markdown", "csv"), strict=False):
         write_output(page_text(page, form), path)
     if figure is not None:
-        experiment.draw_drops(found, kinds, figure)
+        experiment.draw_drops(result, kinds, figure)
     if options.format != "table":
         sys.stdout.write(page_text(page, options.format))
         return
@@ -83,12 +83,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _files(options: argparse.Namespace) -> list[Path]:
-    """Page, table and figure, checked before the work; nothing where none is wanted."""
+    """Return the paths of page, table and figure, checked before the work; empty without ``--output``."""
     if options.output is None:
         return []
     path = Path(options.output)
-    named = path.suffix.lower() in (".md", ".csv") and not path.is_dir()
-    table, figure = report_files(str(path.with_suffix("")) if named else options.output, NAME)
+    has_suffix = path.suffix.lower() in (".md", ".csv") and not path.is_dir()
+    table, figure = report_files(str(path.with_suffix("")) if has_suffix else options.output, NAME)
     files = [table.with_suffix(".md"), table.with_suffix(".csv"), figure]
     for path in files:
         check_output(path, [options.input])

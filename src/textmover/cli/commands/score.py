@@ -1,4 +1,4 @@
-"""``textmover score``: texts in, one number a line or a table out, however long the input is."""
+"""``textmover score``: score texts and print one number per line or a table. Input of any length is streamed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from textmover.cli.options.columns import rows_of
 from textmover.readers.lines import check_once
-from textmover.runs.process import heeding_termination
+from textmover.runs.process import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target
 from textmover.runs.score_run import confirm_complete, score_rows
 from textmover.runs.score_summary import Summary
@@ -28,8 +28,8 @@ def run(options: argparse.Namespace) -> None:
 
         _report(options, *score_in_processes(options, rows))
         return
-    # Not where several processes score: Lightning and the other processes have their own ways with signals.
-    with heeding_termination():
+    # Not for several processes: Lightning and the worker processes handle signals themselves.
+    with sigterm_as_interrupt():
         target = choose_target(options, rows.systems, rows.paths)
         check_once([*rows.paths, options.fit_on])
         if options.resume and target.complete:
@@ -39,17 +39,17 @@ def run(options: argparse.Namespace) -> None:
             _report(options, target, *score_rows(options, rows, target))
 
 
-def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:
-    """Say what the numbers depend on, where they are, and what is not among them; no summary if they were there."""
-    said = []
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept_shards: int) -> None:
+    """Print the summary, signature and excluded rows; ``None`` as summary means an earlier run had finished."""
+    lines = []
     if summary is None:
-        said = [f"Complete already: {target.path} (--overwrite computes it again)"]
+        lines = [f"Complete already: {target.path} (--overwrite computes it again)"]
     else:
         if summary.skipped:
             logger.warning("No score (nan): %s; the first: %s", plural(summary.skipped, "row"), summary.problem)
-        said += [f"Kept: {plural(kept, 'shard')} of an earlier run"] if kept else []
-        said += summary.said(signature=target.layout.format != "json")
+        lines += [f"Kept: {plural(kept_shards, 'shard')} of an earlier run"] if kept_shards else []
+        lines += summary.said(signature=target.layout.format != "json")
         if target.path is not None and options.resume and target.in_parts and not target.folder:
-            said.append(f"Kept for --resume: {receipt_path(target.path)}")
+            lines.append(f"Kept for --resume: {receipt_path(target.path)}")
     if not options.quiet:
-        sys.stderr.write("".join(f"{one}\n" for one in said))
+        sys.stderr.write("".join(f"{one}\n" for one in lines))

@@ -1,4 +1,4 @@
-"""``textmover sweep``: how well every setting of a grid agrees with human ratings."""
+"""``textmover sweep``: agreement with human ratings for every setting of a grid."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ OPTIMISTIC = (
 
 
 def run(options: argparse.Namespace) -> None:
-    """Judge every setting of the grid, write each as soon as it is done, then print and draw."""
+    """Evaluate every setting of the grid, write each result when it is ready, then print and draw."""
     seen: dict[str, logging.LogRecord] = {}
-    for handler in logging.getLogger().handlers:  # a message that every setting would repeat is logged once
+    for handler in logging.getLogger().handlers:  # log messages that every setting repeats only once
         handler.addFilter(lambda record: seen.setdefault(record.getMessage(), record) is record)
     fields = sweep.read_grid(options.field, given_fields(options))
     varying = {name: values for name, values in fields.items() if len(values) > 1}
-    drawn = not options.no_figure and 1 <= len(varying) <= 2
+    with_figure = not options.no_figure and 1 <= len(varying) <= 2
     name = f"{Path(place_of(options.data[0]).removeprefix('hub:')).stem}.sweep"
     table, figure = (check_output(path, options.data) for path in report_files(options.output or f"{name}.tsv", name))
     if options.output is None:
-        check_unnamed(table, ("n", "groups", "pearson", "signature"), *[figure] * drawn)
-    if drawn:
+        check_unnamed(table, ("n", "groups", "pearson", "signature"), *[figure] * with_figure)
+    if with_figure:
         check_matplotlib()
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     options.swept = grid
@@ -51,12 +51,12 @@ def run(options: argparse.Namespace) -> None:
     take_by_language(options, (one.hypothesis for one in segments), (one.compared for one in segments), fields)
     results = _judge_all(options, Settings(options, grid), segments, table)
     best = sweep.best_setting(results)
-    if drawn:
+    if with_figure:
         title = f"{Path(options.model).name} on {', '.join(Path(one).name for one in options.data)}"
         sweep.draw_settings(varying, results, best, figure, title)
-    files = [str(table), str(figure)] if drawn else [str(table)]
+    files = [str(table), str(figure)] if with_figure else [str(table)]
     if options.format == "json":
-        found = {
+        report = {
             "model": options.model,
             "fields": plain(fields),
             "settings": sweep.as_records(results),
@@ -65,17 +65,17 @@ def run(options: argparse.Namespace) -> None:
             "bootstrap": {"statistic": "pearson", "level": 0.95, "samples": options.samples, "seed": options.seed},
             "files": files,
         }
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
     _print(results, best, options.samples)
-    if not options.quiet and not drawn and not options.no_figure:
+    if not options.quiet and not with_figure and not options.no_figure:
         sys.stdout.write(f"No figure: it shows how one or two fields vary, but here {len(varying)} do.\n")
 
 
 def _judge_all(
     options: argparse.Namespace, settings: Settings, segments: Sequence[Segment], table: Path
 ) -> list[sweep.SettingResult]:
-    """The results in the order of the grid; those that are done are in the table whatever happens."""
+    """Return the results in the order of the grid. The table always has all finished results."""
     done: dict[int, sweep.SettingResult] = {}
     grid = settings.grid
     try:
@@ -92,30 +92,30 @@ def _judge_all(
 
 
 def _print(results: Sequence[sweep.SettingResult], best: int | None, samples: int) -> None:
-    counted = len({one.mean.groups for one in results}) > 1
-    headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if counted else []), "best"]
+    groups_differ = len({result.mean.groups for result in results}) > 1
+    headers = ["Pearson", "95 % interval", "Spearman", "Kendall", *(["groups"] if groups_differ else []), "best"]
     headers = [*results[0].values, *headers]
     rows = []
-    for index, one in enumerate(results):
-        pearson, spearman, kendall = (number(getattr(one.mean, key), 4) for key in sweep.STATISTICS)
-        interval = f"{number(one.interval.low)} to {number(one.interval.high)}"
-        groups = [str(one.mean.groups)] if counted else []
-        values = map(written, one.values.values())
+    for index, result in enumerate(results):
+        pearson, spearman, kendall = (number(getattr(result.mean, key), 4) for key in sweep.STATISTICS)
+        interval = f"{number(result.interval.low)} to {number(result.interval.high)}"
+        groups = [str(result.mean.groups)] if groups_differ else []
+        values = map(written, result.values.values())
         rows.append((*values, pearson, interval, spearman, kendall, *groups, "*" if index == best else ""))
     print_table(headers, rows, numbers=headers[:-1], narrow=headers)
-    out = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
-    undefined = dict.fromkeys(group for one in results for group in one.mean.undefined)
+    notes = [f"\nIntervals are those of the mean Pearson (bootstrap, {plural(samples, 'draw')} of whole references).\n"]
+    undefined = dict.fromkeys(group for result in results for group in result.mean.undefined)
     if undefined:
-        somewhere = " of some settings" if counted else ""
-        out.append(
+        somewhere = " of some settings" if groups_differ else ""
+        notes.append(
             f"Left out of the mean{somewhere}: {', '.join(undefined)} (fewer than 3 segments, or scores that are all "
             "equal)\n"
         )
-    lower = [one for one in results if not one.higher_is_better]
+    lower = [result for result in results if not result.higher_is_better]
     if lower:
         where = "" if len(lower) == len(results) else " in some settings"
-        out.append(f"Lower scores are better{where}, so negative correlations mean agreement there.\n")
+        notes.append(f"Lower scores are better{where}, so negative correlations mean agreement there.\n")
     if best is not None and len(results) > 1:
         setting = ", ".join(f"{name}={written(value)}" for name, value in results[best].values.items())
-        out.append(f"Best: {setting}. {OPTIMISTIC.format(n=len(results))}\n")
-    sys.stdout.write("".join(out))
+        notes.append(f"Best: {setting}. {OPTIMISTIC.format(n=len(results))}\n")
+    sys.stdout.write("".join(notes))

@@ -1,4 +1,4 @@
-"""Tables read by the options that name their columns, and flags in the place of arguments."""
+"""Read texts and tables from the options that name files and columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textmover.types import InputError, Segment
 
 
 def source_of(options: argparse.Namespace) -> str | None:
-    """Column of sources, or their file where there is no table."""
+    """Return the column of sources, or their file without a table."""
     if options.data is None:
         return options.sources
     if options.sources is not None:
@@ -23,46 +23,46 @@ def source_of(options: argparse.Namespace) -> str | None:
 
 
 def rows_of(options: argparse.Namespace) -> Rows:
-    """The texts themselves, or rows of the text files or the table that the options name."""
+    """Return the rows of the texts, the text files or the table that the options name."""
     if options.input is None and options.hypotheses is None and options.data is None and options.references is None:
         refuse_table_options(options, "two texts")
         return GivenTexts(tuple(options.texts), options.sources)
     if options.texts:
         raise InputError("Expected either two texts or files, but got both: leave one out.")
     files = files_of(options)
-    lacking: tuple[Any, Any] = options.on_error, options.missing_references or "error"
+    policies: tuple[Any, Any] = options.on_error, options.missing_references or "error"
     if options.data is None:
         refuse_table_options(options, "--hypotheses" if options.input is None else "-i")
-        return TextFiles(*files, *lacking, options.sources)
+        return TextFiles(*files, *policies, options.sources)
     return TableFile(
         options.data,
         tuple(options.hypothesis_column or ["hypothesis"]),
         references_of(options),
         options.data_format,
         options.split or "train",
-        *lacking,
+        *policies,
         source=source_of(options),
         keep=tuple(dict.fromkeys(options.keep_columns or ())),
     )
 
 
-def first_given(options: argparse.Namespace, *names: str) -> str | None:
-    """Flag of the first of these options that was given."""
+def first_set_flag(options: argparse.Namespace, *names: str) -> str | None:
+    """Return the flag of the first of these options that was set; ``None`` if none was."""
     values = {name: getattr(options, name, None) for name in names}
-    given = [name for name, value in values.items() if value is not None and value is not False]  # 0 was given
-    return f"--{given[0].replace('_', '-')}" if given else None
+    set_names = [name for name, value in values.items() if value is not None and value is not False]  # 0 counts as set
+    return f"--{set_names[0].replace('_', '-')}" if set_names else None
 
 
 def refuse_table_options(options: argparse.Namespace, flag: str, names: Sequence[str] = COLUMN_OPTIONS) -> None:
-    """Refuse options that only a table has a use for, where text files are given by ``flag``."""
-    if given := first_given(options, *names, "split", "data_format", "keep_columns"):
+    """Raise :class:`InputError` for options that need a table; ``flag`` names the input that was given instead."""
+    if option := first_set_flag(options, *names, "split", "data_format", "keep_columns"):
         raise InputError(
-            f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."
+            f"Expected `{option}` together with --data, but got {flag}: lines have no columns, so leave it out."
         )
 
 
 def read_tables(paths: Sequence[str], options: argparse.Namespace) -> list[list[Segment]]:
-    """The rated segments of each file, by the columns that the options name."""
+    """Read the rated segments of each file from the columns that the options name."""
     columns = Columns(
         hypothesis=options.hypothesis_column or "hypothesis",
         references=references_of(options),

@@ -1,18 +1,18 @@
-"""Examples and options of a command, declared in ``cli/help/COMMAND.txt`` as the lines that ``--help`` shows.
+"""Read the examples and options of a command from ``cli/help/COMMAND.txt``, written as ``--help`` shows them.
 
-Examples stand first, up to an empty line. An entry is ``NAMES METAVAR (modifiers): help``; lines that begin with spaces
-continue it::
+The examples come first, up to an empty line. An entry is ``NAMES METAVAR (modifiers): help``; lines that begin with
+spaces continue it::
 
-    # input: a heading of the help, with an optional description; what follows stands under it
+    # input: a heading of the help, with an optional description; the following options belong to it
     one of:                                     until the next empty line; `exactly one of:` requires one
     -i, --input HYPOTHESES REFERENCES...: dots take one value or more
     --samples N (default 1000, at least 1): N is a whole number, X a float, see TYPES; any other word is a text
-    --seed N (rare, default 0): `--help-all` alone shows it
-    --format text|json: choices, which a {} in the help stands for
-    --model NAME (repeat): given once for each value
-    --quiet: a flag, as it takes nothing; --[no-]quiet has both forms
-    --cite (instead): printed in place of the work, see Instead
-    [NAME...] (as names): a positional argument, brackets where it may be missing
+    --seed N (rare, default 0): only `--help-all` shows it
+    --format text|json: choices, which replace a {} in the help
+    --model NAME (repeat): may be repeated, with one value each time
+    --quiet: a flag without value; --[no-]quiet has both forms
+    --cite (instead): printed instead of running the command, see Instead
+    [NAME...] (as names): a positional argument, in brackets if optional
     include split                               the lines of shared_split.txt
     metric fields                               an option for each field of a metric; `--help-metric` shows them
 """
@@ -35,55 +35,55 @@ TYPES = {
     **dict.fromkeys(("N", "M", "PORT", "RANK"), int),
     **dict.fromkeys(("X", "P", "GIB", "POINTS", "SHARE", "WEIGHT"), float),
 }
-"""Types of values by the word that stands for them."""
+"""Type of a value by its placeholder."""
 
 ENTRY = re.compile(r"(?P<form>.+?)\s*(?:\((?P<modifiers>[^()]+)\))?: (?P<help>.*)")
 
-COLUMN = 32  # where help texts begin
+COLUMN = 32  # start column of help texts
 
 
-def declared(name: str) -> list[str]:
-    """Lines of a help file, those that it includes among them."""
+def help_lines(name: str) -> list[str]:
+    """Return the lines of a help file with its includes."""
     text = re.sub(r"\n +", " ", (FOLDER / f"{name}.txt").read_text(encoding="utf-8"))
-    found = []
+    lines = []
     for line in text.splitlines():
-        found += declared(f"shared_{line[8:]}") if line.startswith("include ") else [line]
-    return found
+        lines += help_lines(f"shared_{line[8:]}") if line.startswith("include ") else [line]
+    return lines
 
 
 def examples(command: str) -> list[str]:
-    """Command lines to begin with."""
-    lines = declared(command)
+    """Return the example command lines of a command."""
+    lines = help_lines(command)
     return lines[: lines.index("")]
 
 
 def add_options(
     parser: argparse.ArgumentParser, command: str, purpose: str, *, rare: bool = True, fields: bool = True
 ) -> None:
-    """Add the declared options of a command to a parser, and its help, which begins with ``purpose``.
+    """Add the options of a command to a parser, and its help, which begins with ``purpose``.
 
-    ``rare`` shows options that are rarely used; ``fields`` adds the metric's fields, for which PyTorch is imported.
+    ``rare`` also shows rare options in the help. ``fields`` adds the fields of the metric, which imports PyTorch.
     """
     parser.usage, parser.formatter_class = f"textmover {command} [options]", HelpFormatter
     parser.description = "\n  ".join((f"{purpose[0].upper()}{purpose[1:]}.\n\nexamples:", *examples(command)))
     parser.add_argument("-h", "--help", "--help-all", action="help", help=argparse.SUPPRESS)
     more = []
-    lines = declared(command)
+    lines = help_lines(command)
     place: Any = parser
     group: Any = parser
     hidden = False
     for line in lines[lines.index("") + 1 :]:
         if line.startswith("# "):
             title, _, description = line[2:].partition(": ")
-            known = [one for one in parser._action_groups if one.title == title]
-            group = place = known[0] if known else parser.add_argument_group(title, description or None)
+            groups = [existing for existing in parser._action_groups if existing.title == title]
+            group = place = groups[0] if groups else parser.add_argument_group(title, description or None)
         elif line in ("one of:", "exactly one of:"):
             place = group.add_mutually_exclusive_group(required=line != "one of:")
         elif line == "metric fields":
             more.append("--help-metric: fields of the metric, such as --layer 4")
             parser.add_argument("--help-metric", action=HelpMetric, nargs=0, help=argparse.SUPPRESS)
             if fields:
-                from textmover.scoring.config_options import add_field_options  # brings PyTorch along
+                from textmover.scoring.config_options import add_field_options  # late: imports PyTorch
 
                 add_field_options(parser, shown=False)
         elif not line:
@@ -96,14 +96,14 @@ def add_options(
 
 
 def _add_option(place: Any, line: str, *, rare: bool) -> bool:
-    """Add the option of a line; returns whether it is rarely used."""
-    found = ENTRY.fullmatch(line)
-    if found is None:
+    """Add the option of a line; return whether it is rare."""
+    match = ENTRY.fullmatch(line)
+    if match is None:
         raise ValueError(f"Expected NAMES METAVAR (modifiers): help, but got {line!r}.")
-    words = re.split(r",? ", found["form"]) if found["form"].startswith("-") else [found["form"]]
+    words = re.split(r",? ", match["form"]) if match["form"].startswith("-") else [match["form"]]
     names = [word for word in words if word.startswith("-")]
-    settings: dict[str, Any] = {"help": found["help"], **_values(words[len(names) :], positional=not names)}
-    least, modifiers = None, (found["modifiers"] or "").split(", ") if found["modifiers"] else []
+    settings: dict[str, Any] = {"help": match["help"], **_values(words[len(names) :], positional=not names)}
+    least, modifiers = None, (match["modifiers"] or "").split(", ") if match["modifiers"] else []
     for modifier in modifiers:
         key, _, value = modifier.partition(" ")
         if key in ("required", "repeat"):
@@ -120,10 +120,10 @@ def _add_option(place: Any, line: str, *, rare: bool) -> bool:
         elif key == "of":
             settings["choices"] = value.split("|")
         elif key == "default":
-            listed = settings.get("nargs") == "+" or settings.get("action") == "append"
-            settings["help"] += "" if "default" in found["help"] or value == '""' else f" (default {value})"
+            several = settings.get("nargs") == "+" or settings.get("action") == "append"
+            settings["help"] += "" if "default" in match["help"] or value == '""' else f" (default {value})"
             value = value.strip('"')
-            settings["default"] = value.split() if listed else settings.get("type", str)(value)
+            settings["default"] = value.split() if several else settings.get("type", str)(value)
     if not words[len(names) :] and "action" not in settings:
         settings["action"] = argparse.BooleanOptionalAction if "[no-]" in names[0] else "store_true"
     if not names:
@@ -141,32 +141,32 @@ def _add_option(place: Any, line: str, *, rare: bool) -> bool:
 
 
 def _values(words: Sequence[str], *, positional: bool) -> dict[str, Any]:
-    """Settings of the values that the words stand for."""
+    """Return the arguments of ``add_argument`` for the placeholders of an option."""
     if not words:
         return {}
-    several, missing = words[-1].strip("[]").endswith("..."), words[0].startswith("[") and words[-1].endswith("]")
-    shown = tuple(word.strip("[]").removesuffix("...") if missing else word.removesuffix("...") for word in words)
-    settings: dict[str, Any] = {"metavar": shown[0] if len(shown) == 1 else shown}
-    if several or missing:
-        settings["nargs"] = "*" if several and missing else "+" if several else "?"
-        settings |= {"default": []} if positional and settings["nargs"] == "*" else {}  # not required then
-    if shown[0] in TYPES:
-        settings["type"] = TYPES[shown[0]]
-    if "|" in shown[0]:
-        settings["choices"] = tuple(shown[0].split("|"))
+    several, optional = words[-1].strip("[]").endswith("..."), words[0].startswith("[") and words[-1].endswith("]")
+    names = tuple(word.strip("[]").removesuffix("...") if optional else word.removesuffix("...") for word in words)
+    settings: dict[str, Any] = {"metavar": names[0] if len(names) == 1 else names}
+    if several or optional:
+        settings["nargs"] = "*" if several and optional else "+" if several else "?"
+        settings |= {"default": []} if positional and settings["nargs"] == "*" else {}  # makes it optional
+    if names[0] in TYPES:
+        settings["type"] = TYPES[names[0]]
+    if "|" in names[0]:
+        settings["choices"] = tuple(names[0].split("|"))
         del settings["metavar"]
     return settings
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Lines of the terminal's width, at most 112 characters, with room for short options."""
+    """Help formatter with lines of the terminal's width, at most 112 characters."""
 
     def __init__(self, prog: str) -> None:
         width = min(shutil.get_terminal_size().columns - 2, 112)
         super().__init__(prog, max_help_position=COLUMN, width=width)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        """Break at spaces alone, so that values with hyphens can be copied."""
+        """Break only at spaces, so that values with hyphens can be copied."""
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
@@ -177,101 +177,101 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         """Write several values as ``FILE...`` and ``HYPOTHESES REFERENCES...``."""
-        shown = (action.metavar,) if isinstance(action.metavar, str) else action.metavar
+        names = (action.metavar,) if isinstance(action.metavar, str) else action.metavar
         return (
-            f"{' '.join(shown)}..." if action.nargs == "+" and shown else super()._format_args(action, default_metavar)
+            f"{' '.join(names)}..." if action.nargs == "+" and names else super()._format_args(action, default_metavar)
         )
 
 
 class SingleOption(argparse.Action):
-    """Stores a value as argparse does, but refuses an option that is given again and a number beyond its bound."""
+    """Store a value as argparse does, but reject a repeated option and a number out of bounds."""
 
     least: int | None = None
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        """Store the value, or end with one sentence."""
+        """Store the value, or exit with an error."""
         if option is not None:
-            # A set of the parser, which is made for one command line.
+            # Stored on the parser, since every command line has its own parser.
             seen: set[str] = parser.__dict__.setdefault("seen_options", set())
             if self.dest in seen:
-                parser.error(_twice(option, several=self.nargs in ("+", "*")))
+                parser.error(_repeated_message(option, several=self.nargs in ("+", "*")))
             seen.add(self.dest)
             for value in values if isinstance(values, list) else [values]:
-                if problem := _beyond(self.option_strings[-1], value, finite=self.type is float):
+                if problem := _bound_error(self.option_strings[-1], value, finite=self.type is float):
                     parser.error(problem)
             if self.least is not None and values < self.least:
-                from textmover.types import InputError  # brings torch along, which `--help` can do without
+                from textmover.types import InputError  # late: imports torch, which `--help` does not need
 
                 raise InputError(f"Expected {self.option_strings[-1]} to be at least {self.least}, but got {values}.")
         setattr(namespace, self.dest, values)
 
 
 class Instead(argparse.Action):
-    """Lets a command print something of its metric in place of its work, for which no texts are needed."""
+    """Option that prints something about the metric instead of running the command; needs no texts."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
     ) -> None:
-        """Choose what runs; as with ``--help``, no option is required then."""
+        """Replace the function of the command, and make all options optional, as for ``--help``."""
         from textmover.cli.options import signature_and_citations
 
         if namespace.run is not None and not getattr(namespace, self.dest):
             parser.error("argument --cite: not allowed with argument --signature")
         setattr(namespace, self.dest, values or True)
         namespace.run = getattr(signature_and_citations, f"print_{self.dest}")
-        needed: list[Any] = [*parser._actions, *parser._mutually_exclusive_groups]
-        for one in needed:
-            one.required = False
+        arguments: list[Any] = [*parser._actions, *parser._mutually_exclusive_groups]
+        for argument in arguments:
+            argument.required = False
 
 
 class HelpMetric(argparse.Action):
-    """Prints the options for fields of the metric."""
+    """Option that prints the options for the fields of the metric."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print and end."""
+        """Print the help and exit."""
         sys.stdout.write(fields_help(parser.prog))
         parser.exit()
 
 
 def fields_help(program: str) -> str:
-    """The help of the options for fields of the metric."""
+    """Return the help of the options for the fields of the metric."""
     from textmover.scoring.config_options import add_field_options
 
-    shown = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
+    parser = argparse.ArgumentParser(program, f"{program} [options]", add_help=False, formatter_class=HelpFormatter)
     about = "They override the fields of a preset.\nA trained metric allows those that leave its weights unchanged."
-    add_field_options(shown.add_argument_group("fields of the metric", about), shown=True)
-    return shown.format_help()
+    add_field_options(parser.add_argument_group("fields of the metric", about), shown=True)
+    return parser.format_help()
 
 
-def given_twice(arguments: Sequence[str]) -> str | None:
-    """Return what is wrong where Lightning's command line gets an option twice; ``None`` if nothing is.
+def repeated_option(arguments: Sequence[str]) -> str | None:
+    """Return an error message if arguments for Lightning repeat an option; ``None`` otherwise.
 
-    Several ``--config`` are merged, and ``+=`` begins another entry of a list, whose options come again.
+    ``--config`` may be repeated. ``+=`` starts another entry of a list, so its options may be repeated too.
 
     Example:
-        >>> given_twice(["--trainer.max_epochs=1", "--trainer.max_epochs", "2"])
+        >>> repeated_option(["--trainer.max_epochs=1", "--trainer.max_epochs", "2"])
         'Expected --trainer.max_epochs once, but got it twice: remove one'
     """
     names = [one.partition("=")[0] for one in arguments if one.startswith("--")]
-    several = ("--config", *(one.removesuffix("+") for one in names if one.endswith("+")))
-    option = next((one for one in names if names.count(one) > 1 and not one.startswith(several)), None)
-    return None if option is None else _twice(option)
+    repeatable = ("--config", *(one.removesuffix("+") for one in names if one.endswith("+")))
+    option = next((one for one in names if names.count(one) > 1 and not one.startswith(repeatable)), None)
+    return None if option is None else _repeated_message(option)
 
 
-def _twice(option: str, *, several: bool = False) -> str:
+def _repeated_message(option: str, *, several: bool = False) -> str:
     way_out = "give all its values after one" if several else "remove one"
     return f"Expected {option} once, but got it twice: {way_out}"
 
 
-def _beyond(option: str, value: object, *, finite: bool) -> str | None:
-    """Describe a number outside its bounds; fields of the metric say themselves whether they may be infinite."""
+def _bound_error(option: str, value: object, *, finite: bool) -> str | None:
+    """Return an error message for a number out of bounds; fields of the metric check for infinity themselves."""
     if finite and isinstance(value, float) and not math.isfinite(value):
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    from textmover.types.arguments import BOUNDS, OTHER_OPTIONS  # which imports torch: not for --help
+    from textmover.types.arguments import BOUNDS, OTHER_OPTIONS  # late: imports torch, which --help does not need
 
     least, most = BOUNDS.get(option) or BOUNDS.get(option[2:].replace("-", "_"), (0, OTHER_OPTIONS))
     if option.endswith(("-seed", "-seeds")) and value < least:

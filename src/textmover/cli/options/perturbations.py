@@ -14,7 +14,7 @@ from textmover.types import InputError
 logger = logging.getLogger(__name__)
 
 NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
-"""The flag that gives what a kind of change needs."""
+"""Flag by the resource that a type needs."""
 
 FLAGS: Mapping[str, str] = {
     **{name: f"--{name}" for name in ("column", "types", "degrees")},
@@ -22,12 +22,12 @@ FLAGS: Mapping[str, str] = {
     "neighbours": NEEDED["neighbours"],
     "encoder": "--neighbours",
 }
-"""The flag behind each argument that an error may name."""
+"""Flag by the argument that an error may name."""
 
 
 def warn_of_other_languages(texts: Sequence[str]) -> None:
-    """Warn where texts are not English, for which the rules of changes are written."""
-    from textmover.modules.tokens.reliability_flags import is_english  # which brings torch along
+    """Warn if texts are not English, since the rules of perturbations are written for English."""
+    from textmover.modules.tokens.reliability_flags import is_english  # late: imports torch
 
     if not is_english(texts):
         logger.warning(
@@ -38,16 +38,16 @@ def warn_of_other_languages(texts: Sequence[str]) -> None:
 def chosen_types(
     options: argparse.Namespace, needed: Mapping[str, str] = NEEDED
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """The wanted types with their degrees, and those that are left out since something is not given for them."""
-    given = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
-    lacking = [name for name, kind in KINDS.items() if not given[kind.needs]]
+    """Return the chosen types with their degrees, and the types excluded because their resource is missing."""
+    available = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
+    excluded = [name for name, kind in KINDS.items() if not available[kind.needs]]
     degrees = read_degrees(options.degrees)
     if options.types is None:
-        return every_type(degrees, without=lacking), lacking
+        return every_type(degrees, without=excluded), excluded
     types = resolve_types([name for entry in options.types for name in entry.split(",") if name], degrees)
     if not types:
         raise InputError("Expected `types` to name something, but got none: see `textmover perturb --list`.")
-    if name := next((one for one in types if one in lacking), None):
+    if name := next((one for one in types if one in excluded), None):
         raise InputError(
             f"Expected {needed[KINDS[name].needs]} for type {name}, but got none: give it, or leave the type out."
         )
@@ -55,18 +55,18 @@ def chosen_types(
 
 
 def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> list[str]:
-    """Sentences on types that were left out, with the flag that each needs.
+    """Return messages about excluded types, with the flag that each needs.
 
     Example:
         >>> left_out_types(["passive", "active"])
         ['Left out: passive and active (give --parser NAME)']
     """
-    lacking = {flag: [name for name in names if KINDS[name].needs == need] for need, flag in needed.items()}
-    return [f"Left out: {' and '.join(several)} (give {flag})" for flag, several in lacking.items() if several]
+    by_flag = {flag: [name for name in names if KINDS[name].needs == need] for need, flag in needed.items()}
+    return [f"Left out: {' and '.join(types)} (give {flag})" for flag, types in by_flag.items() if types]
 
 
 def load_resources(options: argparse.Namespace) -> tuple[Parses | None, Neighbours | None]:
-    """Load the parser and the search for neighbours in the embedding space that the options name, if any."""
+    """Load the parser and the word neighbours that the options name; ``None`` for those not named."""
     parses = neighbours = None
     if options.parser is not None:
         from textmover.rome.parsers.pipelines import load_parser

@@ -1,4 +1,4 @@
-"""Systems to compare or to rank: their texts or scores that are there already, by the options that name them."""
+"""Read the systems to compare or rank, and score their texts unless scores are given."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.cli.options.columns import first_given, refuse_table_options, source_of
+from textmover.cli.options.columns import first_set_flag, refuse_table_options, source_of
 from textmover.files import write_output
 from textmover.meta_evaluation.statistics.scores import Vector
 from textmover.readers.column_options import flags_named
@@ -27,15 +27,15 @@ TEXTS = (".txt", *COMPRESSIONS)  # suffixes of text files
 class ScoredSystems(NamedTuple):
     """Systems on the same segments."""
 
-    scores: dict[str, Vector]  # segment scores of each, ``[n]``, by its name
-    rows: Sequence[Row]  # their texts, one row a segment; none where scores alone were given
+    scores: dict[str, Vector]  # segment scores, ``[n]``, by system
+    rows: Sequence[Row]  # their texts, one row per segment; empty if only scores were given
     lines: Sequence[int]  # line or row of each segment
-    signature: str  # what the scores depend on
+    signature: str  # signature of the scores
     higher_is_better: bool  # false for distances
 
 
 def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> Target:
-    """Format and file of the output, checked before the work; text is only printed."""
+    """Return the format and file of the output, checked before the work. Text can only be printed."""
     if options.output is not None and options.format == "text":
         raise InputError("Expected `--format text` without --output, but got both: leave one out.")
     files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
@@ -44,7 +44,7 @@ def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> T
 
 
 def write(text: str, output: Path | None) -> None:
-    """Write into the file, or to standard output where there is none."""
+    """Write to the file, or to standard output if ``output`` is ``None``."""
     if output is None:
         sys.stdout.write(text)
     else:
@@ -52,21 +52,21 @@ def write(text: str, output: Path | None) -> None:
 
 
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:
-    """The systems that the options name, scored unless their scores were given."""
+    """Return the systems that the options name; score them unless scores are given."""
     if options.scores is not None:
         return _read_systems(options)
-    if alone := first_given(options, "score_columns", "lower_is_better"):
-        raise InputError(f"Expected `{alone}` together with --scores, but got it alone: leave it out.")
+    if flag := first_set_flag(options, "score_columns", "lower_is_better"):
+        raise InputError(f"Expected `{flag}` together with --scores, but got it alone: leave it out.")
     files = _files(options)
     names = _names(files.systems, options.names, files=options.hypotheses is not None)
     rows = _rows(files)
-    # All texts of a system together; each distinct pair is scored once.
+    # Texts ordered by system; each distinct pair is scored once.
     hypotheses = [row.hypotheses[place] for place in range(len(names)) for row in rows]
     references = [row.references for row in rows] * len(names)
     count = len(rows)
     systems = [name for name in names for _ in rows]
-    found, signature, higher_is_better = score_texts(options, hypotheses, references, systems, count)
-    scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
+    all_scores, signature, higher_is_better = score_texts(options, hypotheses, references, systems, count)
+    scores = {name: all_scores[place * count : (place + 1) * count] for place, name in enumerate(names)}
     return ScoredSystems(scores, rows, [row.line for row in rows], signature, higher_is_better)
 
 
@@ -77,7 +77,7 @@ def score_texts(
     systems: Sequence[str],
     parts: int,
 ) -> tuple[Vector, str, bool]:
-    """Score texts of systems; returns the scores, their signature, and whether higher ones are better."""
+    """Score texts of systems; return the scores, their signature, and whether higher is better."""
     take_by_language(options, hypotheses, references)
     scorer = load_scorer(options)
     scores = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
@@ -86,50 +86,50 @@ def score_texts(
 
 
 def _read_systems(options: argparse.Namespace) -> ScoredSystems:
-    """The systems whose scores are given, with their texts where these are given as well."""
+    """Read the systems from given scores, with their texts if these are given too."""
     refuse_metric(options, "--scores")
-    # Where there is no --data, its options are those of the table of scores.
-    own = options.data is None
-    split = (options.split if own else None) or "train"
+    # Without --data, its options apply to the table of scores.
+    for_scores = options.data is None
+    split = (options.split if for_scores else None) or "train"
     with flags_named({"columns": "--score-columns"}):
-        found = read_system_scores(
-            options.scores, options.score_columns, format=options.data_format if own else None, split=split
+        table = read_system_scores(
+            options.scores, options.score_columns, format=options.data_format if for_scores else None, split=split
         )
-    given = options.hypotheses is not None or options.data is not None
-    if len(found.scores) < 2:
+    has_texts = options.hypotheses is not None or options.data is not None
+    if len(table.scores) < 2:
         raise InputError(
-            f"Expected the scores of two systems, but got those of {next(iter(found.scores))} alone: give a column or "
+            f"Expected the scores of two systems, but got those of {next(iter(table.scores))} alone: give a column or "
             "a file of another."
         )
-    if options.references is not None and not given:
+    if options.references is not None and not has_texts:
         raise InputError("Expected `--references` together with --hypotheses, but got it alone: name both, or none.")
-    files = _files(options) if given else None
-    if files is not None and len(files.systems) != len(found.scores):
+    files = _files(options) if has_texts else None
+    if files is not None and len(files.systems) != len(table.scores):
         raise InputError(
             f"Expected scores of the {plural(len(files.systems), 'system')} whose texts are given, but got those of "
-            f"{len(found.scores)} ({', '.join(found.scores)}): name their columns with --score-columns, in the order "
+            f"{len(table.scores)} ({', '.join(table.scores)}): name their columns with --score-columns, in the order "
             "of the systems."
         )
-    by_file = options.hypotheses is not None or (not given and len(options.scores) > 1)
-    names = _names(tuple(found.scores) if files is None else files.systems, options.names, files=by_file)
+    by_file = options.hypotheses is not None or (not has_texts and len(options.scores) > 1)
+    names = _names(tuple(table.scores) if files is None else files.systems, options.names, files=by_file)
     rows = [] if files is None else _rows(files)
-    if rows and len(rows) != len(found.lines):
+    if rows and len(rows) != len(table.lines):
         raise InputError(
-            f"Expected {plural(len(rows), 'score')}, one for each segment, but got {len(found.lines)} in "
+            f"Expected {plural(len(rows), 'score')}, one for each segment, but got {len(table.lines)} in "
             f"{options.scores[0]}: give the scores of the same segments."
         )
-    scores = dict(zip(names, found.scores.values(), strict=True))
-    lines = [row.line for row in rows] or found.lines
-    signature = found.signature or digest_signature(options.scores, found)
+    scores = dict(zip(names, table.scores.values(), strict=True))
+    lines = [row.line for row in rows] or table.lines
+    signature = table.signature or digest_signature(options.scores, table)
     return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better)
 
 
 def refuse_metric(options: argparse.Namespace, instead: str) -> None:
-    """Refuse options of a metric where the scores that ``instead`` names are there already."""
+    """Raise :class:`InputError` for options of a metric; ``instead`` is the option with existing scores."""
     names = ("model", "fit_on", "statistics", "cache", "revision")
-    given = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
-    if given:
-        flag = given[0].replace("_", "-")
+    set_options = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
+    if set_options:
+        flag = set_options[0].replace("_", "-")
         raise InputError(f"Expected `--{flag}` or `{instead}`, but got both: scores that are there need no metric.")
 
 
@@ -160,7 +160,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
 
 
 def _rows(files: TextFiles | TableFile) -> list[Row]:
-    """All rows; texts that cannot be used are refused before the metric is loaded."""
+    """Read all rows, so that invalid texts are reported before the metric is loaded."""
     with flags_named():
         rows = list(files)
     if not rows:
@@ -169,16 +169,16 @@ def _rows(files: TextFiles | TableFile) -> list[Row]:
 
 
 def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) -> tuple[str, ...]:
-    """Default names of systems: their columns, or the shortest distinct names of their files."""
+    """Return the names of systems: given ones, else their columns or the shortest distinct file names."""
     if given is not None:
         if len(given) != len(systems):
             raise InputError(f"Expected {plural(len(systems), 'name')}, one for each system, but got {len(given)}.")
         if len(set(given)) < len(given):
             raise InputError(f"Expected names that tell the systems apart, but got {' '.join(given)}.")
         return tuple(given)
-    if files or all(Path(name).suffix.lower() in TEXTS for name in systems):  # `textmover score` writes names of files
-        whole = tuple(Path(name).name for name in systems)
-        for names in (tuple(name.partition(".")[0] for name in whole), whole):
+    if files or all(Path(name).suffix.lower() in TEXTS for name in systems):  # file names
+        file_names = tuple(Path(name).name for name in systems)
+        for names in (tuple(name.partition(".")[0] for name in file_names), file_names):
             if all(names) and len(set(names)) == len(names):
                 return names
     return tuple(systems)

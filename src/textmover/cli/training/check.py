@@ -1,4 +1,4 @@
-"""``textmover check``: all problems of a table of ratings, and a recipe that trains on it."""
+"""``textmover check``: report problems of a table of ratings, and write a recipe that trains on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textmover.readers.column_options import COLUMN_FLAGS, flags_named
 from textmover.terminal import print_table
 from textmover.types import InputError
 
-ROLES = {"references": "reference", "groups": "group"}  # options of columns whose name is not that of their role
+ROLES = {"references": "reference", "groups": "group"}  # names of column options that differ from their role
 
 
 def run(options: argparse.Namespace) -> None:
@@ -24,26 +24,26 @@ def run(options: argparse.Namespace) -> None:
     name = Path(options.table).name.partition(".")[0] or "mine"
     output = check_output(options.output or f"{name}_recipe.yaml", [options.table], (".yaml", ".yml"))
     roles = ("hypothesis", "references", "score", "source", "annotator", "groups")
-    given = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
+    columns = {role: getattr(options, f"{ROLES.get(role, role)}_column") for role in roles}
     metric = load_metric(default_metric({}))
     with flags_named({**COLUMN_FLAGS, "groups": "--group-column", "scale": "--scale"}):
-        found = check_table(
+        result = check_table(
             options.table,
-            given,
+            columns,
             lambda texts: text_flags(metric.tokenize(texts), getattr(metric, "languages", ())),
             scale=options.scale,
             runs=f"runs/{name}",
         )
-        view = found.view()
+        view = result.view()
         sys.stdout.write(f"{view.headline}\n\n")
-        rows = [tuple(map(str, one)) for one in found.findings]
+        rows = [tuple(map(str, one)) for one in result.findings]
         print_table(view.headers, rows or [("none", "0", "", "")], numbers=("rows",), narrow=("rows",))
-        if found.recipe is None:
-            raise InputError(found.refusal)
-    if output.is_file() and not options.overwrite and output.read_bytes() != found.recipe.encode():
+        if result.recipe is None:
+            raise InputError(result.refusal)
+    if output.is_file() and not options.overwrite and output.read_bytes() != result.recipe.encode():
         raise InputError(
             f"Expected {output} to be new, but it holds another recipe: give another --output or --overwrite."
         )
     with atomic_file(output) as stream:
-        stream.write(found.recipe)
+        stream.write(result.recipe)
     sys.stdout.write(f"\nRecipe: {output}. To train with it:\n  textmover train --config {shlex.quote(str(output))}\n")

@@ -1,4 +1,4 @@
-"""``textmover export``: training runs, or any other metric, become a folder that scores, with its back-ends."""
+"""``textmover export``: convert a training run or another metric to a metric folder, with optional back-ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textmover.checkpoints.card import adapter_card, describe_adapter, without_a
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.checkpoints.saving import check_replaceable, save_checkpoint
-from textmover.cli.options.columns import first_given, read_tables
+from textmover.cli.options.columns import first_set_flag, read_tables
 from textmover.files import atomic_file, check_folder
 from textmover.modules.devices import resolve_device
 from textmover.modules.probe_sentences import PROBES
@@ -25,29 +25,29 @@ from textmover.types import InputError, Segment
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it."""
+    """Load a metric, average it with others, write it to a folder with its back-ends, and push it to the Hub."""
     folder = Path(options.folder)
     check_replaceable(check_folder(folder, "FOLDER"), overwrite=options.overwrite)
     adapter = _check_options(options)
-    # Both in the order in which they were given, each once.
+    # Remove duplicates, but keep the order.
     backends, precisions = dict.fromkeys(options.backend or ()), dict.fromkeys(options.precision or ("exact",))
-    wanted = [(name, precision) for name in backends for precision in precisions]
+    to_prepare = [(name, precision) for name in backends for precision in precisions]
     for name in backends:
         check_backend(name, resolve_device("cpu"))
     metric, card = metric_and_card(options.run_checkpoint)
     rated: list[Segment] = []
     if options.average is not None or options.untrained is not None or options.ratings is not None:
         if options.ratings is not None:
-            own = {f"{FIELD}{name}": getattr(metric, name) for name in ("mode", "fallback") if hasattr(metric, name)}
-            rated = read_tables([options.ratings], argparse.Namespace(**vars(options), **own))[0]
+            fields = {f"{FIELD}{name}": getattr(metric, name) for name in ("mode", "fallback") if hasattr(metric, name)}
+            rated = read_tables([options.ratings], argparse.Namespace(**vars(options), **fields))[0]
         settings = {name: getattr(options, name) for name in ("weights", "untrained", "ratings")}
         name = Path(options.run_checkpoint).name
         metric, card = mix(metric, card, name, average=options.average or (), rated=rated, **settings)
-    card = without_adapter(card)  # of an adapter that it was before
+    card = without_adapter(card)  # drop entries of an earlier adapter
     lines: list[str] = []
 
     def add_backends(beside: Path) -> None:
-        lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
+        lines.extend(_described(*one, prepare(metric, *one, beside)) for one in to_prepare)
 
     if options.table:
         metric = as_token_table(metric, options.dimensions, [one.references[0] for one in rated])
@@ -67,14 +67,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
-    """Refuse what does not go together, before the work; what kind of adapter is wanted, if any."""
+    """Raise :class:`InputError` for conflicting options; return the settings of the adapter, if any."""
     if options.untrained is not None and not 0 <= options.untrained <= 1:
         raise InputError(
             f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
         )
     if options.weights is not None and options.average is None:
         raise InputError("Expected `--average RUN …` beside `--weights`, but got none: name what is to be averaged.")
-    column = first_given(options, *COLUMN_OPTIONS)
+    column = first_set_flag(options, *COLUMN_OPTIONS)
     if column and options.ratings is None:
         raise InputError(f"Expected `--ratings FILE` beside `{column}`, but got none: give the table.")
     if options.precision and not options.backend:
@@ -98,7 +98,7 @@ def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
 
 
 def _described(backend: str, precision: str, prepared: Prepared) -> str:
-    """One line on how far a back-end deviates."""
+    """Return a line with the largest deviation of a back-end from torch."""
     measured = [] if prepared.deviation is None else [f"of a score {prepared.deviation:.1e}"]
     if prepared.states is not None:
         measured.append(f"of a hidden state {prepared.states:.1e} of the largest")

@@ -1,4 +1,4 @@
-"""``textmover fit-idf``, ``fit-mean`` and ``fit-baseline``: statistics of a corpus, as files that any scoring takes."""
+"""``textmover fit-idf``, ``fit-mean`` and ``fit-baseline``: fit statistics of a corpus and save them for scoring."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ STATISTICS: dict[str, tuple[str, str, Any]] = {
     "fit-mean": ("a corpus mean", "centering", "corpus"),
     "fit-baseline": ("a baseline", "rescale", True),
 }
-"""Name of a statistic in sentences, and the field and value that add it to a metric without it, by command."""
+"""By command: name of the statistic in messages, and the field and value that enable it in a metric."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit a statistic on the texts that the options name, and write it."""
+    """Fit a statistic on the texts that the options name, and save it."""
     output = check_output(options.output, options.data, (".safetensors",))
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     check_once(options.data)
     with flags_named({"column": "--column"}):
-        read = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
-    texts = [text for several in read for text in several]
+        texts_by_file = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
+    texts = [text for file_texts in texts_by_file for text in file_texts]
     if not any(map(str.strip, texts)):
         raise InputError(f"Expected texts to fit on in {', '.join(options.data)}, but all of them are empty.")
     take_default(options)
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     scorer, changes = _with_statistic(options, name)
     names = _names(scorer, name)
     scorer.fit(texts, names)
-    saved = [one for one in names if one != "idf_hypothesis"]  # on a corpus, one table serves both sides
+    saved = [one for one in names if one != "idf_hypothesis"]  # for a corpus, both sides share one table
     scorer.save_statistics(output, saved, options.corpus or ", ".join(Path(one).name for one in options.data))
     warn_of_few(len(texts), what)
     if options.quiet:
@@ -65,32 +65,32 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _with_statistic(options: argparse.Namespace, name: str) -> tuple[Scorer, dict[str, Any]]:
-    """The scorer of a metric that has the statistic, and what had to be changed in the metric for that."""
+    """Return a scorer whose metric has the statistic, and the fields that were changed for that."""
     scorer, (what, field, value) = build_scorer(options), STATISTICS[options.command]
     if name in scorer.metric.statistics:
         return scorer, {}
-    given = given_fields(options)
-    if field in given:
+    fields = given_fields(options)
+    if field in fields:
         raise InputError(
-            f"Expected a metric that reads {what}, but got `{_flag(field, given[field])}`: leave it out, or give "
+            f"Expected a metric that reads {what}, but got `{_flag(field, fields[field])}`: leave it out, or give "
             f"{written(value)}."
         )
     return build_scorer(options, **{field: value}), {field: value}
 
 
 def _names(scorer: Scorer, statistic: str) -> list[str]:
-    """Statistics to fit: the one asked for, on both sides, those that a baseline lacks, and a baseline."""
-    wanted = {statistic, f"{statistic}_hypothesis"}
+    """Return the statistics to fit: the requested one, unfitted ones that a baseline needs, and the baseline."""
+    to_fit = {statistic, f"{statistic}_hypothesis"}
     if statistic == "baseline":
-        wanted |= set(unfitted_statistics(scorer.metric))
-        wanted |= {one for one in scorer.metric.statistics if one.startswith("idf") and scorer.metric.fits_on_call}
+        to_fit |= set(unfitted_statistics(scorer.metric))
+        to_fit |= {one for one in scorer.metric.statistics if one.startswith("idf") and scorer.metric.fits_on_call}
     else:
-        wanted.add("baseline")  # depends on the others
-    return [name for name in scorer.metric.statistics if name in wanted]
+        to_fit.add("baseline")  # the baseline depends on other statistics
+    return [name for name in scorer.metric.statistics if name in to_fit]
 
 
 def _hint(options: argparse.Namespace, changes: dict[str, Any], output: Path) -> str:
-    """The command that scores with the statistics, with all options that they were fitted for."""
+    """Return the command that scores with the statistics and the options that they were fitted for."""
     model = ["--model", options.model, *(["--revision", options.revision] if options.revision else [])]
     files = [part for path in (*(options.statistics or ()), str(output)) for part in ("--statistics", path)]
     fields = {**given_fields(options), **changes}.items()

@@ -1,4 +1,4 @@
-"""``textmover data``: public data sets by name."""
+"""``textmover data``: list or download public data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("name", "parts", "here", "about")
 
 
 def run(options: argparse.Namespace) -> None:
-    """List the sets, or fetch some."""
+    """List the data sets, or download the named ones."""
     if (options.action == "get") != bool(options.names):
         raise InputError("Expected `data list` alone or `data get` with names, as in `textmover data get stsb`.")
     if options.action == "list":

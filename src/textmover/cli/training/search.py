@@ -1,7 +1,7 @@
 """``textmover search``: hyper-parameter search over a training recipe, with Optuna.
 
-Every trial is a fit as ``train.py fit`` runs it, judged on the parts that the recipe keeps from training. All trials
-are in a database, so that a search that was stopped goes on.
+Every trial is a fit like that of ``train.py fit``, evaluated on the held-out parts of the recipe. All trials are stored
+in a database, so that an interrupted search can be resumed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from textmover.types import InputError, needs_extra
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run trials until there are as many as asked for; print the table and write the best recipe."""
+    """Run the requested number of trials, print the table and write the best recipe."""
     quiet_lightning()
-    for name in ("pytorch_lightning", "lightning_fabric"):  # what each trial would repeat
+    for name in ("pytorch_lightning", "lightning_fabric"):  # messages that every trial repeats
         logging.getLogger(name).setLevel(logging.WARNING)
     with needs_extra("search", "optuna to search"):
         import optuna
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     search = study.Search(options, optuna)
-    with _alone(search.folder):
+    with _folder_lock(search.folder):
         _check(search)
         search.open()
         search.run(run_trial)
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check(search: study.Search) -> None:
-    """Have the command line read the recipe as it is, and with a value for each key, before the first trial."""
+    """Parse the recipe before the first trial, unchanged and with a value for each key."""
     file = search.folder / "recipe.yaml"
     check_keys(search.space, config_of(search.recipe, file))
     try:
@@ -54,8 +54,8 @@ def _check(search: study.Search) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One search at a time in a folder; the operating system drops the lock of one that was killed."""
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the folder against other searches; the operating system releases the lock of a killed one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
@@ -77,7 +77,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 class _ConfigCLI(TrainCLI):
-    """Reads and checks the arguments, and stops there."""
+    """Command line that only parses and checks the arguments."""
 
     def instantiate_classes(self) -> None:
         """Build nothing."""
@@ -87,10 +87,10 @@ class _ConfigCLI(TrainCLI):
 
 
 class _TrialCLI(TrainCLI):
-    """Fits, and neither reports nor exports: the value of a trial is what its validations logged."""
+    """Command line that fits without report and export; the value of a trial is what its validations log."""
 
     def before_fit(self) -> None:
-        """Refuse several processes, each of which would start a search of its own."""
+        """Raise :class:`InputError` for several processes, since each would start its own search."""
         if self.trainer.world_size > 1:
             raise InputError(
                 f"Expected one device to a trial, but the recipe takes {self.trainer.world_size}: set "
@@ -98,23 +98,23 @@ class _TrialCLI(TrainCLI):
             )
 
     def after_fit(self) -> None:
-        """Leave the parts that were kept from training alone."""
+        """Skip the report on the held-out parts."""
         check_moved(self.model)
 
 
-class _Watch(pl.Callback):
-    """Keeps the objective of each validation, and hands it on, as it does the print of what is judged."""
+class _ObjectiveRecorder(pl.Callback):
+    """Callback that records and reports the objective of each validation and the fingerprint of the held-out data."""
 
     def __init__(self, objective: str, report: Callable[[int, float], None], judged: Callable[[str], None]) -> None:
         self.objective, self.report, self.judged = objective, report, judged
         self.values: list[float] = []
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Tell what validations will judge, before a step is made."""
+        """Report the fingerprint of the held-out data before the first step."""
         self.judged(judged_print(trainer.datamodule))  # type: ignore[attr-defined]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Note the value, which validation has to log."""
+        """Record the objective; raise an error if validation does not log it."""
         if trainer.sanity_checking:
             return
         logged = trainer.callback_metrics
@@ -128,7 +128,7 @@ class _Watch(pl.Callback):
 
 
 def config_of(recipe: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """All keys of a recipe with their values, defaults among them, as the command line reads them from a file."""
+    """Return all values of a recipe with defaults, as the command line parses them from a file."""
     arguments = ["fit", "--config", str(study.write_recipe(recipe, file))]
     config = run_training(arguments, _ConfigCLI).config["fit"]
     return dict(config.items())
@@ -143,25 +143,25 @@ def run_trial(
     report: Callable[[int, float], None],
     judged: Callable[[str], None],
 ) -> tuple[float, int]:
-    """Fit a recipe in a folder, by the code that ``train.py fit`` runs.
+    """Fit a recipe in a folder with the code of ``train.py fit``; return the objective and the number of validations.
 
-    ``report`` gets the number and value of each validation, ``judged`` the print of the parts that validations judge;
-    both may raise to end the trial. Returns the value (that of the best validation, where the recipe keeps those
-    weights, else that of the last one), and the number of validations.
+    ``report`` gets the number and value of each validation, ``judged`` the fingerprint of the held-out data. Both may
+    raise an error to end the trial. The objective is that of the best validation if the recipe keeps its weights, else
+    that of the last one.
     """
-    watch = _Watch(objective, report, judged)
-    own = study.placed(recipe, folder, None, checkpoints=False)
-    own["trainer"] |= {"enable_progress_bar": False, "num_sanity_val_steps": 0}
+    recorder = _ObjectiveRecorder(objective, report, judged)
+    trial = study.placed(recipe, folder, None, checkpoints=False)
+    trial["trainer"] |= {"enable_progress_bar": False, "num_sanity_val_steps": 0}
     try:
-        run_training(["fit", "--config", str(study.write_recipe(own, folder / "recipe.yaml"))], _TrialCLI, [watch])
+        run_training(["fit", "--config", str(study.write_recipe(trial, folder / "recipe.yaml"))], _TrialCLI, [recorder])
     finally:
         garbage_collection_cuda()  # a Lightning module and its trainer refer to each other
-    if not watch.values:
+    if not recorder.values:
         raise study.ObjectiveError(
             "Expected the recipe to validate at least once, but it ended before: let it run longer."
         )
-    finite = [value for value in watch.values if math.isfinite(value)]
-    if not finite or not math.isfinite(watch.values[-1]):
-        raise InputError(f"Expected a finite {objective}, but got {watch.values[-1]}.")
+    finite = [value for value in recorder.values if math.isfinite(value)]
+    if not finite or not math.isfinite(recorder.values[-1]):
+        raise InputError(f"Expected a finite {objective}, but got {recorder.values[-1]}.")
     best = (max if maximise else min)(finite)
-    return (best if study.watched(recipe, objective) else watch.values[-1]), len(watch.values)
+    return (best if study.watched(recipe, objective) else recorder.values[-1]), len(recorder.values)

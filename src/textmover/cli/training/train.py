@@ -1,7 +1,7 @@
-"""``train.py`` and ``textmover train``: LightningCLI, and what happens when a fit has ended.
+"""``train.py`` and ``textmover train``: LightningCLI with a report and an export after a fit.
 
-After ``fit`` the best weights are loaded, the parts kept from training are scored with the metric as it was and as it
-is, the gain is printed with its confidence interval, and the checkpoint is exported.
+After ``fit``, the best weights are loaded and the held-out parts are scored with the metric before and after training.
+The gain is printed with its confidence interval, and the checkpoint is exported.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException, SI
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.saving import check_replaceable
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
-from textmover.cli.options.options_from_help import given_twice
+from textmover.cli.options.options_from_help import repeated_option
 from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
 from textmover.runs.process import Terminated, causes, guarded, set_up_logging
-from textmover.runs.worker_processes import check_by_hand
+from textmover.runs.worker_processes import check_manual_start
 from textmover.safe_reading import NotYamlError, load_yaml
 from textmover.training.base_module import StageModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
@@ -39,57 +39,57 @@ from textmover.training.sharding import ShardedStrategy
 from textmover.training.trainer_checks import SayHowToResume, check_moved, check_precision, chosen_accelerator
 from textmover.types import InputError
 
-FOUND = ("last", "hpc")  # values of `ckpt_path` for which Lightning looks among the run's own checkpoints
+RESOLVED = ("last", "hpc")  # values of `ckpt_path` that Lightning resolves itself
 
-WRAPPING = (
+WRAPPER_LINES = (
     "Parser key", "Does not validate", "Subtypes:", "Errors:", "Given value", "Problem with",
     "Expected a <class 'NoneType'>",
 )  # fmt: skip
-"""Beginnings of the lines that jsonargparse wraps around what is wrong."""
+"""Prefixes of lines that jsonargparse adds around the actual error."""
 
 TYPES = {"bool": "true or false", "dict": "names with values", "float": "a number", "int": "a whole number"}
-"""Words for the types of values."""
+"""Names of types in messages."""
 
 HELP = " (see `textmover train --help-all`)."
 
-THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
-"""Packages whose errors are about the values of a recipe."""
+LIGHTNING_PACKAGES = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
+"""Packages whose errors concern the values of a recipe."""
 
 
 def _load(text: str, path: str = "") -> Any:
-    """Return the value of an option or a file; ``a:`` and ``{a}`` stay text, as jsonargparse has it."""
+    """Parse the value of an option or a file; ``a:`` and ``{a}`` stay text, as in jsonargparse."""
     value = load_yaml(text, str(path) or "an option")
     is_text = isinstance(value, dict) and not path and ":" not in text.strip().removesuffix(":")
     return text if is_text else value
 
 
 BOUNDED = "bounded_yaml"
-"""The mode of our parsers: YAML that is read by :mod:`textmover.safe_reading`."""
+"""Mode of our parsers: YAML parsed by :mod:`textmover.safe_reading`."""
 
 set_loader(BOUNDED, _load, (NotYamlError,))
 
 
 class _Recipe(ActionConfigFile):
-    """Reads a recipe, which must be a file: what is wrong with it is named with its line."""
+    """Option that reads a recipe from a file; errors name the line."""
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
         read_recipe(values)
         super().__call__(parser, cfg, values, option_string)
 
 
-class _OneSentenceParser(LightningArgumentParser):
-    """Raises what is wrong with the arguments, in place of printing the usage of some hundred options."""
+class _OneLineErrorParser(LightningArgumentParser):
+    """Parser that raises an error in one sentence instead of printing the usage of hundreds of options."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Raise the innermost of what jsonargparse says, with the key it is about."""
+        """Raise the innermost error of jsonargparse with its key."""
         lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
-        told = [line for line in lines if line and not line.startswith(WRAPPING)]
+        texts = [line for line in lines if line and not line.startswith(WRAPPER_LINES)]
         key = re.search(r'Parser key "(.+?)"', message)
         value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
-        said = min(told or [message.strip()], key=lambda one: "a path but" in one).removesuffix(HELP).rstrip(". ")
-        sentence = reworded(said, list(self._option_string_actions))
-        if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", said)):
-            wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(told)))
+        inner = min(texts or [message.strip()], key=lambda one: "a path but" in one).removesuffix(HELP).rstrip(". ")
+        sentence = reworded(inner, list(self._option_string_actions))
+        if key and (typed := re.fullmatch(r"Expected a <class '\w+'>(?:\. Got value: (.*))?", inner)):
+            wanted = dict.fromkeys(re.findall(r"Expected a <class '(\w+)'>", "\n".join(texts)))
             kinds = " or ".join(TYPES.get(one, f"a {one}") for one in wanted)
             got = typed[1] or value.removeprefix("Given value:").strip() or "nothing"
             kinds += " of classes, as [pytorch_lightning.callbacks.LearningRateMonitor]" * ("dot import" in message)
@@ -101,32 +101,32 @@ class _OneSentenceParser(LightningArgumentParser):
 
 
 class TrainCLI(LightningCLI):
-    """LightningCLI over modules and data by class path, with a report and an export after ``fit``."""
+    """LightningCLI for modules and data by class path, with a report and an export after ``fit``."""
 
     def __init__(self, *classes: Any, args: Sequence[str], **options: Any) -> None:
         self.asked = next((name for name in self.subcommands() if [name] == list(args[:1])), None)
         super().__init__(*classes, args=list(args), **options)
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
-        """Leave out the options of another subcommand than the first argument names: adding them takes its time."""
+        """Add the options of a subcommand only if the first argument names it, since adding them is slow."""
         if self.asked in (subcommand, None):
             return super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         self._subcommand_method_arguments[subcommand] = []
         return self.init_parser(**kwargs)
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser that refuses in one sentence."""
-        parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED, "allow_abbrev": False})
+        """Return a parser that reports errors in one sentence."""
+        parser = _OneLineErrorParser(**{**kwargs, "parser_mode": BOUNDED, "allow_abbrev": False})
         parser.add_argument("-c", "--config", action=_Recipe, help="A recipe, YAML.")
         return parser
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        """Subcommands; the modules have no test or predict steps, which `textmover` provides."""
-        return {name: taken for name, taken in LightningCLI.subcommands().items() if name in ("fit", "validate")}
+        """Return the supported subcommands: modules have no test or predict steps, which `textmover` replaces."""
+        return {name: options for name, options in LightningCLI.subcommands().items() if name in ("fit", "validate")}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Add what is neither trainer, model nor data."""
+        """Add the options that do not belong to trainer, model or data."""
         parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")
         parser.add_argument(
             "--adapter",
@@ -145,13 +145,13 @@ class TrainCLI(LightningCLI):
         )
 
     def _parse_ckpt_path(self) -> None:
-        """Read the checkpoint to go on from, wherever its path was given; the values of the recipe hold."""
+        """Check the checkpoint to resume from; unlike Lightning, keep the values of the recipe."""
         path = self.config[self.config.subcommand].get("ckpt_path")
-        if path and path not in FOUND:
+        if path and path not in RESOLVED:
             metric_entry(read_run_checkpoint(path, resume=True, mmap=True), str(path))
 
     def before_instantiate_classes(self) -> None:
-        """Put checkpoints with a relative ``dirpath`` below ``default_root_dir``, where they are not there already."""
+        """Move relative ``dirpath`` of checkpoints below ``default_root_dir`` unless they are already inside."""
         trainer = self.config[self.subcommand].trainer
         if not isinstance(trainer, Namespace):
             raise InputError(f"Expected `trainer` to hold options, but got {trainer!r}: leave it out or name some.")
@@ -160,25 +160,25 @@ class TrainCLI(LightningCLI):
             options = callback.get("init_args", {})
             place = options.get("dirpath")
             if isinstance(place, str) and not Path(os.path.abspath(place)).is_relative_to(os.path.abspath(root)):
-                options["dirpath"] = os.path.join(root, place)  # which an absolute path stays in
+                options["dirpath"] = os.path.join(root, place)  # keeps absolute paths
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
-        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do."""
-        asked = self.config_init[self.subcommand].trainer
-        plugins = asked.plugins or []
+        """Return a trainer with atomic checkpoints and this project's sharding strategy."""
+        settings = self.config_init[self.subcommand].trainer
+        plugins = settings.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        check_precision(asked.precision)
-        kwargs["accelerator"] = chosen_accelerator(asked.accelerator)
-        if asked.strategy == "fsdp":
+        check_precision(settings.precision)
+        kwargs["accelerator"] = chosen_accelerator(settings.accelerator)
+        if settings.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
-        environment = getattr(trainer.strategy, "cluster_environment", None)  # of strategies with several processes
+        environment = getattr(trainer.strategy, "cluster_environment", None)  # for several processes
         if environment is not None and not environment.creates_processes_externally:
-            check_by_hand(trainer.num_nodes, "trainer.num_nodes")
+            check_manual_start(trainer.num_nodes, "trainer.num_nodes")
         return trainer
 
     def before_fit(self) -> None:
-        """Refuse an export that cannot be written, before the work rather than after it."""
+        """Raise an error before training if the export cannot be written."""
         options = self._export_options()
         if options.folder is not None:
             _check_writable(Path(options.folder))
@@ -188,14 +188,14 @@ class TrainCLI(LightningCLI):
             self.datamodule.resume_other_data = self.config[self.subcommand].get("resume_other_data")
 
     def after_fit(self) -> None:
-        """Report the gain on every part that was kept from training, and export."""
+        """Report the gain on every held-out part, and export the metric."""
         module, data, trainer = self.model, self.datamodule, self.trainer
         if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
             return
         if trainer.fast_dev_run or trainer.interrupted:
             return
         check_moved(module)
-        module.gather()  # by all processes together, before the others leave
+        module.gather()  # a collective operation, so before the other processes return
         if not trainer.is_global_zero:
             return
         config = self.config[self.subcommand]
@@ -203,18 +203,18 @@ class TrainCLI(LightningCLI):
         finish_run(module, data, trainer, self._export_options(), recipe)
 
     def _export_options(self) -> ExportOptions:
-        asked = self.config[self.subcommand]
-        share = asked.get("untrained_share")
-        return ExportOptions(asked.get("export"), self.config_init[self.subcommand].adapter, share)
+        settings = self.config[self.subcommand]
+        share = settings.get("untrained_share")
+        return ExportOptions(settings.get("export"), self.config_init[self.subcommand].adapter, share)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run LightningCLI with this project's defaults; returns the exit code."""
+    """Run LightningCLI with this project's defaults; return the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     set_up_logging()
     quiet_lightning()
     with guarded() as outcome:
-        if problem := given_twice(arguments):
+        if problem := repeated_option(arguments):
             raise InputError(f"{problem}.")
         run_training(arguments)
     return outcome.code
@@ -226,19 +226,19 @@ CommandLine = TypeVar("CommandLine", bound=TrainCLI)
 def run_training(
     arguments: Sequence[str], kind: type[CommandLine] = TrainCLI, callbacks: Sequence[pl.Callback] = ()
 ) -> CommandLine:
-    """Parse the arguments and do what they say, such as a fit, with further callbacks than those of the recipe."""
+    """Parse the arguments and run the subcommand, with ``callbacks`` in addition to those of the recipe."""
     with _lightning_errors():
         return kind(
             pl.LightningModule,
             pl.LightningDataModule,
             subclass_mode_model=True,
             subclass_mode_data=True,
-            auto_configure_optimizers=False,  # the module brings its own
+            auto_configure_optimizers=False,  # the module has its own optimizers
             args=arguments,
             save_config_kwargs={"overwrite": True},
             trainer_defaults={
                 "callbacks": [RandomState(), SayHowToResume(), *callbacks],
-                "use_distributed_sampler": False,  # the data module deals out the batches itself
+                "use_distributed_sampler": False,  # the data module distributes the batches
                 "enable_model_summary": False,
                 "enable_progress_bar": sys.stdout.isatty(),
             },
@@ -247,20 +247,20 @@ def run_training(
 
 @contextlib.contextmanager
 def _lightning_errors() -> Iterator[None]:
-    """Turn errors of Lightning into ours: for settings, and exits with 1 after an interruption and 0 after SIGTERM."""
+    """Convert errors of Lightning about settings to ours, and its exits after Ctrl-C and SIGTERM to exceptions."""
     try:
         yield
     except Exception as error:
-        found = re.match(r"Early stopping conditioned on metric `(.*?)` which .*following: (.*)", str(error))
+        match = re.match(r"Early stopping conditioned on metric `(.*?)` which .*following: (.*)", str(error))
         chain = list(causes(error))
-        if found is None and (any(isinstance(one, InputError) for one in chain) or not _of_lightning(error)):
+        if match is None and (any(isinstance(one, InputError) for one in chain) or not _is_lightning_error(error)):
             raise
-        if found is None:  # the command line wraps what a class says
-            told = next((one for one in chain if isinstance(one, MisconfigurationException)), error)
-            raise InputError(f"{' '.join(str(told).split()) or type(told).__name__}{HELP}") from error
+        if match is None:  # the command line wraps errors of classes
+            cause = next((one for one in chain if isinstance(one, MisconfigurationException)), error)
+            raise InputError(f"{' '.join(str(cause).split()) or type(cause).__name__}{HELP}") from error
         raise InputError(
-            f"Expected `monitor` of EarlyStopping to be among what is logged when it looks ({found[2].replace('`', '')}"
-            f"), but got {found[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
+            f"Expected `monitor` of EarlyStopping to be among what is logged when it looks ({match[2].replace('`', '')}"
+            f"), but got {match[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
             "may end before the first validation."
         ) from error
     except SIGTERMException as stop:
@@ -271,13 +271,13 @@ def _lightning_errors() -> Iterator[None]:
         raise
 
 
-def _of_lightning(error: BaseException) -> bool:
-    """Return whether code of Lightning, or of its command line, has refused what a recipe gave it."""
+def _is_lightning_error(error: BaseException) -> bool:
+    """Return whether Lightning or its command line raised an error about a value of the recipe."""
     names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     packages = [name.partition(".")[0] for name in names]
-    if isinstance(error, (TypeError, ValueError)):  # torch may have refused what Lightning handed on
-        packages = [one for one in packages if one in (*THEIRS, "textmover")]
-    return isinstance(error, MisconfigurationException) or packages[-1] in THEIRS
+    if isinstance(error, (TypeError, ValueError)):  # torch may have raised it for a value passed on by Lightning
+        packages = [one for one in packages if one in (*LIGHTNING_PACKAGES, "textmover")]
+    return isinstance(error, MisconfigurationException) or packages[-1] in LIGHTNING_PACKAGES
 
 
 def _check_writable(folder: Path) -> None:
@@ -288,7 +288,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def quiet_lightning() -> None:
-    """Leave out warnings of Lightning about absent hardware and useless workers."""
+    """Suppress warnings of Lightning about missing hardware and numbers of workers."""
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch

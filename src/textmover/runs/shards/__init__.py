@@ -1,1 +1,1 @@
-"""Shards: the unit of batching, of writing and of resuming."""
+"""Shards: the unit of batching, writing and resuming."""

@@ -1,4 +1,4 @@
-"""Folders of shards: files, records of finished shards, a lock, and manifests of results, compared by ``--resume``."""
+"""Folders of shards: files, records of finished shards, a lock, and the manifests that ``--resume`` compares."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ LOCK = "_lock"
 
 _SUFFIXES = "|".join(FORMATS.values())
 _NAMES = rf"_(?:manifest|summary|merged|\d+)\.json|\d+\.(?:{_SUFFIXES})"
-_OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
-"""Names of files that a folder of shards may hold, half-written ones among them."""
+_OWN = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
+"""Names of files that a folder of shards may contain, including temporary files."""
 
 
 @contextlib.contextmanager
 def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder, made if missing, until the process ends; ``output`` is its name in messages."""
-    made = [parent for parent in folder.parents if not parent.exists()]
-    # Else somebody has made it for the output; one beside the output is of a run, also an empty one that was killed.
+    """Lock a folder against other runs; create it if missing. Messages call it ``output``."""
+    created = [parent for parent in folder.parents if not parent.exists()]
+    # Afterwards remove the folder if empty, unless the user created it empty for the output.
     if folder != output or not folder.is_dir() or any(folder.iterdir()):
-        made = [folder, *made]
+        created = [folder, *created]
     try:
         with _lock(folder, output, patience):
             yield
     finally:
-        for one in made:
-            with contextlib.suppress(OSError):  # there is something in it
-                one.rmdir()
+        for path in created:
+            with contextlib.suppress(OSError):  # not empty
+                path.rmdir()
 
 
 @contextlib.contextmanager
@@ -55,8 +55,8 @@ def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=patience)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Where locks are missing, the package may warn and take the mere presence of a file for one, which would
-        # outlive a process that is killed.
+        # On file systems without locks, filelock may warn and use the existence of a file as the lock. That lock would
+        # survive a killed process.
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             lock.acquire()
@@ -75,18 +75,18 @@ def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is held, since behind that it might be another run's.
+        # Delete the file before releasing the lock: afterwards another run may own it.
         with contextlib.suppress(OSError):
             (folder / LOCK).unlink(missing_ok=True)
         lock.release()
 
 
 def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Refuse a folder of shards that holds what may not be lost; this needs neither texts nor metric."""
+    """Raise :class:`InputError` if a folder of shards holds files that must not be lost; needs no texts or metric."""
     files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    # Numbered files are ours only where something says so: a manifest comes before them and goes behind them.
+    # Numbered files belong to a run only next to a manifest, which is written before them and deleted after them.
     described = any(name in files for name in (MANIFEST, SUMMARY, MERGED))
-    foreign = next((name for name in files if not _OURS.fullmatch(name) or (name[0].isdigit() and not described)), None)
+    foreign = next((name for name in files if not _OWN.fullmatch(name) or (name[0].isdigit() and not described)), None)
     if foreign is not None:
         raise InputError(
             f"Expected {folder} to hold scores alone, but got {foreign!r}: give another name for the output."
@@ -98,39 +98,39 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
             f"Expected {folder} to be new, but it holds the scores of a finished run: give another name for the "
             "output, or start again with --overwrite."
         )
-    if is_begun(folder) and not resume:
-        kept = len(kept_shards(folder))
+    if has_unmerged_shards(folder) and not resume:
+        done = len(kept_shards(folder))
         raise InputError(
-            f"Expected {folder} to be new, but it holds {kept} finished shard{'' if kept == 1 else 's'} of an earlier "
+            f"Expected {folder} to be new, but it holds {done} finished shard{'' if done == 1 else 's'} of an earlier "
             "run: continue it with --resume, or start again with --overwrite."
         )
 
 
 def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
-    """Delete the files of a folder of shards, or only half-written ones; ``last`` tells what an interruption left."""
+    """Delete the files of a folder of shards, or only temporary ones; ``last`` is deleted last."""
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for name in sorted(names, key=lambda name: name == last):
-        if _OURS.fullmatch(name) and name != LOCK and (not half_written or name.startswith(".")):
+        if _OWN.fullmatch(name) and name != LOCK and (not half_written or name.startswith(".")):
             (folder / name).unlink(missing_ok=True)
 
 
-def parts_beside(path: Path) -> Path:
-    """Folder of the shards that become a file."""
+def parts_folder_of(path: Path) -> Path:
+    """Return the folder of the shards of an output file."""
     return path.with_name(f"{path.name}.parts")
 
 
 def is_free(folder: Path) -> bool:
-    """Return whether a folder is empty, but for the lock of a run that was killed."""
+    """Return whether a folder is empty except for the lock of a killed run."""
     return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())
 
 
-def is_begun(folder: Path) -> bool:
-    """Return whether there is a finished shard that has not been merged."""
+def has_unmerged_shards(folder: Path) -> bool:
+    """Return whether a folder holds finished shards that have not been merged."""
     return is_parts(folder) and not (folder / MERGED).exists() and bool(kept_shards(folder))
 
 
 def kept_shards(folder: Path) -> list[int]:
-    """Indices of the finished shards, in order."""
+    """Return the sorted indices of the finished shards."""
     names = (path.name for path in folder.glob("_*.json")) if folder.is_dir() else ()
     return sorted(int(name[1:-5]) for name in names if name[1:-5].isdigit())
 
@@ -145,29 +145,29 @@ def is_sealed(folder: Path) -> bool:
     return (folder / SUMMARY).is_file()
 
 
-ROW_DIGITS = 8  # hexadecimal digits that are kept of the digest of a row, to find the first one that has changed
+ROW_DIGITS = 8  # stored hexadecimal digits of the digest of a row, enough to find the first changed row
 
 
 @dataclass(frozen=True)
 class Record:
-    """Record of a finished shard, beside its file."""
+    """Record of a finished shard, stored next to its file."""
 
-    manifest: str  # digest of the manifest that it was scored under
-    machine: str  # kind of processor that it was scored on, from :func:`~textmover.modules.devices.machine_of`
+    manifest: str  # digest of the manifest of its run
+    machine: str  # processor that scored it, from :func:`~textmover.modules.devices.machine_of`
     first: int  # number of its first row
     texts: str  # digest of the texts of its rows
-    rows: str  # the beginnings of the digests of the rows, one after the other
+    rows: str  # concatenated digests of the rows, ``ROW_DIGITS`` digits each
     file: str  # digest of the file
     tally: Tally
 
     def dump(self) -> str:
-        """The record as JSON, with a digest of itself."""
+        """Return the record as JSON with its own digest."""
         entries = asdict(self)
         return json.dumps({**entries, "record": digest(json.dumps(entries).encode())})
 
     @classmethod
     def read(cls, path: Path) -> Record | None:
-        """The record in a file; ``None`` where there is none, or the disk has damaged it."""
+        """Read a record; return ``None`` if it is missing or damaged."""
         try:
             entries = read_json(path)
             if entries.pop("record") != digest(json.dumps(entries).encode()):
@@ -178,8 +178,8 @@ class Record:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
-    def changed(self, rows: Sequence[Row]) -> int:
-        """The place of the first row that is not what it was; behind their end where there are less or no other."""
+    def first_changed_row(self, rows: Sequence[Row]) -> int:
+        """Return the index of the first row that differs from the record; its number of rows if none does."""
         digits = digest_texts(rows)[1]
         starts = range(0, len(self.rows), ROW_DIGITS)
         differing = (one for one in starts if self.rows[one : one + ROW_DIGITS] != digits[one : one + ROW_DIGITS])
@@ -187,41 +187,41 @@ class Record:
 
 
 def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
-    """Digest of all texts of the rows, and the beginnings of those of each."""
-    # As JSON no two rows give the same text.
-    more = [filter(None, [row.kept, row.source]) for row in rows]
-    found = [digest(json.dumps([*row[1:3], *rest]).encode()) for row, rest in zip(rows, more, strict=True)]
-    return joined(found), "".join(one[:ROW_DIGITS] for one in found)
+    """Return the digest of all texts of the rows, and the shortened digests of the rows."""
+    # JSON makes the serialisation of a row unambiguous.
+    extras = [filter(None, [row.kept, row.source]) for row in rows]
+    digests = [digest(json.dumps([*row[1:3], *extra]).encode()) for row, extra in zip(rows, extras, strict=True)]
+    return joined(digests), "".join(one[:ROW_DIGITS] for one in digests)
 
 
 @dataclass(frozen=True)
 class Receipt:
     """Inputs and settings of a result."""
 
-    manifest: Mapping[str, str]  # everything that its bytes depend on beside the texts
+    manifest: Mapping[str, str]  # everything that its bytes depend on except the texts
     rows: int
     texts: str  # digest of the texts of all rows
     scores: str  # digest of the result
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Receipt:
-        """The receipt among the entries of a JSON file."""
+        """Return the receipt from the entries of a JSON file."""
         return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
 
 
 def receipt_path(path: Path) -> Path:
-    """Path of the manifest of a single file."""
+    """Return the path of the receipt of an output file."""
     return path.with_name(f".{path.name}.textmover.json")
 
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Write the receipt of a single file beside it."""
+    """Write the receipt of an output file next to it."""
     with atomic_file(receipt_path(path)) as stream:
         json.dump(asdict(receipt), stream, indent=1)
 
 
 def read_receipt(path: Path) -> Receipt | None:
-    """The receipt beside a single file; ``None`` if there is none that can be read."""
+    """Read the receipt of an output file; return ``None`` if it is missing or invalid."""
     try:
         return Receipt.from_json(read_json(receipt_path(path)))
     except (OSError, ValueError, KeyError):
@@ -229,44 +229,44 @@ def read_receipt(path: Path) -> Receipt | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
-    found = safe_reading.read_json(path)
-    if not isinstance(found, dict):
-        raise ValueError(f"Expected an object in {path}, but got {type(found).__name__}.")
-    return found
+    """Read a JSON file; raise ``ValueError`` if it is not an object."""
+    entries = safe_reading.read_json(path)
+    if not isinstance(entries, dict):
+        raise ValueError(f"Expected an object in {path}, but got {type(entries).__name__}.")
+    return entries
 
 
-def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
-    """Refuse a result that another run has made, or that was changed since."""
-    difference = first_difference(found.manifest, wanted.manifest)
+def check_same(output: Path, existing: Receipt, expected: Receipt) -> None:
+    """Raise an error if a result comes from a different run, or was changed after it was written."""
+    difference = first_difference(existing.manifest, expected.manifest)
     if difference is not None:
         name, before, now = difference
-        raise _other(output, f"its {name} is {before!r} and that of this run {now!r}")
-    if (found.rows, found.texts) != (wanted.rows, wanted.texts):
-        rows = "as many rows" if found.rows == wanted.rows else plural(found.rows, "row")
-        raise _other(output, f"it was made from other texts ({rows}, and this run has {wanted.rows})")
-    if found.scores != wanted.scores:
-        raise _other(output, "what is there has been changed since it was written")
+        raise _wrong_result(output, f"its {name} is {before!r} and that of this run {now!r}")
+    if (existing.rows, existing.texts) != (expected.rows, expected.texts):
+        rows = "as many rows" if existing.rows == expected.rows else plural(existing.rows, "row")
+        raise _wrong_result(output, f"it was made from other texts ({rows}, and this run has {expected.rows})")
+    if existing.scores != expected.scores:
+        raise _wrong_result(output, "what is there has been changed since it was written")
 
 
 def check_rows(output: Path, layout: Layout, rows: int) -> None:
-    """Refuse a file without a receipt that has another number of rows than the input."""
+    """Raise an error if an output file without a receipt has not as many rows as the input."""
     try:
-        found = _count(output, layout)
+        count = _count_rows(output, layout)
     except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:
-        raise _other(output, f"it cannot be read as {layout.format} ({' '.join(str(error).split())})") from error
-    if found != rows:
-        raise _other(output, f"it has {plural(found, 'row')} and the input {rows:,}")
+        raise _wrong_result(output, f"it cannot be read as {layout.format} ({' '.join(str(error).split())})") from error
+    if count != rows:
+        raise _wrong_result(output, f"it has {plural(count, 'row')} and the input {rows:,}")
 
 
-def _other(output: Path, why: str) -> InputError:
+def _wrong_result(output: Path, why: str) -> InputError:
     return InputError(
         f"Expected {output} to be the finished result of this run, but {why}: give another --output, or compute it "
         "again with --overwrite."
     )
 
 
-def _count(path: Path, layout: Layout) -> int:
+def _count_rows(path: Path, layout: Layout) -> int:
     if layout.format == "parquet":
         from pyarrow import parquet
 
@@ -277,28 +277,28 @@ def _count(path: Path, layout: Layout) -> int:
             entries = safe_reading.load_json(stream.read(), str(path))
         return int(entries["n"]) + int(entries.get("skipped", 0))
     lines: Iterable[Any] = iter_lines(path, ends=True)
-    rows = csv.reader(lines) if layout.format == "csv" else lines  # a kept cell may hold line breaks
+    rows = csv.reader(lines) if layout.format == "csv" else lines  # kept cells may contain line breaks
     return sum(1 for _ in rows) - layout.header(("score",)).count("\n")
 
 
 def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The first entry in which two manifests differ, with both values; ``None`` if they are the same."""
+    """Return the first differing entry of two manifests as (name, before, now); ``None`` if they are equal."""
     pairs = ((name, before.get(name, "nothing"), now.get(name, "nothing")) for name in {**now, **before})
-    return next((found for found in pairs if found[1] != found[2]), None)
+    return next((entry for entry in pairs if entry[1] != entry[2]), None)
 
 
 def digest(content: bytes) -> str:
-    """Digest of contents."""
+    """Return the digest of some bytes."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def joined(digests: Iterable[str]) -> str:
-    """One digest of several."""
+    """Combine several digests into one."""
     return digest("".join(digests).encode())
 
 
 def digest_file(path: Path) -> str:
-    """The digest of a file; empty if there is none."""
+    """Return the digest of a file; an empty string if it does not exist."""
     if not path.is_file():
         return ""
     with path.open("rb") as stream:

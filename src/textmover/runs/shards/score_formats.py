@@ -21,30 +21,30 @@ from textmover.runs.score_summary import Summary
 from textmover.types import InputError, needs_extra
 
 FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", "jsonl", "tsv", "csv", "parquet")}}
-"""Suffix of the shards of each format."""
+"""Suffix of shards by format."""
 
 SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FORMATS.items()}, ".ndjson": "jsonl"}
-"""The format that each suffix of an output stands for; a name whose ending is none of a format stands for text."""
+"""Format by suffix of the output; other suffixes mean text."""
 
 COMPRESSIONS = (".gz", ".zst")
 
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 
-VALUES = ("score", "precision", "recall", "f", FLAGS)  # columns of scores that columns of the input cannot be called
-Values = Mapping[str, np.ndarray]  # values by name, float64 ``[rows, systems]``, NaN in the rows that were left out
-Flags = np.ndarray  # flags of segments, text ``[rows, systems]`` such as ``"truncated;unknown"``; empty without one
+VALUES = ("score", "precision", "recall", "f", FLAGS)  # output columns, not allowed as names of kept columns
+Values = Mapping[str, np.ndarray]  # values by name, float64 ``[rows, systems]``, NaN in excluded rows
+Flags = np.ndarray  # flags of segments, text ``[rows, systems]`` such as ``"truncated;unknown"``; empty if unflagged
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of written scores: text and tables have a column a system where there are several, JSON has all values.
+    """Columns and encoding of written scores. Tables and JSON end with the flags of the segments.
 
-    Behind the values, tables and JSON have the flags of the segment.
+    For several systems, text and tables have only one score column per system; JSON always has all values.
     """
 
     format: str
     systems: tuple[str, ...]
-    keep: tuple[str, ...] = ()  # columns of the input that stand before the values of tables
+    keep: tuple[str, ...] = ()  # input columns that tables repeat before the values
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -54,8 +54,8 @@ class Layout:
                 f"Expected a table format for `--keep-columns`, but got {self.format}: set --format to "
                 f"{', '.join(TABLES[:-1])} or {TABLES[-1]}."
             )
-        taken = (*self.systems, *VALUES) if self.several else VALUES
-        clash = next((name for name in self.keep if name in taken), None)
+        reserved = (*self.systems, *VALUES) if self.several else VALUES
+        clash = next((name for name in self.keep if name in reserved), None)
         if clash is not None:
             raise InputError(f"Expected `--keep-columns` without {clash}, a column of the output: rename it.")
         broken = next((name for name in self.systems if any(mark in name for mark in "\t\r\n")), None)
@@ -72,7 +72,7 @@ class Layout:
         return columns if self.format == "text" else (*self.keep, *columns, FLAGS)
 
     def header(self, names: Iterable[str]) -> str:
-        """Header above all rows, if there is one; ``names`` are the values of each row."""
+        """Return the header line, empty for formats without header; ``names`` are the values of each row."""
         text = io.StringIO()
         if self.format == "csv":
             CsvWriter(text).writerow(self._columns(names))
@@ -81,7 +81,7 @@ class Layout:
         return text.getvalue()
 
     def encode(self, values: Values, flags: Flags, kept: Sequence[tuple[str, ...]] = ()) -> bytes:
-        """The bytes of a shard, without a header; ``kept`` has the cells of the columns that are kept in each row."""
+        """Encode a shard without header; ``kept`` has the cells of the kept columns of each row."""
         if self.format == "json":
             lists = {name: _nulls(array.T) for name, array in values.items()}
             return json.dumps({**lists, FLAGS: flags.T.tolist()}).encode()
@@ -91,31 +91,31 @@ class Layout:
             lists[FLAGS] = (flags if self.several else flags[:, 0]).tolist()
             rows = (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
             return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-        of_rows = [";".join(dict.fromkeys(filter(None, ";".join(row).split(";")))) for row in flags.tolist()]
+        row_flags = [";".join(dict.fromkeys(filter(None, ";".join(row).split(";")))) for row in flags.tolist()]
         if self.format == "parquet":
-            return _parquet_bytes(self._columns(values), _table(values), of_rows, kept)
-        between = "," if self.format == "csv" else "\t"
+            return _parquet_bytes(self._columns(values), _table(values), row_flags, kept)
+        separator = "," if self.format == "csv" else "\t"
         table = values["score"] if self.format == "text" else _table(values)
-        ends = [""] * len(table) if self.format == "text" else [f"{between}{one}" for one in of_rows]
-        lines = (between.join(f"{value:.9g}" for value in row) for row in table.tolist())
-        starts = [f"{self._cells(row)}{between}" for row in kept] if self.keep else [""] * len(table)
+        ends = [""] * len(table) if self.format == "text" else [f"{separator}{one}" for one in row_flags]
+        lines = (separator.join(f"{value:.9g}" for value in row) for row in table.tolist())
+        starts = [f"{self._cells(row)}{separator}" for row in kept] if self.keep else [""] * len(table)
         return "".join(map("{}{}{}\n".format, starts, lines, ends)).encode()
 
     def _cells(self, cells: Sequence[str]) -> str:
-        """Cells of kept columns as they stand in a row of a table of text."""
+        """Format the cells of kept columns for a row of CSV or TSV."""
         text = io.StringIO()
         if self.format == "csv":
             CsvWriter(text).writerow(cells)
             return text.getvalue().removesuffix("\n")
-        broken = next((cell for cell in cells if any(mark in cell for mark in "\t\r\n")), None)
-        if broken is not None:
+        invalid = next((cell for cell in cells if any(mark in cell for mark in "\t\r\n")), None)
+        if invalid is not None:
             raise InputError(
-                f"Expected kept columns without tabs and line breaks in TSV, but got {broken!r}: write CSV."
+                f"Expected kept columns without tabs and line breaks in TSV, but got {invalid!r}: write CSV."
             )
         return "\t".join(cells)
 
     def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
-        """Make one file of those of the shards in order; it appears under its name only when it is complete."""
+        """Merge the files of the shards in order into one file, written atomically."""
         with atomic_bytes(path) as raw, compressed(raw, path) as stream:
             if self.format == "parquet":
                 _merge_parquet(parts, stream)
@@ -127,12 +127,12 @@ class Layout:
                     stream.write(part.read_bytes())
 
     def whole(self, shards: Iterable[bytes], summary: Summary) -> str:
-        """One JSON object of all values, by system if there are several, and the summary."""
+        """Return one JSON object with all values, by system if there are several, and the summary."""
         lists: dict[str, list[list[float | None]]] = {}
         for shard in shards:
             for name, rows in json.loads(shard).items():
-                for found, more in zip(lists.setdefault(name, [[] for _ in self.systems]), rows, strict=True):
-                    found.extend(more)
+                for scores, new_scores in zip(lists.setdefault(name, [[] for _ in self.systems]), rows, strict=True):
+                    scores.extend(new_scores)
         by_system = [
             {"scores" if name == "score" else name: rows[place] for name, rows in lists.items()}
             for place in range(len(self.systems))
@@ -141,40 +141,40 @@ class Layout:
         return json.dumps({**values, **summary.entries()}) + "\n"
 
     def means(self, summary: Summary) -> str:
-        """The means alone, as text or as one JSON object."""
+        """Return only the means, as text or as one JSON object."""
         if self.format == "json":
             return json.dumps(summary.entries()) + "\n"
         return self.header(summary.names) + "\t".join(f"{mean:.9g}" for mean in summary.means) + "\n"
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether a file is to be written compressed."""
+    """Return whether the suffix of a file asks for compression."""
     return path.suffix.lower() in COMPRESSIONS
 
 
 def format_of(path: Path, given: str | None = None, formats: Collection[str] = FORMATS) -> str:
-    """The given format, or the one of those that can be written that the name of a file stands for.
+    """Return ``given``, or the format among ``formats`` that the suffix of the file stands for.
 
     Example:
         >>> format_of(Path("scores.JSONL.gz")), format_of(Path("scores"))
         ('jsonl', 'text')
 
     Raises:
-        InputError: If the name ends as that of another format.
+        InputError: If the suffix stands for a different format.
     """
     endings = {ending: format for ending, format in SUFFIXES.items() if format in formats}
     return output_format(path, given, endings, default="text", compressions=COMPRESSIONS)
 
 
 def check_compression(path: Path) -> None:
-    """Refuse a file that cannot be compressed as its name says, before the work rather than after it."""
+    """Raise :class:`InputError` before the work if the compression that the file name asks for is not installed."""
     with compressed(io.BytesIO(), path):
         pass
 
 
 @contextlib.contextmanager
 def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes are compressed as the name of their file says; the same bytes give the same file."""
+    """Yield a stream that compresses as the suffix of the file says. The same bytes always give the same file."""
     if path.suffix.lower() == ".gz":
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
             yield cast("IO[bytes]", stream)
@@ -188,7 +188,7 @@ def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
 
 
 def _nulls(array: np.ndarray) -> list[Any]:
-    """Nested lists with ``None`` for NaN, which JSON does not have."""
+    """Convert an array to nested lists with ``None`` for NaN, which JSON does not support."""
     if not np.isnan(array).any():
         return array.tolist()
     if array.ndim > 1:
@@ -197,7 +197,7 @@ def _nulls(array: np.ndarray) -> list[Any]:
 
 
 def _table(values: Values) -> np.ndarray:
-    """The columns of a table: the scores of several systems, or all values of one."""
+    """Return the columns of a table: the scores of several systems, or all values of a single system."""
     scores = values["score"]
     return scores if scores.shape[1] > 1 else np.concatenate(list(values.values()), axis=1)
 
@@ -209,15 +209,15 @@ def _parquet_bytes(
     from pyarrow import parquet
 
     arrays = [pyarrow.array(column, from_pandas=True) for column in np.ascontiguousarray(table.T)]  # NaN is null
-    before = [pyarrow.array(column, pyarrow.string()) for column in zip(*kept, strict=True)]
-    arrays = [*before, *arrays, pyarrow.array(flags, pyarrow.string())]
+    kept_arrays = [pyarrow.array(column, pyarrow.string()) for column in zip(*kept, strict=True)]
+    arrays = [*kept_arrays, *arrays, pyarrow.array(flags, pyarrow.string())]
     stream = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.table(arrays, names=list(columns)), stream)
     return stream.getvalue().to_pybytes()
 
 
 def _merge_parquet(parts: Iterable[Path], stream: IO[bytes]) -> None:
-    """One row group per shard."""
+    """Merge Parquet files, with one row group per shard."""
     from pyarrow import parquet
 
     writer: Any = None

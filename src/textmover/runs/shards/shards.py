@@ -1,4 +1,4 @@
-"""Shards: fixed numbers of input rows, whose scores depend on their texts alone, in files that are whole or missing."""
+"""Shards: fixed numbers of input rows. Scores depend only on their texts, and their files are written atomically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from textmover.runs.shards.folder import (
     digest_file,
     digest_texts,
     first_difference,
-    is_begun,
+    has_unmerged_shards,
     joined,
     kept_shards,
     read_json,
@@ -48,12 +48,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Shard:
-    """Some consecutive rows of the input."""
+    """Consecutive rows of the input."""
 
     index: int  # number of the shard, from 0
     first: int  # number of its first row in the input, from 1
     rows: list[Row]
-    share: float | None  # share of the input that has been read at its end; ``None`` if unknown
+    share: float | None  # share of the input up to the end of the shard; ``None`` if unknown
 
     @property
     def end(self) -> int:
@@ -64,14 +64,14 @@ class Shard:
 class ShardScores(NamedTuple):
     """Scores of a shard."""
 
-    values: Mapping[str, np.ndarray]  # by name, float64 ``[rows, systems]``, NaN in the rows that were left out
+    values: Mapping[str, np.ndarray]  # by name, float64 ``[rows, systems]``, NaN in excluded rows
     tally: Tally
     flags: np.ndarray  # flags of the segments, text ``[rows, systems]``
-    kept: Sequence[tuple[str, ...]] = ()  # cells of each row that the output repeats
+    kept: Sequence[tuple[str, ...]] = ()  # cells of kept columns, by row
 
 
 def rows_per_shard(pairs: int, systems: int) -> int:
-    """Rows to a shard of so many pairs; whole batches for metrics that read texts together."""
+    """Return the rows of a shard of ``pairs`` pairs, rounded down to full batches of metrics that encode jointly."""
     if pairs < 1:
         raise InputError(f"Expected a shard to hold at least 1 pair, but got {pairs}: give a larger number.")
     rows = max(1, pairs // systems)
@@ -79,7 +79,7 @@ def rows_per_shard(pairs: int, systems: int) -> int:
 
 
 def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
-    """Shards of ``size`` rows, the last of which may be shorter; errors name the flags of the command line."""
+    """Yield shards of ``size`` rows; the last may be shorter. Errors name the command-line flags."""
     index = 0
     with flags_named(), contextlib.closing(iter(rows)) as reading:
         while shard := list(itertools.islice(reading, size)):
@@ -88,16 +88,16 @@ def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
 
 
 def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
-    """Number of rows of all shards, and the digest of their texts for the manifest."""
-    found = [(len(shard.rows), digest_texts(shard.rows)[0]) for shard in shards]
-    return sum(rows for rows, _ in found), joined(texts for _, texts in found)
+    """Return the number of rows of all shards, and the digest of their texts."""
+    counts_and_digests = [(len(shard.rows), digest_texts(shard.rows)[0]) for shard in shards]
+    return sum(rows for rows, _ in counts_and_digests), joined(texts for _, texts in counts_and_digests)
 
 
 ON_ERROR = "on error"  # entry of the manifest
 
 
 def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
-    """The manifest: everything that the bytes of a shard depend on beside its texts."""
+    """Return the manifest: everything that the bytes of a shard depend on except its texts."""
     return {
         "textmover": __version__,
         "torch": torch.__version__,
@@ -110,7 +110,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
 
 
 class Parts:
-    """A folder with a file for each finished shard: one process begins it, all write, one merges or seals them."""
+    """Folder with a file per finished shard. One process prepares it, all write shards, one merges or seals them."""
 
     def __init__(
         self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "", *, recorded: bool = True
@@ -121,23 +121,23 @@ class Parts:
         self.machine = machine
         self.recorded = recorded
         self._manifest_digest, *others = (
-            digest(json.dumps(one, sort_keys=True).encode()) for one in (self.manifest, self._strict)
+            digest(json.dumps(one, sort_keys=True).encode()) for one in (self.manifest, self._manifest_without_skips)
         )
         self._accepted = {self._manifest_digest, *others}
 
     @property
-    def _strict(self) -> dict[str, str]:
-        """The manifest of a run that stops at the first bad row: what it finished, one that skips them would, too."""
+    def _manifest_without_skips(self) -> dict[str, str]:
+        """Manifest of the same run with ``stop`` for bad rows; its shards have no bad rows and can be kept."""
         return {**self.manifest, **({ON_ERROR: "stop"} if ON_ERROR in self.manifest else {})}
 
     def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
-        """Make the folder ready: keep the shards that are there, or throw them away."""
+        """Prepare the folder: keep its shards on ``resume``, else delete them."""
         check_folder(self.folder, resume=resume, overwrite=overwrite)
-        if resume and is_begun(self.folder):
+        if resume and has_unmerged_shards(self.folder):
             self._check_manifest()
             clear(self.folder, MANIFEST, half_written=True)
             return
-        (self.folder / SUMMARY).unlink(missing_ok=True)  # first, for it says that all others are there
+        (self.folder / SUMMARY).unlink(missing_ok=True)  # first, since it marks the folder as complete
         clear(self.folder, MANIFEST)
         self._write_manifest()
 
@@ -147,14 +147,14 @@ class Parts:
 
     def _check_manifest(self) -> None:
         try:
-            found = read_json(self.folder / MANIFEST)
+            manifest = read_json(self.folder / MANIFEST)
         except ValueError as error:
             raise InputError(
                 f"Expected {self.folder / MANIFEST} to say what its shards were scored with, but it is damaged: start "
                 "again with --overwrite."
             ) from error
-        difference = first_difference(found, self.manifest)
-        if found == self._strict:
+        difference = first_difference(manifest, self.manifest)
+        if manifest == self._manifest_without_skips:
             self._write_manifest()
         elif difference is not None:
             name, before, now = difference
@@ -168,15 +168,15 @@ class Parts:
         return kept_shards(self.folder)
 
     def finished(self, shard: Shard) -> Tally | None:
-        """The tally of a written shard; ``None`` if it has to be scored."""
+        """Return the tally of a finished shard; ``None`` if the shard has to be scored."""
         record = self._record(shard.index)
         if record is None:
             return None
         if digest_texts(shard.rows)[0] != record.texts:
-            row = record.changed(shard.rows)
+            row = record.first_changed_row(shard.rows)
             line = f" (line {shard.rows[row].line})" if row < len(shard.rows) else ", behind its end"
             raise self._other_input(f"differs from row {shard.first + row}{line} on")
-        # A file that the disk lost or damaged after it was written is made again.
+        # Score the shard again if its file is missing or damaged.
         return record.tally if digest_file(self.file(shard.index)) == record.file else None
 
     def _other_input(self, how: str) -> InputError:
@@ -186,12 +186,12 @@ class Parts:
         )
 
     def write(self, shard: Shard, scores: ShardScores) -> None:
-        """Write a shard: first its file, then the record that makes it count."""
+        """Write a shard: first its file, then the record that marks it as finished."""
         content = self.layout.encode(scores.values, scores.flags, scores.kept)
         texts, rows = digest_texts(shard.rows)
-        known = self._manifest_digest, self.machine, shard.first, texts, rows
-        record = Record(*known, digest(content), scores.tally)
-        if not (self.folder / MANIFEST).is_file():  # somebody has deleted the folder meanwhile
+        header = self._manifest_digest, self.machine, shard.first, texts, rows
+        record = Record(*header, digest(content), scores.tally)
+        if not (self.folder / MANIFEST).is_file():  # the folder was deleted during the run
             self._write_manifest()
         with atomic_bytes(self.file(shard.index)) as stream:
             stream.write(content)
@@ -199,13 +199,13 @@ class Parts:
             text.write(record.dump())
 
     def tallies(self, shards: int) -> list[Tally]:
-        """Summary of each of all shards."""
+        """Return the tallies of all shards."""
         return [record.tally for record in self._records(shards)]
 
     def _records(self, shards: int) -> list[Record]:
-        beyond = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
-        if beyond is not None:
-            raise self._other_input(f"ends before them (from row {beyond.first} on)")
+        surplus = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
+        if surplus is not None:
+            raise self._other_input(f"ends before them (from row {surplus.first} on)")
         records = [self._record(index) for index in range(shards)]
         if None in records:
             raise InputError(
@@ -215,11 +215,11 @@ class Parts:
         return [record for record in records if record is not None]
 
     def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
-        """Make one file of all shards, or of the mean alone, and remove the folder.
+        """Merge all shards into one file, or write only the mean, and remove the folder.
 
-        If ``recorded``, the receipt goes beside the file, for a later ``--resume``.
+        If ``recorded``, also write the receipt next to the file for a later ``--resume``.
         """
-        texts, _ = self._checked(shards)
+        texts, _ = self._verified_digests(shards)
         if only_mean:
             with atomic_file(path) as stream:
                 stream.write(self.layout.means(summary))
@@ -228,19 +228,19 @@ class Parts:
         if self.recorded:
             write_receipt(path, self.receipt(summary.rows, texts, digest_file(path), only_mean=only_mean))
         else:
-            receipt_path(path).unlink(missing_ok=True)  # of an earlier result
+            receipt_path(path).unlink(missing_ok=True)  # receipt of an earlier result
         self.remove()
 
     def seal(self, shards: int, summary: Summary) -> None:
-        """Leave the files of the shards as the result, beside a summary in place of their records."""
-        texts, files = self._checked(shards)
+        """Make the folder the result: write a summary and delete the records of the shards."""
+        texts, files = self._verified_digests(shards)
         entries = {**summary.entries(), "shards": shards, "rows": summary.rows}
         with atomic_file(self.folder / SUMMARY) as stream:
             json.dump({**entries, "texts": texts, "scores": files}, stream, indent=1)
         self.tidy()
 
-    def _checked(self, shards: int) -> tuple[str, str]:
-        """Digests of all texts and of all files, which have to be as they were written."""
+    def _verified_digests(self, shards: int) -> tuple[str, str]:
+        """Return the digests of all texts and of all files; raise an error if a file has changed."""
         records = self._records(shards)
         files = joined(record.file for record in records)
         if self._files(shards) != files:
@@ -257,11 +257,11 @@ class Parts:
         return joined(record.texts for record in records), files
 
     def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> Receipt:
-        """The receipt of a result that is made of these shards."""
+        """Return the receipt of a result made from these shards."""
         return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
 
     def sealed_receipt(self) -> tuple[Receipt, str]:
-        """Manifest of a sealed folder, and the digest of its present files."""
+        """Return the receipt of a sealed folder, and the digest of its current files."""
         try:
             manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
             receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})
@@ -274,26 +274,26 @@ class Parts:
 
     @property
     def untidy(self) -> bool:
-        """Return whether a sealed folder holds more than scores, manifest and summary."""
+        """Return whether a sealed folder contains files other than scores, manifest and summary."""
         names = (path.name for path in self.folder.iterdir())
         return any(name not in (MANIFEST, SUMMARY) and name[0] in "._" for name in names)
 
     def tidy(self) -> None:
-        """Delete what an interruption may have left of a sealed folder's making."""
+        """Delete records and temporary files from a sealed folder; an interruption may have left them."""
         for index in self.kept():
             self._record_file(index).unlink(missing_ok=True)
         clear(self.folder, SUMMARY, half_written=True)
 
     def remove(self) -> None:
-        """Remove the folder, in such an order that what an interruption leaves is not taken for a run to continue."""
+        """Remove the folder. The order of deletion keeps an interrupted removal from looking like a run to resume."""
         with contextlib.suppress(FileNotFoundError):
             os.replace(self.folder / MANIFEST, self.folder / MERGED)
         clear(self.folder, MERGED)
-        with contextlib.suppress(OSError):  # it is gone, or locked, which leaves it to whoever has locked it
+        with contextlib.suppress(OSError):  # already removed, or still locked: then the lock's owner removes it
             self.folder.rmdir()
 
     def file(self, index: int) -> Path:
-        """Path of a shard's scores."""
+        """Return the path of the scores of a shard."""
         return self.folder / f"{index:06d}.{FORMATS[self.layout.format]}"
 
     def _record_file(self, index: int) -> Path:

@@ -1,4 +1,4 @@
-"""Scoring of inputs that need not fit into memory, shard by shard."""
+"""Score inputs shard by shard, so that they need not fit into memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, NoReferenceError, SegmentMetric, compared_sides, compared_texts
 
 
-class Done(NamedTuple):
-    """A shard that is finished, by its number; its scores are ``None`` where they were kept from an earlier run."""
+class FinishedShard(NamedTuple):
+    """A finished shard; ``scores`` is ``None`` if it was kept from an earlier run."""
 
     shard: int
     tally: Tally
@@ -26,8 +26,8 @@ class Done(NamedTuple):
 
 def score_shards(
     scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: Parts | None, count: PairCount
-) -> Iterator[Done]:
-    """Score shards one after the other, and write each into ``parts``; those that are there are not scored again."""
+) -> Iterator[FinishedShard]:
+    """Score shards in order and write each to ``parts``; skip shards that are already there."""
     for shard in shards:
         count.read(shard.end, shard.share)
         scores = None
@@ -38,36 +38,36 @@ def score_shards(
             if parts is not None:
                 parts.write(shard, scores)
         count.finished(tally.rows, scored=scores is not None)
-        yield Done(shard.index, tally, scores)
+        yield FinishedShard(shard.index, tally, scores)
 
 
-SKIPPED = "skipped"  # flag of a row that has no score
+SKIPPED = "skipped"  # flag of an excluded row
 
 
 def score_shard(
     scorer: Scorer, shard: Shard, systems: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> ShardScores:
-    """Score one shard of all systems, to the same bytes whatever was scored before it."""
+    """Score one shard for all systems; the scores do not depend on shards scored before."""
     rows = [place for place, row in enumerate(shard.rows) if row.hypotheses]
-    given = [shard.rows[place] for place in rows]
+    scored_rows = [shard.rows[place] for place in rows]
     scorer.clear_cache()
-    # Texts that are read together are batched in input order, so that each system needs batches of its own.
-    alone = len(systems) > 1 and _reads_together(scorer.metric)
-    calls = [[system] for system in range(len(systems))] if alone else [list(range(len(systems)))]
+    # Metrics that encode texts jointly batch pairs in input order, so each system needs separate batches.
+    separately = len(systems) > 1 and _encodes_jointly(scorer.metric)
+    calls = [[system] for system in range(len(systems))] if separately else [list(range(len(systems)))]
     values: dict[str, np.ndarray] = {}
     by_system: dict[str, list[int]] = {}
     flags = np.full((len(shard.rows), len(systems)), SKIPPED, dtype=object)
     flags[rows] = ""
     try:
         for call in calls:
-            hypotheses = [row.hypotheses[system] for system in call for row in given]
-            references = [row.references for _ in call for row in given]
+            hypotheses = [row.hypotheses[system] for system in call for row in scored_rows]
+            references = [row.references for _ in call for row in scored_rows]
             result = scorer.score_fitted(hypotheses, references, on_progress, warn=False)
             for name, array in result.values.items():
                 empty = np.full((len(shard.rows), len(systems)), np.nan)
-                values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(given)).T
-            for name, marked in result.flags.items():
-                grid = marked.reshape(len(call), len(given))
+                values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(scored_rows)).T
+            for name, mask in result.flags.items():
+                grid = mask.reshape(len(call), len(scored_rows))
                 for system, number in zip(call, grid.sum(axis=1).tolist(), strict=True):
                     by_system.setdefault(name, [0] * len(systems))[system] += number
                 for system, row in zip(*np.nonzero(grid), strict=True):
@@ -79,7 +79,7 @@ def score_shard(
         where = f"(in rows {shard.first} to {shard.end} of the input)"
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error
     scored = np.ascontiguousarray(values["score"][rows].T)
-    numbers = [len(row.references) for row in given]
+    numbers = [len(row.references) for row in scored_rows]
     tally = Tally(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),
@@ -89,19 +89,19 @@ def score_shard(
         by_system=by_system,
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
-        sides=compared_sides(scorer.metric, [row.references for row in given]),
+        sides=compared_sides(scorer.metric, [row.references for row in scored_rows]),
         references=(min(numbers, default=1), max(numbers, default=1)),
     )
     return ShardScores(values, tally, flags, [row.kept for row in shard.rows])
 
 
-def _reads_together(metric: SegmentMetric) -> bool:
+def _encodes_jointly(metric: SegmentMetric) -> bool:
     with scoring_mode(metric):
         return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
 
 
 def usable_row(metric: SegmentMetric, rows: Rows, row: Row) -> Row:
-    """The row, left out where it lacks a text that the metric reads: call it where options allow that."""
+    """Return the row, excluded if it lacks a text that the metric needs; call it only if options allow that."""
     try:
         compared_texts(metric, [row.references] if row.hypotheses else [])
     except NoReferenceError as problem:
@@ -110,7 +110,7 @@ def usable_row(metric: SegmentMetric, rows: Rows, row: Row) -> Row:
 
 
 def fit_on_rows(scorer: Scorer, rows: Rows, usable: Callable[[Row], Row] | None = None) -> None:
-    """Fit the idf weights of a metric on the texts that it is to score, which are read twice for that."""
+    """Fit the idf weights of a metric on the texts to score. This reads the input twice."""
 
     def read() -> Iterable[Row]:
         return rows if usable is None else map(usable, rows)
