@@ -49,7 +49,7 @@ def on_one_scale(
 def over_annotators(segments: Sequence[Segment], column: str, how: Annotators) -> list[Segment]:
     """Return one segment for each text, with the mean rating of its annotators, who are named by a group column.
 
-    ``standardised`` first maps each annotator's ratings to the mean and deviation of all; constant ones become the mean.
+    ``standardised`` first maps each annotator's ratings to the mean and deviation of all; equal ones become the mean.
 
     Example:
         >>> rows = [Segment("h", ("r",), score, groups={"by": name}) for name, score in (("a", 1.0), ("b", 4.0))]
