@@ -1,4 +1,4 @@
-"""Batches of items of like length, from one source or several, in an order that a resumed run can take up anywhere."""
+"""Batches of items of similar length from one or several sources, in an order that supports resuming mid-epoch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from textmover.types import InputError
 
 
 class LengthBuckets:
-    """Batches of items of like length, in an order that follows from seed and epoch alone.
+    """Batches of items of similar length. Their order depends only on seed and epoch.
 
-    The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
-    and the batches shuffled. Where items have groups, those of one group meet only each other.
+    The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool and cut into batches,
+    which are shuffled. With groups, each batch holds items of one group only.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class LengthBuckets:
         return sum(-(-len(members) // self.batch_size) for members in self._members)
 
     def batches(self, epoch: int) -> list[list[int]]:
-        """All batches of an epoch."""
+        """Return all batches of an epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         batches = [batch for members in self._members for batch in self._cut(members, rng)]
-        return [batches[place] for place in rng.permutation(len(batches))]
+        return [batches[index] for index in rng.permutation(len(batches))]
 
     def _cut(self, members: np.ndarray[Any, Any], rng: np.random.Generator) -> list[list[int]]:
         order = members[rng.permutation(len(members))]
@@ -54,13 +54,13 @@ class LengthBuckets:
 
 
 class MixedBatches(Sampler[list[tuple[int, int, int]]]):
-    """Batches of several sources in one order that follows from seed and epoch alone, each batch of one source.
+    """Batches of several sources, one source per batch. Their order depends only on seed and epoch.
 
-    An epoch takes ``counts`` batches of the sources, spread at random. A source whose own epoch is longer goes on where
-    it stopped in the next one; a shorter one is gone through several times. Each of several processes takes every
-    ``world``-th item of every batch; a batch with fewer items than processes is left out.
+    An epoch takes ``counts`` batches of the sources, spread at random. A source with more batches continues in the next
+    epoch where it stopped; a source with fewer batches is repeated. Each of several processes takes every ``world``-th
+    item of a batch; batches with fewer items than processes are skipped.
 
-    An iteration gives this process's items, each as its source, its position there, and the size of the whole batch.
+    Iteration yields the items of this process as tuples of source index, position in the source and total batch size.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class MixedBatches(Sampler[list[tuple[int, int, int]]]):
     ) -> None:
         self.buckets, self.counts, self.seed = list(buckets), list(counts), seed
         self.rank, self.world = rank, world
-        self.epoch = self.start = 0  # that the next iteration runs, and the batch that it starts from
+        self.epoch = self.start = 0  # epoch of the next iteration, and its first batch
         self._made: tuple[int, list[tuple[int, list[int]]]] | None = None
 
     def __len__(self) -> int:
@@ -79,32 +79,32 @@ class MixedBatches(Sampler[list[tuple[int, int, int]]]):
             yield [(source, position, len(batch)) for position in batch[self.rank :: self.world]]
 
     def batches(self, epoch: int) -> list[tuple[int, list[int]]]:
-        """The batches of an epoch: the source of each, and the positions of the items of all processes."""
+        """Return the batches of an epoch: source index and item positions of all processes."""
         if self._made is None or self._made[0] != epoch:
-            self._made = (epoch, [one for one in self._order(epoch) if len(one[1]) >= self.world])
+            self._made = (epoch, [batch for batch in self._order(epoch) if len(batch[1]) >= self.world])
         return self._made[1]
 
     def _order(self, epoch: int) -> list[tuple[int, list[int]]]:
-        taken = [self._taken(place, epoch) for place in range(len(self.buckets))]
-        turns = np.repeat(np.arange(len(taken)), [len(one) for one in taken])
-        np.random.default_rng((self.seed, epoch, len(taken))).shuffle(turns)
-        following = [iter(one) for one in taken]
-        return [(turn, next(following[turn])) for turn in turns.tolist()]
+        batches_of = [self._taken(source, epoch) for source in range(len(self.buckets))]
+        turns = np.repeat(np.arange(len(batches_of)), [len(source_batches) for source_batches in batches_of])
+        np.random.default_rng((self.seed, epoch, len(batches_of))).shuffle(turns)
+        iterators = [iter(source_batches) for source_batches in batches_of]
+        return [(turn, next(iterators[turn])) for turn in turns.tolist()]
 
     def _taken(self, place: int, epoch: int) -> list[list[int]]:
         buckets, count = self.buckets[place], self.counts[place]
-        own, found = len(buckets), list[list[int]]()
+        size, result = len(buckets), list[list[int]]()
         first = epoch * count
-        for number in range(first // own, -(-(first + count) // own)):
-            start = number * own
-            found += buckets.batches(number)[max(0, first - start) : first + count - start]
-        return found
+        for source_epoch in range(first // size, -(-(first + count) // size)):
+            start = source_epoch * size
+            result += buckets.batches(source_epoch)[max(0, first - start) : first + count - start]
+        return result
 
 
 class TrainingLoader(DataLoader[Any]):
-    """Loader of training batches whose place Lightning keeps in its checkpoints and takes up again in mid-epoch.
+    """Loader of training batches whose position Lightning saves in checkpoints and restores mid-epoch.
 
-    ``mix`` gives the batches of each source to an epoch from those that it has.
+    ``mix`` maps the available batches of each source to its batches per epoch.
     """
 
     def __init__(
@@ -120,10 +120,10 @@ class TrainingLoader(DataLoader[Any]):
         workers: int = 0,
     ) -> None:
         buckets = [
-            LengthBuckets(one.lengths(one.items, tokenize), one.batch_size, seed=seed, groups=one.batch_groups)
-            for one in sources
+            LengthBuckets(item.lengths(item.items, tokenize), item.batch_size, seed=seed, groups=item.batch_groups)
+            for item in sources
         ]
-        counts = mix([len(one) for one in buckets])
+        counts = mix([len(bucket) for bucket in buckets])
         self._epoch = epoch
         self._batches = MixedBatches(buckets, counts, seed=seed, rank=rank, world=world)
         self._state: dict[str, int] = {"epoch": 0, "batch": 0}
@@ -133,7 +133,7 @@ class TrainingLoader(DataLoader[Any]):
             items,
             batch_sampler=self._batches,
             collate_fn=items,
-            # Its own generator: the default one would draw from the global state at the start of every iteration.
+            # A separate generator: the default one would draw from the global state at the start of every iteration.
             generator=torch.Generator().manual_seed(seed),
             num_workers=workers,
             persistent_workers=workers > 0,
@@ -150,18 +150,18 @@ class TrainingLoader(DataLoader[Any]):
             yield batch
 
     def state_dict(self) -> dict[str, int]:
-        """Epoch, and number of its batches that have been handed out."""
+        """Return the epoch and the number of its batches that were yielded."""
         return dict(self._state)
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from a saved place when the next iteration starts, if it is of the same epoch."""
+        """Restore a saved position for the next iteration, if that is of the same epoch."""
         self._restored = dict(state)
 
 
 class PartLoader(DataLoader[Any]):
-    """Loader of a part that was kept from training, sorted by length, the longest first.
+    """Loader of a held-out part, sorted by decreasing length.
 
-    Each process takes every ``world``-th batch; one for which none is left repeats another's, as its positions tell.
+    Each process takes every ``world``-th batch. A process without a batch repeats one; item positions identify repeats.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:
@@ -170,29 +170,29 @@ class PartLoader(DataLoader[Any]):
         order = sorted(range(len(items)), key=lambda position: -lengths[position])
         size = source.validation_batch_size
         batches = [order[start : start + size] for start in range(0, len(order), size)]
-        # A process without a batch would skip validation, for whose results the others wait.
+        # A process without a batch would skip validation while the others wait for its results.
         own = batches[rank::world] or batches[rank % max(1, len(batches)) :][:1]
         super().__init__(
-            range(len(items)),  # type: ignore[arg-type]  # indexed, as a data set is
+            range(len(items)),  # type: ignore[arg-type]  # indexed like a data set
             batch_sampler=own,
-            collate_fn=lambda places: source.collate([items[at] for at in places], places, len(places), tokenize),
+            collate_fn=lambda places: source.collate([items[index] for index in places], places, len(places), tokenize),
             generator=torch.Generator().manual_seed(0),
         )
 
 
 class _Items(Dataset[Any]):
-    """Items as :class:`MixedBatches` names them; a call makes those of one source a batch."""
+    """Data set of items as referenced by :class:`MixedBatches`; calling it collates items of one source."""
 
     def __init__(self, sources: Sequence[Source[Any]], tokenize: Tokenize) -> None:
         self.sources, self.tokenize = sources, tokenize
 
     def __len__(self) -> int:
-        return sum(len(one.items) for one in self.sources)
+        return sum(len(source.items) for source in self.sources)
 
     def __getitem__(self, named: tuple[int, int, int]) -> tuple[int, int, int]:
         return named
 
     def __call__(self, named: list[tuple[int, int, int]]) -> Any:
-        place, _, joint = named[0]
-        source, positions = self.sources[place], [position for _, position, _ in named]
-        return source.collate([source.items[at] for at in positions], positions, joint, self.tokenize)
+        source_index, _, joint = named[0]
+        source, positions = self.sources[source_index], [position for _, position, _ in named]
+        return source.collate([source.items[index] for index in positions], positions, joint, self.tokenize)

@@ -1,4 +1,4 @@
-"""Lightning data modules: files in, training batches and kept-back parts out; of one source, or of several mixed."""
+"""Lightning data modules: files to training batches and held-out parts, from one source or a mixture."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ logger = logging.getLogger(__name__)
 Kind = TypeVar("Kind", bound=Source[Any])
 Unusable = Literal["refuse", "leave-out"]
 
-HELD_BACK, HELD_OUT = "held-back", "held-out"  # parts kept from training: by a hash of the reference, and by group
+HELD_BACK, HELD_OUT = "held-back", "held-out"  # held-out parts: by a hash of the reference, and by group
 
 
 class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
-    """Base of all data modules: sources, training batches, and parts to judge on.
+    """Base of all data modules: sources, training batches and validation parts.
 
-    The tokeniser is that of the module that is trained.
+    Texts are tokenised by the metric of the trained module.
 
     Args:
-        seed: Seed of the order of batches, and of what else is drawn; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        batch_sizes: Items to a batch, those of all processes together, and items to a batch of validation.
-        files: Files to read, by the name of the option that gives them.
-        notice: What a reader of the results must know about the data.
+        seed: Seed of batch order and other random choices; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        batch_sizes: Items per training batch over all processes, and items per validation batch.
+        files: Files to read, by the name of their option.
+        notice: Caveat about the data for readers of the results.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
         self._seed, self.workers, self.notice = seed, workers, notice
         self.files = [name for names in (files or {}).values() for name in names]
-        self.sources: dict[str, Source[Any]] = {}  # by name, once :meth:`setup` has run
-        self.resume_other_data = False  # whether a run may resume a checkpoint of other data or another batch size
+        self.sources: dict[str, Source[Any]] = {}  # by name, after :meth:`setup`
+        self.resume_other_data = False  # whether to allow resuming with other data or another batch size
 
     @property
     def seed(self) -> int:
-        """Seed of the order of batches, and of what else is drawn."""
+        """Seed of batch order and other random choices."""
         return self._seed or 0
 
     def draw_with(self, seed: int) -> None:
-        """Take a seed where none was given, before :meth:`setup`."""
+        """Set the seed if none was given; call before :meth:`setup`."""
         if self._seed is None:
             self._seed = seed
 
@@ -77,32 +77,32 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     @classmethod
     def load_from_checkpoint(cls, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
-        """Refuse: checkpoints hold no data, and Lightning would run code of the file."""
+        """Raise an error: checkpoints hold no data, and Lightning would run code of the file."""
         raise InputError(
             "Expected the arguments of a data module, but got a checkpoint, which holds none of them: build the data "
             "module as for training."
         )
 
     def setup(self, stage: str | None = None) -> None:
-        """Read the files, once."""
+        """Read the files on the first call."""
         if not self.sources:
             self.sources = {source.name: source for source in self.read()}
 
     @property
     def judged(self) -> list[tuple[Source[Any], str]]:
-        """Source and name of each part that validation judges, in the order of the validation loaders."""
+        """Source and name of each validation part, in the order of the validation loaders."""
         return [(source, part) for source in self.sources.values() for part in source.parts]
 
     def label(self, source: Source[Any], part: str) -> str:
-        """Prefix under which results of a part are logged: its name, with its source's if there are several."""
+        """Return the prefix of logged results of a part: its name, preceded by the source name if there are several."""
         return part if len(self.sources) == 1 else f"{source.name}/{part}"
 
     def batch_counts(self, batches: Sequence[int]) -> Sequence[int]:
-        """Batches of each source to an epoch, given how many it has."""
+        """Return the batches per epoch of each source, given its available batches."""
         return batches
 
     def train_dataloader(self) -> TrainingLoader:
-        """Batches of like length, shuffled by seed and epoch."""
+        """Return a loader of batches of similar length, shuffled by seed and epoch."""
         trainer = self._trainer()
         return TrainingLoader(
             list(self.sources.values()),
@@ -116,7 +116,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         )
 
     def val_dataloader(self) -> list[PartLoader]:
-        """One loader for each part, in the order of :attr:`judged`."""
+        """Return a loader for each part, in the order of :attr:`judged`."""
         trainer, tokenize = self._trainer(), self._tokenizer()
         return [
             PartLoader(source, part, tokenize, rank=trainer.global_rank, world=trainer.world_size)
@@ -124,9 +124,9 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         ]
 
     def training_texts(self, most: int) -> list[str]:
-        """Up to ``most`` distinct texts to train on, evenly spread over the data."""
+        """Return up to ``most`` distinct training texts, evenly spread over the data."""
         sources = self.sources.values()
-        texts = list(dict.fromkeys(text for one in sources for item in one.items for text in one.texts(item)))
+        texts = list(dict.fromkeys(text for source in sources for item in source.items for text in source.texts(item)))
         step = max(1, len(texts) // max(1, most))
         return texts[::step][:most]
 
@@ -138,15 +138,15 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Print of all that decides which items the batches hold, for a run that is resumed."""
-        sources, found = self.sources.values(), {"seed": str(self.seed)}
-        for one, count in zip(sources, self.batch_counts([one.batches for one in sources]), strict=True):
-            found |= {f"{one.name}: {key}": fact for key, fact in one.fingerprint(count).items()}
-        return found
+        """Digests of everything that determines the batches, to check resumed runs."""
+        sources, facts = self.sources.values(), {"seed": str(self.seed)}
+        for source, count in zip(sources, self.batch_counts([source.batches for source in sources]), strict=True):
+            facts |= {f"{source.name}: {key}": value for key, value in source.fingerprint(count).items()}
+        return facts
 
     @property
     def notices(self) -> list[str]:
-        """Notices about the data that a reader of the results needs."""
+        """Caveats about the data for readers of the results."""
         return [source.notice.strip() for source in self.sources.values() if source.notice]
 
     def _source(self, kind: type[Kind], name: str, items: list[Any], parts: dict[str, list[Any]], **about: Any) -> Kind:
@@ -177,38 +177,38 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 class RatingsDataModule(SourcesDataModule):
     """Rated segments from files, split for training and validation.
 
-    A part of the references is held back by a hash of their text, so that it is the same for everyone and no
-    reference stands on both sides. Whole groups can be held out beside it.
+    A share of the references is held back by a hash of their text, so that the split is reproducible and no reference
+    is on both sides. Whole groups can also be held out.
 
     Args:
-        train: Ratings to train on: a data frame, a list of rows as dicts, columns as a dict of lists, or a list of
-            files (or ``hub:owner/name``) and such tables.
-        validation: Ratings to validate on, likewise, in place of a held-back part.
-        columns: What the columns mean.
-        split: Split of a hub data set to train on; plain files have none.
-        validation_split: Split of a hub data set to validate on.
-        where: Rows to train on, as values by group key; all if ``None``.
-        validation_where: Rows of the validation files, likewise.
-        without: Files of text pairs, such as test sets, that must neither be trained on nor held back, in either order.
-        scales: Whether the files' ratings are on the ``same`` scale (whose ends are compared), are to be taken
-            ``as-is``, or are standardised ``per-file``.
+        train: Training ratings: a data frame, a list of row dicts, a dict of column lists, or a list of files
+            (``hub:owner/name`` for hub data sets) and such tables.
+        validation: Validation ratings in the same forms; they replace the held-back part.
+        columns: Roles of the columns.
+        split: Split of a hub data set for training; plain files have none.
+        validation_split: Split of a hub data set for validation.
+        where: Training rows, as values by group key; all if ``None``.
+        validation_where: Validation rows, as values by group key.
+        without: Files of text pairs, such as test sets, to exclude from training and held-back data, in either order.
+        scales: ``same`` checks that the files' ratings are on one scale, by their extremes. ``as-is`` takes them
+            unchecked. ``per-file`` standardises each file.
         group: Group key to correlate within, such as ``lp``; None correlates over all segments.
-        held_back: Share of the references to hold back, where no validation files are given.
-        held_out: Groups to keep from training, as values by group key. Those of held-back references become a second
-            validation part: texts of which training has seen neither the reference nor the kind.
-        beside: Groups that stand beside the held-out ones in that part, as values by group key, where the question is
-            whether a metric tells the unseen kinds from these.
-        batch_size: Segments to a batch, those of all processes together.
-        validation_batch_size: Segments to a batch of validation.
-        batch_group: Group key of which each batch holds one value only; None lets all segments meet.
-        seed: Seed of the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        notice: What a reader of the results must know about these ratings; printed with them and put on the card.
-        held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys such as a prompt.
-        annotator: Group key of who rated, whose ratings of a text are averaged; ``None`` keeps a segment for each row.
-        annotators: Whether their ``mean`` is taken, or that of ratings ``standardised`` for each of them.
-        unusable: Whether rows without a text, a reference or a rating are refused, or left out and counted.
-        rating_range: Lowest and highest rating; rows beyond them cannot be used.
+        held_back: Share of the references to hold back if there are no validation files.
+        held_out: Groups to exclude from training, as values by group key. Those with held-back references become a
+            second validation part, with unseen references and unseen groups.
+        beside: Groups to add to that part, as values by group key, to test whether a metric distinguishes the
+            held-out groups from these.
+        batch_size: Segments per batch over all processes.
+        validation_batch_size: Segments per validation batch.
+        batch_group: Group key with a single value in each batch; None mixes all segments.
+        seed: Seed of batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        notice: Caveat about these ratings for readers of the results; printed with them and added to the model card.
+        held_back_by: Values that may not be on both sides: ``reference``, ``source``, and group keys such as a prompt.
+        annotator: Group key of the annotator; ratings of a text are averaged. ``None`` keeps a segment for each row.
+        annotators: Whether to take the ``mean`` of raw ratings or of ratings ``standardised`` per annotator.
+        unusable: Whether rows without text, reference or rating raise an error or are excluded and counted.
+        rating_range: Lowest and highest rating; rows outside are unusable.
     """
 
     def __init__(
@@ -270,12 +270,12 @@ class RatingsDataModule(SourcesDataModule):
 
     @property
     def segments(self) -> list[Segment]:
-        """The segments to train on, once :meth:`setup` has run."""
+        """Training segments, after :meth:`setup`."""
         return [item for source in self.sources.values() for item in source.items]
 
     @property
     def parts(self) -> dict[str, list[Segment]]:
-        """The segments kept from training, by name of the part."""
+        """Held-out segments, by name of the part."""
         return next((source.parts for source in self.sources.values()), {})
 
     def read(self) -> list[Source[Any]]:
@@ -298,22 +298,22 @@ class RatingsDataModule(SourcesDataModule):
             about |= {f"{name}, not apart": shared} if shared else {}
         source = self._source(RatedSource, "ratings", segments, parts, about=about, group=self.group)
         if self.batch_group is not None:
-            source.batch_groups = [one.groups[self.batch_group] for one in segments]
+            source.batch_groups = [segment.groups[self.batch_group] for segment in segments]
         check_judged(source, self.validation_files or self.files)
         return [source]
 
     def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
-        """The segments to train on, those held back, and their description on the card."""
+        """Return training segments, held-back segments and their description for the model card."""
         about = {"training files": ", ".join(self.files)}
         rated = {name: self._read(name, self.where, self.splits[0]) for name in self.files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
-        together = [one for part in rated.values() for one in part]  # references may be shared between files
-        kept = [] if validation else split_held_back(together, self.held_back, self.held_back_by)[1]
-        apart = {id(one) for one in kept}
-        training = {name: [one for one in part if id(one) not in apart] for name, part in rated.items()}
+        pooled = [one for part in rated.values() for one in part]  # files may share references
+        held_back_segments = [] if validation else split_held_back(pooled, self.held_back, self.held_back_by)[1]
+        held_ids = {id(one) for one in held_back_segments}
+        training = {name: [item for item in part if id(item) not in held_ids] for name, part in rated.items()}
         scaled = on_one_scale(rated, self.scales, training)
-        parts = parted((one for name in rated for one in scaled[name]), (id(one) in apart for one in together))
-        # The part that is held back chooses the epoch, so pairs of other files have no place in it either.
+        parts = parted((one for name in rated for one in scaled[name]), (id(one) in held_ids for one in pooled))
+        # The held-back part selects the best epoch, so exclude the pairs there too.
         (segments, held_back), left_out = without_files(parts, self.without, segment_pairs)
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
@@ -329,8 +329,8 @@ class RatingsDataModule(SourcesDataModule):
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []
         segments = read_segments(self._tables.get(name, name), self.columns, split=split, left_out=left_out)
-        segments, beyond = split_by_range(segments, self.rating_range)
-        problems = [beyond_range(one, name, self.rating_range) for one in beyond]
+        segments, out_of_range = split_by_range(segments, self.rating_range)
+        problems = [beyond_range(segment, name, self.rating_range) for segment in out_of_range]
         if problems and left_out is None:
             raise problems[0]
         left_out = [*(left_out or ()), *problems]

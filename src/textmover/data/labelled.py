@@ -1,4 +1,4 @@
-"""Texts, or pairs of texts, with a label: read from tables or the hub, split, and made into batches."""
+"""Texts or text pairs with labels: reading from tables or the hub, splitting and batching."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
-UNLABELLED = ("-1", "-")  # the class is withheld (test parts on the hub), or annotators did not agree on it
+UNLABELLED = ("-1", "-")  # withheld labels (test splits on the hub), or labels without agreement of annotators
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class LabelColumns:
     """Columns of a table of labelled texts.
 
     Attributes:
-        texts: The column of the text, or the two of a pair; empty for those that the task has on the hub.
+        texts: Column of the text, or two columns of a pair; empty for those of the task on the hub.
         label: Column of the label; ``None`` for that of the task.
-        groups: Columns kept as group keys, to choose rows by.
+        groups: Columns kept as group keys, to filter rows.
 
     Raises:
         InputError: If there are more than two texts, or a name is empty.
@@ -53,12 +53,12 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class LabelTask:
-    """A task as it is on the hub."""
+    """A task in its format on the hub."""
 
     columns: LabelColumns
-    labels: tuple[str, ...]  # classes in the order of the numbers that stand for them there
-    written: Mapping[str, str] = field(default_factory=dict)  # class by other ways to write it, in lower case
-    paraphrase: str | None = None  # class of pairs that mean the same
+    labels: tuple[str, ...]  # classes in the order of their numbers on the hub
+    written: Mapping[str, str] = field(default_factory=dict)  # class by alternative spelling, in lower case
+    paraphrase: str | None = None  # class of paraphrase pairs
     validation: str = "validation"  # split
 
 
@@ -82,7 +82,7 @@ TASKS: dict[str, LabelTask] = {
     "sst2": LabelTask(LabelColumns(("sentence",), "label"), ("negative", "positive")),
     "scitail": LabelTask(_PREMISE, _ENTAILED, {"entails": "entailment", "neutral": "not_entailment"}),
 }
-"""The tasks by name. GLUE's are ``hub:nyu-mll/glue/<name>``; beside them ``hub:stanfordnlp/snli``,
+"""Tasks by name. GLUE tasks are ``hub:nyu-mll/glue/<name>``. The others are ``hub:stanfordnlp/snli``,
 ``hub:google-research-datasets/paws/labeled_final`` and ``hub:allenai/scitail/tsv_format``."""
 
 
@@ -90,12 +90,12 @@ TASKS: dict[str, LabelTask] = {
 class LabelNames:
     """Names of the classes."""
 
-    classes: tuple[str, ...]  # in the order of a classifier's outputs
-    numbers: tuple[str, ...]  # what whole numbers stand for, from 0 on, in the words of `written`
-    written: Mapping[str, str]  # class by each way to write it, in lower case
+    classes: tuple[str, ...]  # in the order of the classifier outputs
+    numbers: tuple[str, ...]  # labels of whole numbers from 0, as keys of `written`
+    written: Mapping[str, str]  # class by each spelling, in lower case
 
     def place(self, value: object) -> int | None:
-        """Number of the class that a cell names; ``None`` for a missing label, KeyError for anything else."""
+        """Return the index of the class in a cell; ``None`` for a missing label, KeyError for an unknown one."""
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise KeyError(value)
         text = str(value).strip().casefold()
@@ -107,15 +107,15 @@ class LabelNames:
 
     @property
     def known(self) -> str:
-        """All that can be written, for people to read."""
+        """All accepted spellings, for messages."""
         numbers = f" (or 0 to {len(self.numbers) - 1})" if self.numbers else ""
         return ", ".join(self.written) + numbers
 
 
 def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | None) -> LabelNames:
-    """The classes of a task, or those that a user names, in order or by each way to write them.
+    """Return the classes of a task, or user-defined ones: in order, or as a mapping of spellings to classes.
 
-    A mapping such as ``{"contradi": "contradiction"}`` is added to what the task knows and may join classes of it.
+    A mapping such as ``{"contradi": "contradiction"}`` extends the spellings of the task and may merge its classes.
 
     Example:
         >>> joined = {"neutral": "not_entailment", "contradiction": "not_entailment"}
@@ -125,29 +125,29 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
     """
     if task is not None:
         check_choice("task", task, TASKS)
-    known = None if task is None else TASKS[task]
-    if known is None and labels is None:
+    task_entry = None if task is None else TASKS[task]
+    if task_entry is None and labels is None:
         raise InputError("Expected a `task` or `labels`, to know the classes, but got neither: name one of the two.")
-    changed = {key.casefold(): one for key, one in labels.items()} if isinstance(labels, Mapping) else {}
+    by_user = {key.casefold(): name for key, name in labels.items()} if isinstance(labels, Mapping) else {}
     if labels is not None and not isinstance(labels, Mapping):
         classes: tuple[str, ...] = tuple(labels)
-        numbers, written = classes, {one.casefold(): one for one in classes}
+        numbers, written = classes, {name.casefold(): name for name in classes}
     else:
-        own = () if known is None else known.labels
-        classes = tuple(dict.fromkeys([*(changed.get(one, one) for one in own), *changed.values()]))
-        numbers = own
-        written = {one.casefold(): one for one in classes} | {one: changed.get(one, one) for one in own}
-        if known is not None:
-            written |= {other: changed.get(one, one) for other, one in known.written.items()}
-        written |= changed
+        task_labels = () if task_entry is None else task_entry.labels
+        classes = tuple(dict.fromkeys([*(by_user.get(name, name) for name in task_labels), *by_user.values()]))
+        numbers = task_labels
+        written = {name.casefold(): name for name in classes} | {name: by_user.get(name, name) for name in task_labels}
+        if task_entry is not None:
+            written |= {alias: by_user.get(name, name) for alias, name in task_entry.written.items()}
+        written |= by_user
     if len(set(classes)) < max(2, len(classes)):
         raise InputError(f"Expected at least two classes, each named once, but got {', '.join(classes) or 'none'}.")
-    return LabelNames(classes, tuple(one.casefold() for one in numbers), written)
+    return LabelNames(classes, tuple(name.casefold() for name in numbers), written)
 
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text, or a pair of texts, and the number of its class."""
+    """A text or text pair, and the index of its class."""
 
     texts: tuple[str, ...]
     label: int
@@ -156,67 +156,67 @@ class LabelledText:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelBatch(Batch):
-    """Labelled texts."""
+    """Batch of labelled texts."""
 
-    texts: tuple[TokenBatch, ...]  # B rows; of pairs those of the first and of the second texts
-    labels: Tensor  # number of each item's class, int64 [B]
+    texts: tuple[TokenBatch, ...]  # B rows each; two batches for text pairs
+    labels: Tensor  # class index of each item, int64 [B]
 
 
 @dataclass
 class LabelledSource(Source[LabelledText]):
-    """Labelled texts, with the names of their classes."""
+    """Labelled texts and their class names."""
 
     batch = LabelBatch
     classes: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> bool:
-        """Return whether the items are pairs of texts."""
+        """Whether the items are text pairs."""
         return len(self.items[0].texts) == 2
 
     def identity(self, item: LabelledText) -> tuple[Any, ...]:
-        """The texts and their class."""
+        """Return the texts and their class."""
         return (*item.texts, item.label)
 
     def length(self, lengths: Mapping[str, int], item: LabelledText) -> int:
-        """Tokens of both texts, which may be read as one."""
+        """Return the tokens of all texts of an item, which may be read as one."""
         return sum(lengths[text] for text in item.texts)
 
     def columns(self, items: Sequence[LabelledText], tokenize: Tokenize) -> dict[str, Any]:
-        """Texts and labels of items."""
+        """Return the tokenised texts and the labels of items."""
         texts = tuple(tokenize(texts) for texts in zip(*(item.texts for item in items), strict=True))
         return {"texts": texts, "labels": torch.tensor([item.label for item in items])}
 
     def counts(self, items: Sequence[LabelledText]) -> str:
-        """Number of items of each class, as text."""
+        """Return the number of items of each class, as text."""
         counted = Counter(item.label for item in items)
         return ", ".join(f"{counted[number]} {name}" for number, name in enumerate(self.classes))
 
 
 class LabelsDataModule(SourcesDataModule):
-    """Labelled texts or pairs of texts from files or the hub, split for training and validation.
+    """Labelled texts or text pairs from files or the hub, split for training and validation.
 
-    Where no validation files are given, a part is held back by a hash of the first text, the same for everyone. Items
-    to train on that share a text with it are left out, as are items without a label. Both are counted on the card.
+    Without validation files, a share is held back by a hash of the first text. Unlabelled items, and training items
+    that share a text with the held-back part, are excluded and counted on the model card.
 
     Args:
-        train: Files, or ``hub:owner/name/configuration``, to train on.
-        task: Task whose columns and classes the files have, unless ``columns`` and ``labels`` say otherwise.
-        columns: What the columns mean, where they are not those of the task.
-        labels: The classes in the order of the numbers that stand for them, or the class by each way to write it.
-        validation: Files to validate on, in place of a held-back part.
-        split: Split of a hub data set to train on; plain files have none.
-        validation_split: Split of a hub data set to validate on; that of the task if ``None``.
-        where: Rows to train on, as values by group key; all if ``None``.
-        validation_where: Rows of the validation files, likewise.
-        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
-        held_back: Share of the first texts to hold back, where no validation files are given.
-        most: Items to train on at most, chosen by a hash of their texts.
-        batch_size: Items to a batch, those of all processes together.
-        validation_batch_size: Items to a batch of validation.
-        seed: Seed of the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        notice: What a reader of the results must know about these labels.
+        train: Training files, or ``hub:owner/name/configuration``.
+        task: Task that defines columns and classes of the files, unless ``columns`` and ``labels`` override them.
+        columns: Roles of the columns, if they differ from those of the task.
+        labels: Classes in the order of their numbers, or class by spelling.
+        validation: Validation files; they replace the held-back part.
+        split: Split of a hub data set for training; plain files have none.
+        validation_split: Split of a hub data set for validation; that of the task if ``None``.
+        where: Training rows, as values by group key; all if ``None``.
+        validation_where: Validation rows, as values by group key.
+        without: Files of text pairs, such as test sets, to exclude from training, in either order.
+        held_back: Share of the first texts to hold back if there are no validation files.
+        most: Maximum number of training items, chosen by a hash of their texts.
+        batch_size: Items per batch over all processes.
+        validation_batch_size: Items per validation batch.
+        seed: Seed of batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        notice: Caveat about these labels for readers of the results.
 
     Reference:
         Wang et al. 2018, GLUE: A Multi-Task Benchmark and Analysis Platform for Natural Language Understanding.
@@ -259,14 +259,14 @@ class LabelsDataModule(SourcesDataModule):
         items, unlabelled = self._read(self.files, self.splits[0], self.where)
         if self.validation_files:
             training = items
-            held_back, more = self._read(self.validation_files, self.splits[1], self.validation_where)
+            held_back, unlabelled_validation = self._read(self.validation_files, self.splits[1], self.validation_where)
             about["validation files"] = ", ".join(self.validation_files)
-            unlabelled += more
+            unlabelled += unlabelled_validation
         else:
             held_back = [item for item in items if is_held_back(item.texts[0], self.held_back)]
-            theirs = {normalise_reference(text) for item in held_back for text in item.texts}
-            # A held-back first text is among these, and second texts such as "A man is outside." are often shared.
-            training = [item for item in items if theirs.isdisjoint(map(normalise_reference, item.texts))]
+            held_back_texts = {normalise_reference(text) for item in held_back for text in item.texts}
+            # These include held-back first texts. Second texts such as "A man is outside." are often shared.
+            training = [item for item in items if held_back_texts.isdisjoint(map(normalise_reference, item.texts))]
             about["held back"] = (
                 f"{self.held_back:.0%} by a hash of the first text "
                 f"({plural(len(items) - len(training) - len(held_back), 'item')} left out that share a text with them)"
@@ -292,49 +292,49 @@ class LabelsDataModule(SourcesDataModule):
         return [source]
 
     def _read(self, files: list[str], split: str, where: dict[str, list[str]]) -> tuple[list[LabelledText], int]:
-        found: list[LabelledText] = []
+        texts: list[LabelledText] = []
         unlabelled = 0
         for name in files:
-            items, left_out = read_labelled(name, self.columns, self.names, split=split)
-            found += rows_where(items, where, name)
-            unlabelled += left_out
-        return found, unlabelled
+            items, without_label = read_labelled(name, self.columns, self.names, split=split)
+            texts += rows_where(items, where, name)
+            unlabelled += without_label
+        return texts, unlabelled
 
 
 def filled_columns(task: str | None, columns: LabelColumns, *wheres: Mapping[str, Any] | None) -> LabelColumns:
-    """The columns that are named, those of the task where they are not."""
-    known = LabelColumns() if task is None else TASKS[task].columns
-    texts = columns.texts or known.texts
+    """Return the given columns, with the columns of the task as defaults."""
+    defaults = LabelColumns() if task is None else TASKS[task].columns
+    texts = columns.texts or defaults.texts
     if not texts:
         raise InputError("Expected `columns.texts` to name the columns of the texts, but got none: name one or two.")
     for key in (key for where in wheres for key in where or ()):
         if key not in columns.groups:
             raise InputError(f"Expected rows to be chosen by `columns.groups`, but got {key!r}: add it there.")
-    return LabelColumns(tuple(texts), columns.label or known.label, tuple(columns.groups))
+    return LabelColumns(tuple(texts), columns.label or defaults.label, tuple(columns.groups))
 
 
 def read_labelled(
     path: str, columns: LabelColumns, names: LabelNames, *, split: str = "train"
 ) -> tuple[list[LabelledText], int]:
-    """Read the labelled texts of a table or of ``hub:owner/name/configuration``, and how many have no label."""
+    """Read the labelled texts of a table or of ``hub:owner/name/configuration``; also return the unlabelled count."""
     label = columns.label or ""
     fields = [("columns.texts", name) for name in columns.texts]
     fields += [("columns.label", label), *(("columns.groups", name) for name in columns.groups)]
-    found, unlabelled = [], 0
+    items, unlabelled = [], 0
     for _, row in read_rows(path, fields, split=split):
         if isinstance(row, InputError):
             raise row
         value = row.cells.get(label)
         try:
-            place = names.place(value)
+            index = names.place(value)
         except KeyError:
             raise InputError(
                 f"Expected a label in column {label!r} of {row.name}, {row.unit} {row.number}, among {names.known}, "
                 f"but got {value!r}: correct it, or say with `labels` which class it is."
             ) from None
-        if place is None:
+        if index is None:
             unlabelled += 1
             continue
         texts = tuple(row.text(name) for name in columns.texts)
-        found.append(LabelledText(texts, place, {name: row.group(name) for name in columns.groups}))
-    return found, unlabelled
+        items.append(LabelledText(texts, index, {name: row.group(name) for name in columns.groups}))
+    return items, unlabelled

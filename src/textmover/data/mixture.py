@@ -18,20 +18,19 @@ ROUNDING = 1e-9
 
 
 class MixtureDataModule(SourcesDataModule):
-    r"""Several data modules mixed: each batch is of one of them.
+    r"""Mixture of several data modules; each batch is from one of them.
 
-    An epoch takes a share :math:`p_s \propto w_s\,n_s^{1/\tau}` of its batches from source :math:`s`, which has
-    :math:`n_s` batches of its own: :math:`\tau = 1` mixes by size, larger values give small sources more than their
-    share (they are gone through several times), as in multilingual and multi-task training. Shares are rounded by the
-    largest remainders to as many batches as asked for; a source with less than one gets one at the cost of the others.
+    An epoch takes a share :math:`p_s \propto w_s\,n_s^{1/\tau}` of its batches from source :math:`s` with :math:`n_s`
+    batches. :math:`\tau = 1` mixes by size. Larger values oversample small sources, as in multilingual and multi-task
+    training. Shares are rounded by largest remainders to the total number of batches; every source gets at least one.
 
     Args:
-        sources: Data modules by the name that their source gets. The first one of ratings sets the scale of the scores.
+        sources: Data modules by source name. The first source of ratings sets the scale of the scores.
         temperature: :math:`\tau`, at least 1.
-        weights: :math:`w_s` by name; 1 where none is given.
-        batches: Batches to an epoch; those of all sources together if None.
-        seed: Seed of the order of batches, and of sources that have none of their own.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
+        weights: :math:`w_s` by name; default 1.
+        batches: Batches per epoch; those of all sources together if None.
+        seed: Seed of batch order, and of sources without their own seed.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
 
     Reference:
         Arivazhagan et al. 2019 (arXiv:1907.05019), section 4.2, for the temperature.
@@ -67,19 +66,19 @@ class MixtureDataModule(SourcesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read all sources."""
-        found = []
+        result = []
         for name, module in self.members.items():
             module.draw_with(self.seed)
             module.setup()
             for source in module.sources.values():
-                own = name if len(module.sources) == 1 else f"{name}-{source.name}"
-                found.append(replace(source, name=own))
-        if self.batches is not None and self.batches < len(found):
-            raise InputError(f"Expected `batches` to be at least {len(found)}, one a source, but got {self.batches}.")
-        return found
+                source_name = name if len(module.sources) == 1 else f"{name}-{source.name}"
+                result.append(replace(source, name=source_name))
+        if self.batches is not None and self.batches < len(result):
+            raise InputError(f"Expected `batches` to be at least {len(result)}, one a source, but got {self.batches}.")
+        return result
 
     def batch_counts(self, batches: Sequence[int]) -> list[int]:
-        """Batches of each source to an epoch, at least one; their sum is what was asked for."""
+        """Return the batches per epoch of each source, at least one; they sum to the configured total."""
         weights = np.array([self.weights.get(name, 1.0) for name in self.sources])
         shares = weights * np.asarray(batches, dtype=np.float64) ** (1 / self.temperature)
         total = sum(batches) if self.batches is None else self.batches
@@ -87,14 +86,14 @@ class MixtureDataModule(SourcesDataModule):
 
 
 def _apportioned(total: int, shares: NDArray[np.float64]) -> list[int]:
-    """Whole numbers of at least 1 with a sum of ``total``, in proportion to ``shares``, by the largest remainders."""
+    """Return integers of at least 1 that sum to ``total``, in proportion to ``shares``, by largest remainders."""
     small = np.zeros(len(shares), dtype=bool)
     while True:
         quotas = np.where(small, 1.0, (total - small.sum()) * shares / shares[~small].sum())
-        found = quotas < 1 - ROUNDING
-        if not found.any():
+        below_one = quotas < 1 - ROUNDING
+        if not below_one.any():
             break
-        small |= found
+        small |= below_one
     counts = np.floor(quotas + ROUNDING).astype(np.int64)
     counts[np.argsort(counts - quotas, kind="stable")[: total - counts.sum()]] += 1
     return [int(count) for count in counts]

@@ -1,6 +1,6 @@
-"""Training sources: items of one kind, their parts to judge on, and their batches.
+"""Training sources: items of one kind, their validation parts and their batches.
 
-A data module has one source or several; a training module learns one task from each.
+A data module has one or several sources; a training module learns one task from each.
 """
 
 from __future__ import annotations
@@ -24,108 +24,108 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-Tokenize = Callable[[Sequence[str]], TokenBatch]  # a metric's own `tokenize`, whose tokenizer knows where tokens stand
+Tokenize = Callable[[Sequence[str]], TokenBatch]  # the `tokenize` method of a metric
 
-MIN_SEGMENTS = 3  # that a correlation is computed of
-LENGTH_CHUNK = 1024  # texts that are tokenised at a time to learn their lengths
+MIN_SEGMENTS = 3  # minimum for a correlation
+LENGTH_CHUNK = 1024  # texts tokenised at a time to get their lengths
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Items of one source that are learned from at a time."""
+    """Batch of items of one source."""
 
     positions: Tensor  # of each item in its part of the data, int64 [B]
     source: str
-    joint: int  # items over all processes, of which process r of w has every w-th from r
+    joint: int  # items over all processes; process r of w has every w-th item from r
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on ``device``, every number in its type (float64 ratings do not fit on MPS)."""
-        return replace(self, **{one.name: _moved(getattr(self, one.name), device) for one in fields(self)})
+        """Return the batch on ``device`` with unchanged dtypes (float64 ratings do not fit on MPS)."""
+        return replace(self, **{f.name: _moved(getattr(self, f.name), device) for f in fields(self)})
 
 
 def _moved(value: Any, device: torch.device | str) -> Any:
     if isinstance(value, tuple):
-        return tuple(_moved(one, device) for one in value)
+        return tuple(_moved(item, device) for item in value)
     return value.to(device) if isinstance(value, (torch.Tensor, TokenBatch)) else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatingBatch(Batch):
-    """Rated segments: ``B`` of them in ``R`` rows, one for each pair of a hypothesis and one of its references."""
+    """Batch of ``B`` rated segments in ``R`` rows, one row for each pair of hypothesis and reference."""
 
     hypotheses: TokenBatch  # R rows
     references: TokenBatch  # R rows
-    owners: Tensor  # segment of each row, int64 [R], ascending from 0
-    of_source: Tensor | None = None  # rows whose reference is the source, bool [R]; None where there are none
+    owners: Tensor  # segment index of each row, int64 [R], ascending from 0
+    of_source: Tensor | None = None  # rows whose reference is the source, bool [R]; None if there are none
     ratings: Tensor  # float64 [B]
 
 
 @dataclass
 class Source(ABC, Generic[Item]):
-    """Items of one kind to learn from, and parts of them that are kept from training."""
+    """Training items of one kind and their held-out parts."""
 
     batch: ClassVar[type[Batch]]
 
     name: str
     items: list[Item]
     parts: dict[str, list[Item]]
-    batch_size: int = 16  # of all processes together
+    batch_size: int = 16  # over all processes
     validation_batch_size: int = 64  # in each process
-    batch_groups: list[str] | None = None  # of each item, where a batch is to hold items of one group only
+    batch_groups: list[str] | None = None  # group of each item, if batches must hold one group only
     about: Mapping[str, str] = field(default_factory=dict)  # for the model card
-    notice: str | None = None  # for readers of the results
+    notice: str | None = None  # caveat for readers of the results
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # it is read only, and copies of a training module share it
+        return self  # read-only; copies of a training module share it
 
     def texts(self, item: Item) -> tuple[str, ...]:
-        """The texts of an item."""
+        """Return the texts of an item."""
         return item.texts  # type: ignore[attr-defined,no-any-return]
 
     @abstractmethod
     def columns(self, items: Sequence[Item], tokenize: Tokenize) -> dict[str, Any]:
-        """Values of a batch of items, by field of :attr:`batch`."""
+        """Return values of a batch of items, by field of :attr:`batch`."""
 
     def collate(self, items: Sequence[Item], positions: Sequence[int], joint: int, tokenize: Tokenize) -> Any:
-        """Items at some positions of their part to a batch; ``joint`` of them over all processes."""
+        """Collate items and their positions in their part into a batch; ``joint`` is the size over all processes."""
         columns = self.columns(items, tokenize)
         return self.batch(**columns, positions=torch.tensor(positions), source=self.name, joint=joint)
 
     def length(self, lengths: Mapping[str, int], item: Item) -> int:
-        """Tokens that an item costs, given those of each text: the longest of its texts."""
+        """Return the token cost of an item from the lengths of its texts: by default the longest."""
         return max(lengths[text] for text in self.texts(item))
 
     def lengths(self, items: Sequence[Item], tokenize: Tokenize) -> list[int]:
-        """Tokens that each item costs."""
+        """Return the token cost of each item."""
         texts = list(dict.fromkeys(text for item in items for text in self.texts(item)))
-        known: dict[str, int] = {}
+        tokens_of: dict[str, int] = {}
         for start in range(0, len(texts), LENGTH_CHUNK):
             chunk = texts[start : start + LENGTH_CHUNK]
-            known.update(zip(chunk, tokenize(chunk).lengths.tolist(), strict=True))
-        return [self.length(known, item) for item in items]
+            tokens_of.update(zip(chunk, tokenize(chunk).lengths.tolist(), strict=True))
+        return [self.length(tokens_of, item) for item in items]
 
     def identity(self, item: Item) -> tuple[Any, ...]:
-        """Content that identifies an item."""
+        """Return the content that identifies an item."""
         return self.texts(item)
 
     @property
     def batches(self) -> int:
-        """Batches that all items to train on make."""
+        """Number of batches of all training items."""
         sizes = [len(self.items)] if self.batch_groups is None else Counter(self.batch_groups).values()
         return sum(-(-size // self.batch_size) for size in sizes)
 
     def fingerprint(self, batches: int) -> dict[str, str]:
-        """Print of the items and of how they are batched: equal for equal batches."""
-        found = {"batch_size": str(self.batch_size)}
+        """Return digests of the items and the batching; equal batches give equal digests."""
+        entries = {"batch_size": str(self.batch_size)}
         for name, items in {"items": self.items, **self.parts}.items():
             digest = hashlib.sha256(repr(self.batch_groups).encode("utf-8", "surrogatepass"))
             for item in items:
                 digest.update(repr(self.identity(item)).encode("utf-8", "surrogatepass"))
-            found[name] = f"{len(items)} ({digest.hexdigest()[:16]})"
-        return {**found, "batches": str(batches)}
+            entries[name] = f"{len(items)} ({digest.hexdigest()[:16]})"
+        return {**entries, "batches": str(batches)}
 
     def describe(self) -> dict[str, str]:
         """Describe the source for the model card."""
@@ -135,55 +135,55 @@ class Source(ABC, Generic[Item]):
 
 @dataclass
 class RatedSource(Source[Segment]):
-    """Rated segments."""
+    """Source of rated segments."""
 
     batch = RatingBatch
-    group: str | None = None  # key to correlate within; all segments of a part together if None
-    mode: str = "reference"  # what the metric that learns from it compares hypotheses with
-    fallback: bool = False  # whether the other side stands in for a missing one
+    group: str | None = None  # group key to correlate within; None correlates over all segments of a part
+    mode: str = "reference"  # what the metric compares hypotheses with
+    fallback: bool = False  # whether a missing reference or source is replaced by the other one
 
     def compared(self, items: Sequence[Segment]) -> list[SourcedReferences]:
-        """References and source of segments, as far as the metric that learns reads them."""
-        return compared_texts(self, [one.compared for one in items])
+        """Return references and source of segments, as the trained metric reads them."""
+        return compared_texts(self, [segment.compared for segment in items])
 
     def texts(self, item: Segment) -> tuple[str, ...]:
-        """Hypothesis, references and source."""
+        """Return hypothesis and compared texts."""
         return (item.hypothesis, *self.compared([item])[0].texts)
 
     def identity(self, item: Segment) -> tuple[Any, ...]:
-        """The texts and their rating."""
+        """Return the texts and their rating."""
         return (*self.texts(item), item.score)
 
     def columns(self, items: Sequence[Segment], tokenize: Tokenize) -> dict[str, Any]:
-        """Texts and ratings of segments."""
+        """Return the tokenised texts and the ratings of segments."""
         compared = self.compared(items)
-        owners = [row for row, one in enumerate(compared) for _ in one.texts]
-        of_source = [place == len(one) for one in compared for place in range(len(one.texts))]
+        owners = [row for row, entry in enumerate(compared) for _ in entry.texts]
+        of_source = [index == len(entry) for entry in compared for index in range(len(entry.texts))]
         return {
             "hypotheses": tokenize([items[row].hypothesis for row in owners]),
-            "references": tokenize([text for one in compared for text in one.texts]),
+            "references": tokenize([text for entry in compared for text in entry.texts]),
             "owners": torch.tensor(owners),
             "of_source": torch.tensor(of_source) if any(of_source) else None,
             "ratings": torch.from_numpy(self.ratings_of(items)),
         }
 
     def groups_of(self, segments: Sequence[Segment]) -> list[str]:
-        """The group that each segment is correlated in."""
+        """Return the correlation group of each segment."""
         return ["all" if self.group is None else segment.groups[self.group] for segment in segments]
 
     @staticmethod
     def ratings_of(segments: Sequence[Segment]) -> NDArray[np.float64]:
-        """Human scores of segments, float64 ``[n]``."""
-        for one in segments:
-            if one.score is None:
+        """Return the human scores of segments, float64 ``[n]``."""
+        for segment in segments:
+            if segment.score is None:
                 raise InputError(
-                    f"Expected rated segments, but {one.hypothesis[:60]!r} has no score: name the score column."
+                    f"Expected rated segments, but {segment.hypothesis[:60]!r} has no score: name the score column."
                 )
-        return np.array([one.score for one in segments], dtype=np.float64)
+        return np.array([segment.score for segment in segments], dtype=np.float64)
 
 
 def check_judged(source: RatedSource, files: Sequence[str]) -> None:
-    """Make sure that some group of each part to judge on has a correlation: without one no epoch is the best."""
+    """Raise an error unless each validation part has a group with a correlation, which selects the best epoch."""
     for name, part in source.parts.items():
         by_group: dict[str, list[float]] = {}
         for group, rating in zip(source.groups_of(part), source.ratings_of(part).tolist(), strict=True):
@@ -204,7 +204,7 @@ def check_judged(source: RatedSource, files: Sequence[str]) -> None:
 
 
 def check_least(least: int, **values: int) -> None:
-    """Refuse options that are too small."""
+    """Raise an error for options below a minimum."""
     for name, value in values.items():
         if value < least:
             raise InputError(f"Expected `{name}` to be at least {least}, but got {value}: give a larger one.")

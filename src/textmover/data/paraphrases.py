@@ -1,4 +1,4 @@
-"""Pairs of texts that mean the same, to be told from the other texts of a batch and from mined ones."""
+"""Paraphrase pairs for contrastive learning, with in-batch and mined negatives."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 Mining = Literal["overlap", "metric"]
 
-CHUNK = 256  # texts whose neighbours are looked for at a time
+CHUNK = 256  # texts whose neighbours are computed at a time
 
 UNJUDGED = "Nobody judged the negatives: every other text of a batch counts as one"
 
-# Notices for the reader, by the way of mining.
+# Notices for readers of the results, by mining method.
 NOTICES = {
     None: f"{UNJUDGED}.",
     "overlap": f"{UNJUDGED}, and beside them texts that were mined because they share the most words with a text.",
@@ -42,38 +42,38 @@ NOTICES = {
 
 @dataclass(frozen=True)
 class Paraphrase:
-    """Two texts that mean the same."""
+    """Two texts with the same meaning."""
 
     texts: tuple[str, ...]
-    cluster: int  # number of all texts that mean the same, as far as paraphrases of paraphrases tell
-    negatives: tuple[str, ...] = ()  # texts of other clusters that look much alike
+    cluster: int  # id of all texts connected by paraphrases, directly or indirectly
+    negatives: tuple[str, ...] = ()  # similar texts of other clusters
     negative_clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParaphraseBatch(Batch):
-    """Pairs of paraphrases, with ``k`` mined texts for each pair."""
+    """Batch of paraphrase pairs, with ``k`` mined negatives for each pair."""
 
     hypotheses: TokenBatch  # B first texts
     references: TokenBatch  # B second texts
-    negatives: TokenBatch | None  # mined texts, pair after pair, B·k rows
-    clusters: Tensor  # of each pair and the texts mined for it, int64 [B, 1 + k]
+    negatives: TokenBatch | None  # mined negatives, pair by pair, B·k rows
+    clusters: Tensor  # of each pair and its mined negatives, int64 [B, 1 + k]
 
 
 @dataclass
 class ParaphraseSource(Source[Paraphrase]):
-    """Pairs of paraphrases."""
+    """Source of paraphrase pairs."""
 
     batch = ParaphraseBatch
-    negatives: int = 0  # mined for each pair to train on
-    mining: Mining = "overlap"  # `metric` leaves it to the training module, which has one
+    negatives: int = 0  # mined for each training pair
+    mining: Mining = "overlap"  # for `metric`, the training module mines them
 
     def identity(self, item: Paraphrase) -> tuple[Any, ...]:
-        """The texts and their cluster; negatives may be mined later."""
+        """Return the texts and their cluster; negatives may be mined later."""
         return (*item.texts, item.cluster)
 
     def columns(self, items: Sequence[Paraphrase], tokenize: Tokenize) -> dict[str, Any]:
-        """Texts of pairs and their negatives, with the clusters of both."""
+        """Return the tokenised pairs and negatives, with their clusters."""
         negatives = [text for item in items for text in item.negatives]
         return {
             "hypotheses": tokenize([item.texts[0] for item in items]),
@@ -83,41 +83,41 @@ class ParaphraseSource(Source[Paraphrase]):
         }
 
     def take_negatives(self, chosen: Sequence[Sequence[int]]) -> None:
-        """Give each pair to train on its negatives: the first texts of the pairs at the chosen places."""
-        others = [[self.items[place] for place in places] for places in chosen]
+        """Set the negatives of each training pair: the first texts of the pairs at the given indices."""
+        negative_items = [[self.items[index] for index in places] for places in chosen]
         self.items[:] = [
             replace(
                 item,
-                negatives=tuple(other.texts[0] for other in of_item),
-                negative_clusters=tuple(other.cluster for other in of_item),
+                negatives=tuple(negative.texts[0] for negative in own_negatives),
+                negative_clusters=tuple(negative.cluster for negative in own_negatives),
             )
-            for item, of_item in zip(self.items, others, strict=True)
+            for item, own_negatives in zip(self.items, negative_items, strict=True)
         ]
 
 
 class ParaphrasesDataModule(SourcesDataModule):
-    """Pairs known to be paraphrases, for contrastive learning with the other texts of a batch as negatives.
+    """Paraphrase pairs for contrastive learning, with the other texts of a batch as negatives.
 
-    Pairs that are connected by a text they share, directly or through others, are one cluster: they are held back
-    together, and are no negatives of each other, even where the pairs that connect them are not trained on.
+    Pairs connected by shared texts, directly or through others, form a cluster. A cluster is held back as a whole, and
+    its pairs are not negatives of each other, even if the connecting pairs are excluded from training.
 
     Args:
         train: Files, or ``hub:owner/name/configuration``.
-        task: Task whose columns the files have; only the pairs of its paraphrase class are taken.
-        columns: What the columns mean, where they are not those of the task. Without a task all rows are paraphrases.
+        task: Task that defines the columns of the files; only pairs of its paraphrase class are used.
+        columns: Roles of the columns, if they differ from those of the task. Without a task, all rows are paraphrases.
         split: Split of a hub data set; plain files have none.
-        where: Rows to take, as values by group key; all if ``None``.
-        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
-        negatives: Mined negatives of each pair, beside those of its batch.
-        mining: How they are mined: the texts with the largest word ``overlap`` (cosine of tf-idf vectors), or those
-            that the ``metric`` before training finds most alike.
+        where: Rows to use, as values by group key; all if ``None``.
+        without: Files of text pairs, such as test sets, to exclude from training, in either order.
+        negatives: Mined negatives per pair, in addition to those of its batch.
+        mining: Mining method: largest word ``overlap`` (cosine of tf-idf vectors), or highest similarity by the
+            ``metric`` before training.
         held_back: Share of the clusters to hold back.
-        most: Pairs to train on at most, chosen by a hash of their texts.
-        batch_size: Pairs to a batch, those of all processes together: the more, the harder.
-        validation_batch_size: Pairs to a batch of validation, among which a partner has to be found.
-        seed: Seed of the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        notice: What a reader of the results must know, beside where the negatives come from.
+        most: Maximum number of training pairs, chosen by a hash of their texts.
+        batch_size: Pairs per batch over all processes; larger batches are harder.
+        validation_batch_size: Pairs per validation batch, among which each partner has to be found.
+        seed: Seed of batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        notice: Caveat for readers of the results, in addition to the origin of the negatives.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")
         if task is not None and TASKS[task].paraphrase is None:
-            able = ", ".join(name for name, one in TASKS.items() if one.paraphrase)
+            able = ", ".join(name for name, entry in TASKS.items() if entry.paraphrase)
             raise InputError(f"Expected a task with paraphrases ({able}), but got {task!r}: name only `columns`.")
         if task is None and columns.label is not None:
             raise InputError(
@@ -158,9 +158,9 @@ class ParaphrasesDataModule(SourcesDataModule):
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and mine negatives by overlap."""
         about = {"training files": ", ".join(self.files), "negatives": "the other texts of each batch"}
-        segments = [one for name in self.files for one in self._read(name)]
-        # Of all pairs: those left out below still say that texts mean the same.
-        clusters = connected([tuple(map(normalise_reference, one.references)) for one in segments])
+        segments = [pair for name in self.files for pair in self._read(name)]
+        # Over all pairs: pairs excluded below still connect paraphrases.
+        clusters = connected([tuple(map(normalise_reference, pair.references)) for pair in segments])
         cluster_of = dict(zip(map(id, segments), clusters, strict=True))
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
@@ -168,22 +168,22 @@ class ParaphrasesDataModule(SourcesDataModule):
             (training,), left_out = without_files([training], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'pair')} left out)"
-        training = taken_by_hash(training, self.most, lambda one: one.references)
-        items, kept_back = (
-            [Paraphrase(one.references, cluster_of[id(one)]) for one in part] for part in (training, held_back)
+        training = taken_by_hash(training, self.most, lambda pair: pair.references)
+        items, held_back_items = (
+            [Paraphrase(pair.references, cluster_of[id(pair)]) for pair in part] for part in (training, held_back)
         )
-        for name, part in (("training", items), (HELD_BACK, kept_back)):
-            found = len({one.cluster for one in part})
-            if len(part) < 3 or found < 2:
+        for name, part in (("training", items), (HELD_BACK, held_back_items)):
+            n_clusters = len({pair.cluster for pair in part})
+            if len(part) < 3 or n_clusters < 2:
                 raise InputError(
                     f"Expected at least 3 pairs in the {name} part, of which some are no paraphrases of the others, "
-                    f"but got {len(part)} in {plural(found, 'cluster')} of {', '.join(self.files)}: give more, or "
+                    f"but got {len(part)} in {plural(n_clusters, 'cluster')} of {', '.join(self.files)}: give more, or "
                     "change `held_back`."
                 )
         mined = self.mining if self.negatives else None
         if mined is not None:
             about["mined negatives"] = f"{self.negatives} to a pair, by {mined}"
-        source = self._source(ParaphraseSource, "paraphrases", items, {HELD_BACK: kept_back}, about=about)
+        source = self._source(ParaphraseSource, "paraphrases", items, {HELD_BACK: held_back_items}, about=about)
         source.negatives, source.mining = self.negatives, self.mining
         source.notice = " ".join(filter(None, [self.notice, NOTICES[mined]]))
         if mined == "overlap":
@@ -192,73 +192,73 @@ class ParaphrasesDataModule(SourcesDataModule):
         return [source]
 
     def _read(self, name: str) -> list[Segment]:
-        """The pairs of a file, each text a reference: those that share one are split alike."""
+        """Return the pairs of a file with both texts as references, so that pairs with a common text stay together."""
         if self.task is None:
             first, second = self.columns.texts
             columns = Columns(first, second, score=None, groups=self.columns.groups)
             rows = rows_where(read_segments(name, columns, split=self.split), self.where, name)
-            pairs = [(one.hypothesis, one.references[0]) for one in rows]
+            pairs = [(row.hypothesis, row.references[0]) for row in rows]
         else:
             names = label_names(self.task, None)
             items, _ = read_labelled(name, self.columns, names, split=self.split)
-            meant = names.classes.index(str(TASKS[self.task].paraphrase))
+            paraphrase_class = names.classes.index(str(TASKS[self.task].paraphrase))
             labelled = rows_where(items, self.where, name)
-            pairs = [(one.texts[0], one.texts[1]) for one in labelled if one.label == meant]
+            pairs = [(row.texts[0], row.texts[1]) for row in labelled if row.label == paraphrase_class]
         return [Segment(first, (first, second)) for first, second in pairs]
 
 
 def mine_by_overlap(items: Sequence[Paraphrase], count: int) -> list[list[int]]:
-    """For each pair the places of the others whose first texts share the most words with its own."""
+    """Return for each pair the indices of the other pairs whose first texts share the most words."""
     vectors = tf_idf([item.texts[0] for item in items])
     return nearest_others(vectors, [item.cluster for item in items], count)
 
 
 def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[list[int]]:
-    """For each unit vector ``[n, D]``, dense or sparse, the nearest ones of other clusters, the nearest first.
+    """Return for each unit vector of ``[n, D]``, dense or sparse, the nearest ones of other clusters, nearest first.
 
     Example:
         >>> nearest_others(np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), [0, 1, 2], 2)
         [[1, 2], [0, 2], [1, 0]]
     """
-    own = np.asarray(clusters)
-    if len(own) - np.bincount(own).max(initial=0) < count:
+    labels = np.asarray(clusters)
+    if len(labels) - np.bincount(labels).max(initial=0) < count:
         raise InputError(
             f"Expected at least {plural(count, 'text')} of other paraphrases for each text to mine negatives from, but "
             "got fewer: give more pairs, or lower `negatives`."
         )
-    found: list[list[int]] = []
-    for start in range(0, len(own), CHUNK):
+    neighbours: list[list[int]] = []
+    for start in range(0, len(labels), CHUNK):
         product = vectors[start : start + CHUNK] @ vectors.T
-        alike: NDArray[np.float64] = np.asarray(product.todense() if hasattr(product, "todense") else product)
-        alike = np.where(own[start : start + CHUNK, None] == own, -np.inf, alike)
-        found += [_largest(row, count) for row in alike]
-    return found
+        similarities: NDArray[np.float64] = np.asarray(product.todense() if hasattr(product, "todense") else product)
+        similarities = np.where(labels[start : start + CHUNK, None] == labels, -np.inf, similarities)
+        neighbours += [_largest(row, count) for row in similarities]
+    return neighbours
 
 
 def _largest(row: NDArray[np.float64], count: int) -> list[int]:
-    """Places of the largest values of a row, descending, of equal ones the first; the others stay unsorted."""
+    """Return the indices of the largest values of a row in descending order, ties by index, without a full sort."""
     if not count:
         return []
-    places = np.flatnonzero(row > 0)  # most texts have no word in common
-    if len(places) < count:
-        places = np.flatnonzero(row > -np.inf)
-    values = row[places]
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    places, values = places[values >= least], values[values >= least]
-    return [int(place) for place in places[np.argsort(-values, kind="stable")[:count]]]
+    indices = np.flatnonzero(row > 0)  # most texts share no word
+    if len(indices) < count:
+        indices = np.flatnonzero(row > -np.inf)
+    values = row[indices]
+    threshold = np.partition(values, len(values) - count)[len(values) - count]
+    indices, values = indices[values >= threshold], values[values >= threshold]
+    return [int(index) for index in indices[np.argsort(-values, kind="stable")[:count]]]
 
 
 def tf_idf(texts: Sequence[str], words_of: Callable[[str], Sequence[str]] = re.compile(r"\w+").findall) -> Any:
-    """Unit tf-idf vectors of the texts' words, a sparse matrix ``[n, V]``."""
+    """Return unit tf-idf vectors of the words of texts, a sparse matrix ``[n, V]``."""
     from scipy.sparse import csr_array
 
     words = [Counter(words_of(text.casefold())) for text in texts]
     frequency = Counter(word for counted in words for word in counted)
-    places = {word: place for place, word in enumerate(frequency)}
+    columns_of_word = {word: index for index, word in enumerate(frequency)}
     rows = np.repeat(np.arange(len(texts)), [len(counted) for counted in words])
-    columns = np.array([places[word] for counted in words for word in counted], dtype=np.int64)
-    # A word of all texts still counts a little, so that texts of nothing else have neighbours too.
+    columns = np.array([columns_of_word[word] for counted in words for word in counted], dtype=np.int64)
+    # A word of all texts keeps a small weight, so that texts with only such words have neighbours too.
     idf = [n * np.log((1 + len(texts)) / frequency[word]) for counted in words for word, n in counted.items()]
     values = np.array(idf, dtype=np.float64)
     lengths = np.sqrt(np.bincount(rows, values**2, minlength=len(texts)))
-    return csr_array((values / lengths[rows], (rows, columns)), shape=(len(texts), max(1, len(places))))
+    return csr_array((values / lengths[rows], (rows, columns)), shape=(len(texts), max(1, len(columns_of_word))))

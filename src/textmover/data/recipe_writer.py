@@ -1,4 +1,4 @@
-"""A recipe for a table of ratings, as ``train.py fit --config`` reads it."""
+"""Recipe of a table of ratings, for ``train.py fit --config``."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from textmover.types import Segment
 
 TEMPLATE = Path(__file__).with_name("recipe.yaml")  # of `examples/own_ratings`
 LARGE_TEMPLATE = TEMPLATE.with_name("large_recipe.yaml")  # of `configs/wmt_da.yaml`, for more ratings
-MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")  # for texts whose errors people marked
-MOST_RATINGS = 2000  # up to which `docs/own-ratings.md` recommends the first of these
-FEWEST = 3  # segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it
+MARKED_TEMPLATE = TEMPLATE.with_name("marked_recipe.yaml")  # for texts with human error annotations
+MOST_RATINGS = 2000  # maximum for the first template, as in `docs/own-ratings.md`
+FEWEST = 3  # minimum number of held-back segments, as in :mod:`textmover.data.datamodule`
 
 SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, *(number / 50 for number in range(1, 50)))
-"""Shares to hold back: the first that holds back enough is taken; the last ones part few groups of rows."""
+"""Shares to hold back in order of preference; the first sufficient one is used. The last ones serve few groups."""
 
 
 def share_to_hold_back(segments: Sequence[Segment], by: Sequence[str] = BY_REFERENCE) -> float | None:
-    """The smallest share that leaves enough on both sides; ``None`` where no share does."""
+    """Return the first of :data:`SHARES` that leaves enough segments on both sides; ``None`` if none does."""
     for share in SHARES:
         trained, held_back = split_held_back(segments, share, by)
-        if min(len(trained), len(held_back)) >= FEWEST and len({one.score for one in trained}) > 1:
+        if min(len(trained), len(held_back)) >= FEWEST and len({segment.score for segment in trained}) > 1:
             return share
     return None
 
 
 def template_for(ratings: int) -> Path:
-    """The recipe that is recommended for this number of ratings."""
+    """Return the recommended recipe template for a number of ratings."""
     return TEMPLATE if ratings <= MOST_RATINGS else LARGE_TEMPLATE
 
 
 def overrides_for(columns: Columns, *, sources: bool) -> dict[str, Any]:
-    """Fields by which a metric reads sources, where there are no references or both are to be read."""
+    """Return the metric options for tables without references (``source``) or with sources (``both``)."""
     if not columns.references:
         return {"encoder": "multilingual", "mode": "source"}
     return {"encoder": "multilingual", "mode": "both", "fallback": True} if sources else {}
@@ -46,7 +46,7 @@ def overrides_for(columns: Columns, *, sources: bool) -> dict[str, Any]:
 def filled_recipe(
     data: Mapping[str, Any], runs: str, metric: str, template: Path, overrides: Mapping[str, Any] | None = None
 ) -> str:
-    """The recipe as YAML, with arguments of the data module, folders that a run writes, and fields of the metric."""
+    """Return the recipe as YAML from data module arguments, output folders and metric options."""
     lines = "".join(f"\n    {name}: {json.dumps(value)}" for name, value in data.items())  # JSON is YAML
     fields = "".join(f"\n      {name}: {json.dumps(value)}" for name, value in (overrides or {}).items())
     filled = {"data": lines, "runs": json.dumps(runs), "metric": json.dumps(metric), "overrides": fields}

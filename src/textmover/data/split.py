@@ -1,7 +1,6 @@
-"""Splits, by a hash of the reference or by a group, and samples of many segments.
+"""Splits by a hash of the reference or by groups, and samples by hash.
 
-The hash makes the choice the same for everyone: it depends on the text alone, not on the order of the file, on a seed,
-or on the version of Python.
+The hash makes splits reproducible: it depends only on the text, not on file order, seeds or the version of Python.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from textmover.types.segments import ComparedText
 Item = TypeVar("Item")
 Compared = TypeVar("Compared", bound=ComparedText)
 
-HELD_BACK_SHARE = 0.15  # default share of the references to hold back
-BY_REFERENCE = ("reference",)  # default of the things that may not stand on both sides of a split
+HELD_BACK_SHARE = 0.15  # default share of references to hold back
+BY_REFERENCE = ("reference",)  # default of what may not be on both sides of a split
 
 
 def normalise_reference(reference: str) -> str:
-    """A reference in NFKC, case-folded (which Unicode keeps for all later versions) and with single spaces.
+    """Return a reference in NFKC, case-folded (stable across Unicode versions) and with single spaces.
 
     Example:
         >>> normalise_reference(" The  Cat ")
@@ -33,14 +32,14 @@ def normalise_reference(reference: str) -> str:
 
 
 def text_hash(text: str) -> bytes:
-    """SHA-256 of a text, lone surrogates included."""
+    """Return the SHA-256 of a text; lone surrogates are allowed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
     """Return whether ``int(sha256(normalised reference)[:8 bytes, big-endian]) < share · 2⁶⁴``.
 
-    A larger share holds back all that a smaller one does.
+    A larger share holds back a superset of a smaller one.
 
     Example:
         >>> sum(is_held_back(f"Sentence {number}.") for number in range(10_000))
@@ -52,21 +51,21 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
 
 
 def parted(items: Iterable[Item], apart: Iterable[bool]) -> tuple[list[Item], list[Item]]:
-    """Items to keep, and those that are set apart."""
+    """Split items by flags into those to keep and those to set apart."""
     sides: tuple[list[Item], list[Item]] = ([], [])
-    for item, other in zip(items, apart, strict=True):
-        sides[other].append(item)
+    for item, side in zip(items, apart, strict=True):
+        sides[side].append(item)
     return sides
 
 
 def split_held_back(
     segments: Sequence[Compared], share: float = HELD_BACK_SHARE, by: Sequence[str] = BY_REFERENCE
 ) -> tuple[list[Compared], list[Compared]]:
-    """Split segments so that no reference stands on both sides; each goes with all that it shares references with.
+    """Split segments so that no reference is on both sides; segments connected by references stay together.
 
-    The first of their normalised references, in text order, decides for all (:func:`is_held_back`): the smallest hash
-    falls below the share more often, the more references a segment has. ``by`` names what may not stand on both sides:
-    ``reference``, ``source``, and groups such as prompts. An empty value holds nothing together.
+    The alphabetically first normalised reference of a cluster decides (:func:`is_held_back`), because the smallest hash
+    would favour clusters of many references. ``by`` names what may not be on both sides: ``reference``, ``source``, and
+    groups such as prompts. Empty values connect nothing.
 
     Example:
         >>> segments = [Segment("h", (f"Sentence {number}.",)) for number in range(100)]
@@ -78,32 +77,32 @@ def split_held_back(
             raise InputError(f"Expected a reference for every segment, but got none for segment {position}: add one.")
     keys = [_held_together(segment, by) for segment in segments]
     clusters = connected(keys)
-    speakers: dict[int, str] = {}
+    deciding: dict[int, str] = {}
     for cluster, row in zip(clusters, keys, strict=True):
-        texts = [text for name, text in row if name == row[0][0]]  # references, where they count
-        speakers[cluster] = min(*texts, speakers.get(cluster, texts[0]))
-    apart = {cluster for cluster, speaker in speakers.items() if is_held_back(speaker, share)}
-    return parted(segments, (cluster in apart for cluster in clusters))
+        texts = [text for name, text in row if name == row[0][0]]  # references, if they count
+        deciding[cluster] = min(*texts, deciding.get(cluster, texts[0]))
+    held_clusters = {cluster for cluster, deciding_text in deciding.items() if is_held_back(deciding_text, share)}
+    return parted(segments, (cluster in held_clusters for cluster in clusters))
 
 
 def share_note(share: float, by: tuple[str, ...], kept: Sequence[object], held_back: Sequence[object]) -> str:
-    """The split as the model card describes it."""
+    """Return the description of the split for the model card."""
     kinds = "references" if by == BY_REFERENCE else " and ".join(map(repr, by))
     counts = f"{len(held_back)} of {len(kept) + len(held_back)} segments"
     return f"{100 * share:g}% of the {kinds} by a hash of their text ({counts})"
 
 
 def _held_together(segment: ComparedText, by: Sequence[str]) -> list[tuple[str, str]]:
-    """Texts that hold a segment together with others, by what they are, references first."""
+    """Return pairs of name and value that connect a segment with others, references first."""
     references = [("reference", normalise_reference(text)) for text in segment.references or segment.compared.texts]
     values = {"source": segment.source, **segment.groups}
-    others = [(name, normalise_reference(values[name] or "")) for name in by if name != "reference"]
-    found = [*(references if "reference" in by else ()), *(one for one in others if one[1])]
-    return found or references
+    others_ = [(name, normalise_reference(values[name] or "")) for name in by if name != "reference"]
+    keys = [*(references if "reference" in by else ()), *(pair for pair in others_ if pair[1])]
+    return keys or references
 
 
 def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:
-    """For each row of keys the first row that it is connected with by shared keys, directly or through others.
+    """Return for each row of keys the first row that it is connected with by shared keys, directly or indirectly.
 
     Example:
         >>> connected(["ab", "c", "bd", "dc", "e"])
@@ -111,24 +110,24 @@ def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:
     """
     parent = list(range(len(keys)))
 
-    def root(place: int) -> int:
-        while parent[place] != place:
-            parent[place] = parent[parent[place]]
-            place = parent[place]
-        return place
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
 
-    known: dict[Hashable, int] = {}
-    for place, row in enumerate(keys):
+    first_row: dict[Hashable, int] = {}
+    for index, row in enumerate(keys):
         for key in row:
-            low, high = sorted((root(known.setdefault(key, place)), root(place)))
+            low, high = sorted((root(first_row.setdefault(key, index)), root(index)))
             parent[high] = low
-    return [root(place) for place in range(len(keys))]
+    return [root(index) for index in range(len(keys))]
 
 
 def hold_out_groups(
     segments: Sequence[Segment], groups: Mapping[str, Sequence[str]]
 ) -> tuple[list[Segment], list[Segment]]:
-    """Set apart the segments that have one of the values for any of the group keys: those kept, those set apart."""
+    """Split off the segments with one of the given values of any group key: kept segments, then held-out ones."""
     for key, values in groups.items():
         present = {segment.groups[key] for segment in segments if key in segment.groups}
         if not present:
@@ -143,14 +142,14 @@ def hold_out_groups(
                     f"Expected a value that the group {key!r} takes, but got {value!r}: choose among "
                     f"{named(sorted(present))}."
                 )
-    chosen = (any(one.groups.get(key) in values for key, values in groups.items()) for one in segments)
+    chosen = (any(item.groups.get(key) in values for key, values in groups.items()) for item in segments)
     return parted(segments, chosen)
 
 
 def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
-    """At most so many of the items, in their order: those whose normalised texts have the smallest hashes.
+    """Return at most ``most`` of the items in their order: those with the smallest hashes of their normalised texts.
 
-    The hash is not that of :func:`is_held_back`.
+    The hash differs from that of :func:`is_held_back`.
 
     Example:
         >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])
@@ -159,4 +158,4 @@ def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item
     if most is None or len(items) <= most:
         return list(items)
     hashes = [text_hash("\n".join(["most", *map(normalise_reference, texts(item))])) for item in items]
-    return [items[place] for place in sorted(sorted(range(len(items)), key=hashes.__getitem__)[:most])]
+    return [items[index] for index in sorted(sorted(range(len(items)), key=hashes.__getitem__)[:most])]

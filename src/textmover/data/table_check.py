@@ -1,4 +1,4 @@
-"""All problems of a table of ratings at once, what training does about each, and a recipe for the table."""
+"""Check of a table of ratings: all problems at once, how training handles each, and a recipe for the table."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROLES = {
     "annotator": r"(annotator|rater|worker|judge|user)s?([ _-]?(id|name))?",
     "source": r"source|src",
 }
-"""Names by which columns are found."""
+"""Name patterns by which columns are found."""
 
-FEW_RATINGS = 100  # below which a metric should not be trained
-EMPTY = "kept: remove it, unless the rating judges an empty answer"  # advice on empty texts that have a rating
-BEYOND = "rating beyond"  # problem of ratings off their scale
-PLACE = "line or row"  # unit of places until it is known
+FEW_RATINGS = 100  # minimum for training a metric
+EMPTY = "kept: remove it, unless the rating judges an empty answer"  # advice for rated empty texts
+BEYOND = "rating beyond"  # problem of ratings outside their scale
+PLACE = "line or row"  # placeholder until the unit is known
 NO_NUMBER = "rating is not a number"
 
 UNUSABLE = (
@@ -44,7 +44,7 @@ UNUSABLE = (
     ("no text", r"Expected text in .* got nothing"),
     ("row cannot be read", r""),
 )
-"""Problems of rows that training cannot use, by the error that it would raise."""
+"""Problems of unusable rows, by pattern of the error that training would raise."""
 
 FLAGGED = {
     "unknown": (
@@ -56,35 +56,35 @@ FLAGGED = {
     "truncated": ("longer than the encoder reads", "the end is cut; `long_texts: window` reads it"),
     "repetition": ("one phrase repeated", "kept"),
 }
-"""Flags of texts: the problem, and what training does."""
+"""Problem of each text flag, and how training handles it."""
 
-# Note on the ratings by how those of annotators are joined.
+# Note on averaged ratings by method.
 JOINED = {"mean": ", after averaging", "standardised": ", after standardising and averaging"}
 
 Flags = Callable[[Sequence[str]], Mapping[str, Any]]  # texts to flags by name, bool ``[n]`` each
 
 
 class Finding(NamedTuple):
-    """A problem of a table."""
+    """Problem of a table."""
 
     problem: str
     rows: int
-    first: str  # where it is met first
-    training: str  # what training with the recipe does about it
+    first: str  # position of the first occurrence
+    training: str  # how training with the recipe handles it
 
 
 @dataclass(frozen=True, repr=False)
 class CheckedTable(Shown):
-    """A table of ratings with its problems."""
+    """Table of ratings with its problems."""
 
     name: str
     rows: int
-    segments: list[Segment]  # as training takes them
+    segments: list[Segment]  # as used for training
     scale: str
     findings: list[Finding]
-    recipe: str | None  # YAML; ``None`` where it cannot be trained on
-    refusal: str = ""  # why there is no recipe, and the way out
-    columns: str = ""  # those that are read, by role
+    recipe: str | None  # YAML; ``None`` if the table cannot be trained on
+    refusal: str = ""  # why there is no recipe, and what to do
+    columns: str = ""  # columns by role
 
     def view(self) -> View:
         """Show the problems."""
@@ -101,15 +101,15 @@ def check_table(
     scale: Sequence[float] | None = None,
     runs: str = "runs/mine",
 ) -> CheckedTable:
-    """Look for all problems of a table of ratings.
+    """Find all problems of a table of ratings.
 
     Args:
         path: The table.
         given: Columns by role: ``hypothesis``, ``references``, ``score``, ``source``, ``annotator`` and ``groups`` to
-            hold back by; found by their names where missing. A ``source`` given, or found alone, is learned from.
-        flags: Flags of texts by what the default metric reads.
-        scale: Lowest and highest rating; found from the ratings where missing.
-        runs: Folder of the runs of the recipe.
+            hold back by; missing ones are found by name. A ``source`` is used if given, or if there are no references.
+        flags: Function that flags texts as the default metric does.
+        scale: Lowest and highest rating; inferred from the ratings if missing.
+        runs: Output folder for runs of the recipe.
     """
     if scale and (len(scale) != 2 or not scale[0] < scale[1]):
         got = " ".join(f"{one:g}" for one in scale)
@@ -168,7 +168,7 @@ def check_table(
 
 
 def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns, str | None, str]:
-    """Columns by role, that of annotators, which is one of the groups, and what rows are counted in."""
+    """Return columns by role, the annotator column, which is also a group, and the unit of row numbers."""
     with contextlib.closing(open_tables(path)) as tables:
         table = next(tables)
         rows = [row for _, row in islice(table.rows, 100)]
@@ -176,7 +176,7 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
         names = list(table.columns or dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row))
         if unreadable and not names:
             raise unreadable[0]
-    if len(names) == 1:  # which may be a header with other separators
+    if len(names) == 1:  # perhaps a header with other separators
         check_columns(table.name, names, (("hypothesis", given.get("hypothesis", "hypothesis")),))
     taken = {name: role for role, one in given.items() for name in ([one] if isinstance(one, str) else one)}
     used, found = set(taken), dict(given)
@@ -202,10 +202,10 @@ def _columns(path: str | MemoryTable, given: Mapping[str, Any]) -> tuple[Columns
             )
     holding = found.get("groups") or [one for one in names if one not in used and HOLDS_TOGETHER.fullmatch(one)]
     annotator = found.get("annotator")
-    if annotator:  # which the columns know as one of the groups
+    if annotator:  # the annotator column is also one of the groups
         check_columns(table.name, names, (("annotator", annotator),))
     groups = (*holding, *([annotator] if annotator else ()))
-    learned = found if "references" not in found else given  # beside references only a source that is asked for
+    learned = found if "references" not in found else given  # with references, use a source only on request
     columns = Columns(found["hypothesis"], found.get("references", ()), found["score"], learned.get("source"), groups)
     return columns, annotator, table.unit
 
@@ -231,7 +231,7 @@ def _plain(columns: Columns) -> dict[str, Any]:
 
 
 def _found(problem: str, places: Sequence[int], training: str, value: str = "") -> list[Finding]:
-    """The finding of a problem of rows at some places, if there are any, with the first value."""
+    """Return the finding of a problem at some rows, if any, with the first value."""
     if not places:
         return []
     first = f"{PLACE} {places[0]}: {value}" if value else f"{PLACE} {places[0]}"
@@ -250,7 +250,7 @@ def _unusable(rows: Sequence[tuple[int, Segment | InputError]]) -> Iterator[Find
 
 
 def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Iterator[Finding]:
-    """Equal rows, texts with several ratings, and texts that say nothing or are copies."""
+    """Yield findings of duplicate rows, texts with several ratings, empty texts and copies."""
     again: list[int] = []
     rated: dict[tuple[str, tuple[str, ...]], set[float | None]] = {}
     seen = set()
@@ -277,7 +277,7 @@ def _repeated(read: Sequence[tuple[int, Segment]], annotator: str | None) -> Ite
 def _annotators(
     read: Sequence[tuple[int, Segment]], segments: Sequence[Segment], column: str
 ) -> tuple[list[Finding], Any]:
-    """Rows without an annotator, differences of annotators, and the way to join their ratings."""
+    """Return findings on missing annotators and their differences, and how to join their ratings."""
     by: dict[str, list[float]] = {}
     for one in segments:
         by.setdefault(one.groups[column], []).append(one.score or 0.0)
@@ -308,7 +308,7 @@ def _flagged(read: Sequence[tuple[int, Segment]], flags: Flags | None, *, chosen
 
 
 def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Sequence[Finding]) -> tuple[str, str] | None:
-    """A headline and an error where no row is left, or each text is its reference."""
+    """Return a headline and an error if no row is left or each text equals its reference."""
     if not segments:
         way_out = "correct what is listed"
         if any(one.problem == NO_NUMBER for one in findings):
@@ -325,7 +325,7 @@ def _nothing_to_learn(path: object, segments: Sequence[Segment], findings: Seque
 
 
 def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding], float | None]:
-    """Values on both sides of a split by references alone and of one by columns, and the share to hold back."""
+    """Return findings on values shared between held-back and training rows, and the share to hold back."""
     share = share_to_hold_back(segments, by)
     if share is None:
         return [], None
@@ -344,7 +344,7 @@ def _held_back(segments: list[Segment], by: Sequence[str]) -> tuple[list[Finding
 
 
 def _no_split(segments: list[Segment], by: Sequence[str], path: object, left_out: bool) -> tuple[Finding, str]:
-    """Why ratings cannot be split into a part to train on and one to hold back, as a problem and as an error."""
+    """Return a finding and an error for ratings that cannot be split into training and held-back parts."""
     size, ratings = len(segments), {one.score for one in segments}
     if len(ratings) == 1:
         problem, got = "all ratings are equal", f"all are {ratings.pop():g}"

@@ -1,6 +1,6 @@
-"""Simple clauses of a parsed sentence, which can change between active and passive.
+"""Simple clauses of a parsed sentence that can change between active and passive voice.
 
-A clause that holds anything outside these rules is not simple, so that the rewritten ones read well.
+A clause with anything outside these rules is not simple, so that rewritten clauses read well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OTHER_PLURALS = word_set("other_plurals")
 
 
 class Agreement(NamedTuple):
-    """Person and number, which a finite verb agrees with."""
+    """Person and number that a finite verb agrees with."""
 
     person: int
     plural: bool
@@ -41,30 +41,30 @@ PRONOUNS = {
 
 
 class Chain(NamedTuple):
-    """A verb with its auxiliaries, in terms that both voices share."""
+    """A verb with its auxiliaries, independent of voice."""
 
-    tense: str  # ``"past"`` or ``"present"``; of no account behind a modal
-    modal: str  # the modal verb, or empty
-    perfect: bool  # whether it is *have done*
-    progressive: bool  # whether it is *be doing*
-    supported: bool  # whether it is *do* with the plain verb
-    negated: bool  # whether *not* is in it
+    tense: str  # ``"past"`` or ``"present"``; unused with a modal
+    modal: str  # modal verb, or empty
+    perfect: bool  # whether it has the form *have done*
+    progressive: bool  # whether it has the form *be doing*
+    supported: bool  # whether it has the form *do* with a plain verb
+    negated: bool  # whether it contains *not*
     adverbs: tuple[str, ...]  # adverbs before the verb
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A sentence of one verb with its subject before it."""
+    """A sentence of one verb, with its subject before it."""
 
     text: str
     parsed: ParsedText
-    verb: int  # position of the verb, its root
-    subject: int  # position of the subject's head
+    verb: int  # index of the verb, the root
+    subject: int  # index of the head of the subject
     passive: bool
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Words that depend on each word, in order."""
+        """Dependents of each word, in order."""
         found: list[list[int]] = [[] for _ in self.parsed.words]
         for place, head in enumerate(self.parsed.heads):
             if head >= 0:
@@ -72,57 +72,57 @@ class Clause:
         return tuple(map(tuple, found))
 
     def lower(self, place: int) -> str:
-        """A word in lower case, its apostrophe straight."""
+        """Return a word in lower case with a straight apostrophe."""
         return self.parsed.words[place].lower().replace("’", "'")
 
     def feature(self, place: int, name: str) -> str:
-        """A morphological feature, or empty."""
-        found = re.search(rf"(?:^|\|){name}=([^|]+)", self.parsed.features[place])
-        return found[1] if found else ""
+        """Return the value of a morphological feature, or empty."""
+        match = re.search(rf"(?:^|\|){name}=([^|]+)", self.parsed.features[place])
+        return match[1] if match else ""
 
     def below(self, place: int) -> list[int]:
-        """A word with all that depend on it, in the order of the text."""
-        found, waiting = [], [place]
-        while waiting:
-            found.append(waiting.pop())
-            waiting += self.children[found[-1]]
-        return sorted(found)
+        """Return a word with all its descendants, in text order."""
+        descendants, pending = [], [place]
+        while pending:
+            descendants.append(pending.pop())
+            pending += self.children[descendants[-1]]
+        return sorted(descendants)
 
     def span(self, place: int) -> range | None:
-        """The words of a constituent, or ``None`` where they do not stand together."""
+        """Return the range of a constituent, or ``None`` if it is not contiguous."""
         found = self.below(place)
         return range(found[0], found[-1] + 1) if found[-1] - found[0] + 1 == len(found) else None
 
     def slice(self, words: range) -> str:
-        """The text of some words that stand together."""
+        """Return the text of a range of words."""
         return self.text[self.parsed.spans[words[0]][0] : self.parsed.spans[words[-1]][1]]
 
     def of_verb(self, relation: str) -> tuple[int, ...]:
-        """Words of a relation that depend on the verb."""
-        return tuple(one for one in self.children[self.verb] if self.parsed.relations[one] == relation)
+        """Return the dependents of the verb with a relation."""
+        return tuple(child for child in self.children[self.verb] if self.parsed.relations[child] == relation)
 
     def agreement(self, head: int) -> Agreement | None:
-        """Person and number of a noun phrase, or ``None`` where they are not clear."""
+        """Return person and number of a noun phrase, or ``None`` if they are unclear."""
         parsed = self.parsed
-        joined = [one for one in self.children[head] if parsed.relations[one] == "conj"]
-        if joined:
-            words = {self.lower(one) for place in joined for one in self.children[place] if parsed.tags[one] == "CCONJ"}
+        nouns = [one for one in self.children[head] if parsed.relations[one] == "conj"]
+        if nouns:
+            words = {self.lower(one) for place in nouns for one in self.children[place] if parsed.tags[one] == "CCONJ"}
             return Agreement(3, True) if words == {"and"} else None
         if parsed.tags[head] == "PRON":
-            known = PRONOUNS.get(self.lower(head))
-            asks = self.feature(head, "PronType") in ("Rel", "Int")
-            return None if known is None or asks else known
+            pronoun = PRONOUNS.get(self.lower(head))
+            is_question = self.feature(head, "PronType") in ("Rel", "Int")
+            return None if pronoun is None or is_question else pronoun
         if parsed.tags[head] not in ("NOUN", "PROPN") or self.lower(head) in UNCLEAR_AMOUNTS:
             return None
         number, word = self.feature(head, "Number"), self.lower(head)
         looks_plural = word.endswith(("s", "men")) or word in OTHER_PLURALS
-        same = word == parsed.lemmas[head].lower()
-        if parsed.tags[head] == "NOUN" and (looks_plural and not same if number == "Sing" else not looks_plural):
+        unchanged = word == parsed.lemmas[head].lower()
+        if parsed.tags[head] == "NOUN" and (looks_plural and not unchanged if number == "Sing" else not looks_plural):
             return None  # tagger, lemmatizer and form disagree
         return Agreement(3, number != "Sing") if number in ("Sing", "Plur", "Ptan") else None
 
     def chain(self, group: Iterable[int]) -> Chain | None:
-        """Auxiliaries between subject and verb; ``None`` if they are not understood."""
+        """Return the verb chain from the words between subject and verb; ``None`` if it is not understood."""
         parsed = self.parsed
         auxiliaries: list[int] = []
         adverbs: list[str] = []
@@ -144,7 +144,7 @@ class Clause:
         return self._understood(auxiliaries, negated, tuple(adverbs))
 
     def _understood(self, auxiliaries: Sequence[int], negated: bool, adverbs: tuple[str, ...]) -> Chain | None:
-        """The auxiliaries as tense, modal, perfect and progressive."""
+        """Interpret the auxiliaries as tense, modal, perfect and progressive."""
         kinds = [self._kind(place) for place in auxiliaries]
         if "" in kinds:
             return None
@@ -164,7 +164,7 @@ class Clause:
         return Chain(tense, modal, perfect, progressive, "do" in kinds, negated, adverbs)
 
     def _kind(self, place: int) -> str:
-        """A modal verb, ``have``, ``be`` or ``do``; empty for anything else."""
+        """Return a modal verb, ``have``, ``be`` or ``do``; otherwise empty."""
         word = CONTRACTED.get(self.lower(place), self.lower(place))
         if word in MODALS:
             return word
@@ -174,7 +174,7 @@ class Clause:
         return lemma if lemma in ("have", "be", "do") else ""
 
     def _verb_tense(self, word: str, lemma: str) -> str:
-        """The tense of a verb without auxiliaries; empty where it is not finite."""
+        """Return the tense of a verb without auxiliaries; empty if it is not finite."""
         if self.feature(self.verb, "VerbForm") not in ("Fin", "") or self.feature(self.verb, "Mood") == "Imp":
             return ""
         tense = {"Past": "past", "Pres": "present"}.get(self.feature(self.verb, "Tense"), "")
@@ -194,7 +194,7 @@ def _tense_of(auxiliary: str) -> str:
 
 
 def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
-    """The one clause of a text; ``None`` for several sentences, a question, quotations, or anything unusual."""
+    """Return the single clause of a text; ``None`` for several sentences, questions, quotations or unusual cases."""
     if OPAQUE.search(text) or len(parsed.roots) != 1 or not text[:1].isalnum():
         return None
     verb = parsed.roots[0]
@@ -216,7 +216,7 @@ def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
 
 
 def _is_odd(clause: Clause, place: int) -> bool:
-    """Return whether something that depends on the verb is not to be carried along."""
+    """Return whether a dependent of the verb prevents a rewriting."""
     parsed = clause.parsed
     relation = parsed.relations[place]
     if relation == "cc":
@@ -225,9 +225,9 @@ def _is_odd(clause: Clause, place: int) -> bool:
         return clause.lower(place) not in (",", ".", "!")
     if clause.feature(place, "PronType") in ("Int", "Rel") or clause.span(place) is None:
         return True
-    if relation == "advcl":  # what has no subject of its own would hang on the wrong one
-        below = [parsed.relations[one] for one in clause.children[place]]
-        return not any(one.startswith("nsubj") for one in below)
+    if relation == "advcl":  # without a subject of its own, it would attach to the wrong one
+        below = [parsed.relations[relation] for relation in clause.children[place]]
+        return not any(relation.startswith("nsubj") for relation in below)
     return False
 
 
@@ -235,11 +235,11 @@ Parse = Callable[[str], ParsedText]
 
 
 class Parses:
-    """The parses of texts one by one, of which those that are known beforehand are made in one batch.
+    """Cached parser of single texts; texts that are known in advance are parsed as a batch.
 
     Args:
-        parser: Parses several texts at a time.
-        most: Parses that are kept; older ones are dropped.
+        parser: Parser of several texts at a time.
+        most: Maximum number of cached parses; the oldest are evicted.
 
     Example:
         >>> word = ParsedText(("Go",), ("go",), ("VERB",), ("",), (-1,), ("root",), ((0, 2),))
@@ -255,33 +255,33 @@ class Parses:
         self._known: dict[str, ParsedText] = {}
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Parse those texts that are not known yet, all at once."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if new:
-            self._known.update(zip(new, self._parser(new), strict=True))
-            for text in list(self._known)[: max(0, len(self._known) - max(self._most, len(new)))]:
+        """Parse all texts that are not cached, as one batch."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            self._known.update(zip(missing, self._parser(missing), strict=True))
+            for text in list(self._known)[: max(0, len(self._known) - max(self._most, len(missing)))]:
                 del self._known[text]
 
     def __call__(self, text: str) -> ParsedText:
-        """The parse of a text."""
+        """Return the parse of a text."""
         self.prepare([text])
         return self._known[text]
 
 
 def word_tags(phrase: Phrase, parse: Parse) -> tuple[str, ...]:
-    """Universal part of speech of each word of a phrase; empty where the parser sees several words in it, or another.
+    """Return the universal part of speech of each word; empty if the parser splits the word differently.
 
-    The possessive ending is left out, so that *Petra's* is a name.
+    The possessive ending is ignored, so that *Petra's* is a name.
     """
     text = phrase.text
     parsed = parse(text)
     by_span = dict(zip(parsed.spans, parsed.tags, strict=True))
-    tags, place = [], 0
+    tags, position = [], 0
     for word in phrase.words:
-        start = place + len(word.before)
+        start = position + len(word.before)
         end = start + len(word.core)
-        place = end + len(word.after) + 1
-        if text[start:end].lower() != word.core.lower():  # a capital of two letters has moved everything behind it
+        position = end + len(word.after) + 1
+        if text[start:end].lower() != word.core.lower():  # a capital of two letters shifts all following words
             return ("",) * len(phrase.words)
         bare = end - 2 if word.core[-2:].lower() in ("'s", "’s") else end
         tags.append(by_span.get((start, end)) or by_span.get((start, bare), ""))

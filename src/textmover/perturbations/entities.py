@@ -1,4 +1,4 @@
-"""Name replacements: recognise a name and its kind, and replace it by another of the same kind."""
+"""Replacement of names by other names of the same kind."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from textmover.safe_reading import read_yaml
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 
 NAMES = {kind: listed(names) for kind, names in read_yaml(Path(__file__).with_name("names.yaml")).items()}
-TITLES = frozenset(NAMES.pop("titles"))  # capitalised words that name nobody and no place
+TITLES = frozenset(NAMES.pop("titles"))  # capitalised words that are neither persons nor places
 KIND_OF = {name: kind for kind, names in NAMES.items() for name in names}
 
 DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
 POSSESSIVE = ("'s", "’s")
 PERSONS = dict.fromkeys(("first_names", "surnames"), "people")
-JOINING = frozenset(("and", "or", "&", ""))  # words between names whose order says nothing
-PLACED = frozenset(listed("in near at around outside inside throughout"))  # words before the name of a place
+JOINING = frozenset(("and", "or", "&", ""))  # words between names whose order is arbitrary
+PLACED = frozenset(listed("in near at around outside inside throughout"))  # prepositions before places
 
 LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}
-"""The lists that others are taken from, one for each word, where more than one word's list."""
+"""Name lists to draw replacements from, one list for each word of a name; by kind, if several or other lists."""
 
 
 def always_capitalised(word: str) -> bool:
-    """Return whether a word has its capital inside a sentence too, as far as the lists show."""
+    """Return whether a word is capitalised inside a sentence, too, according to the lists."""
     return word in KIND_OF or word in MONTHS_THAT_ARE_WORDS
 
 
 class Name(NamedTuple):
     """A name in a phrase."""
 
-    start: int  # its first word
-    stop: int  # the one after its last word
-    words: tuple[str, ...]  # its words without a possessive ending
-    kind: str  # its kind, where the lists of names know it
-    determined: bool  # whether an article or the like stands before it
+    start: int  # index of the first word
+    stop: int  # index after the last word
+    words: tuple[str, ...]  # words without a possessive ending
+    kind: str  # kind in the name lists, or empty
+    determined: bool  # whether a determiner precedes it
 
 
 def names_in(phrase: Phrase, parse: Parse | None = None, pool: WordPool | None = None) -> tuple[Name, ...]:
-    """The names of a phrase, by the parts of speech of a parse or else by their capitals."""
+    """Return the names of a phrase, by the tags of a parse or else by their capitals."""
     marked = _marked_by_parse(phrase, parse) if parse is not None else _marked_by_capital(phrase, pool or WordPool())
     cores = [word.core for word in _written(phrase)]
     bare = [core[:-2] if core.endswith(POSSESSIVE) else core for core in cores]
@@ -83,23 +83,23 @@ def names_in(phrase: Phrase, parse: Parse | None = None, pool: WordPool | None =
 
 
 def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` names replaced wherever they stand, as a perturbation once ``parse`` (or ``None``) is bound."""
-    found = names_in(phrase, parse, pool)
-    present = {word for name in found for word in name.words}
+    """Replace all occurrences of ``degree`` names; a perturbation once ``parse`` (or ``None``) is bound."""
+    names = names_in(phrase, parse, pool)
+    present = {word for name in names for word in name.words}
     chosen: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for name in mixed(found, rng):
+    for name in mixed(names, rng):
         if len(chosen) == degree:
             break
         if name.words not in chosen:
-            taken = present | {word for words in chosen.values() for word in words}
-            other = _other(name, phrase, parse, pool, taken, rng)
-            if other is not None:
-                chosen[name.words] = other
+            used = present | {word for words in chosen.values() for word in words}
+            replacement = _other(name, phrase, parse, pool, used, rng)
+            if replacement is not None:
+                chosen[name.words] = replacement
     if len(chosen) < degree:
         return None
     words = list(phrase.words)
     touched: list[Word] = []
-    for name in sorted((name for name in found if name.words in chosen), reverse=True):
+    for name in sorted((name for name in names if name.words in chosen), reverse=True):
         _rename(words, name, chosen[name.words])
         fit_article(words, name.start)
         touched += phrase.words[name.start : name.stop]
@@ -107,7 +107,7 @@ def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: 
 
 
 def _rename(words: list[Word], name: Name, cores: Sequence[str]) -> None:
-    """Put other words in the place of a name; its ending and the marks around it stay."""
+    """Replace a name by other words, keeping its ending and punctuation."""
     old = words[name.start : name.stop]
     new = [Word("", core, "") for core in cores]
     new[0] = new[0]._replace(before=old[0].before)
@@ -116,15 +116,15 @@ def _rename(words: list[Word], name: Name, cores: Sequence[str]) -> None:
 
 
 def roles(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Two names of one kind exchanged, as a perturbation once ``parse`` (or ``None``) is bound.
+    """Swap two names of one kind; a perturbation once ``parse`` (or ``None``) is bound.
 
-    Names that stand side by side or are joined by *and* or *or* are no pair: their order says nothing.
+    Adjacent names and names joined by *and* or *or* are not swapped, since their order is arbitrary.
     """
-    found = names_in(phrase, parse, pool)
+    names = names_in(phrase, parse, pool)
     pairs = [
         (first, second)
-        for place, first in enumerate(found)
-        for second in found[place + 1 :]
+        for place, first in enumerate(names)
+        for second in names[place + 1 :]
         if first.words != second.words
         and PERSONS.get(first.kind, first.kind) == PERSONS.get(second.kind, second.kind)
         and first.determined == second.determined
@@ -165,7 +165,7 @@ def _marked_by_capital(phrase: Phrase, pool: WordPool) -> list[bool]:
 
 
 def _written(phrase: Phrase) -> list[Word]:
-    """The words as the text writes them, the first one with its capital."""
+    """Return the words as in the text, the first one with its capital."""
     words = list(phrase.words)
     if words and phrase.capital:
         words[0] = words[0]._replace(core=words[0].core[:1].upper() + words[0].core[1:])
@@ -173,27 +173,27 @@ def _written(phrase: Phrase) -> list[Word]:
 
 
 def _other(
-    name: Name, phrase: Phrase, parse: Parse | None, pool: WordPool, taken: set[str], rng: Random
+    name: Name, phrase: Phrase, parse: Parse | None, pool: WordPool, used: set[str], rng: Random
 ) -> tuple[str, ...] | None:
-    """Another name of the same kind; one of the texts before one of the lists."""
+    """Return another name of the same kind, from the texts or else from the lists."""
     texts = tuple(text for text in pool.texts if text != phrase.text and text not in pool.avoid)
-    met = {one for text in texts for one in _names_of(text, parse, pool)}
-    alike = sorted(
+    met = {name_key for text in texts for name_key in _names_of(text, parse, pool)}
+    candidates = sorted(
         words
         for words, kind, determined in met
         if kind == name.kind
         and (determined == name.determined or kind)
         and len(words) == len(name.words)
-        and taken.isdisjoint(words)
+        and used.isdisjoint(words)
     )
     lists = LISTS.get(name.kind, (name.kind,))
     fitting = len(lists) == len(name.words) or name.kind == "places"
     if name.kind not in LISTS:
-        alike = sorted({*alike, *((word,) for word in NAMES[name.kind] if word not in taken)})
-    elif not alike and fitting and not name.determined:
-        free = [[word for word in NAMES[kind] if word not in taken] for kind in lists]
+        candidates = sorted({*candidates, *((word,) for word in NAMES[name.kind] if word not in used)})
+    elif not candidates and fitting and not name.determined:
+        free = [[word for word in NAMES[kind] if word not in used] for kind in lists]
         return tuple(one_by_chance(words, rng) for words in free)
-    return one_by_chance(alike, rng) if alike else None
+    return one_by_chance(candidates, rng) if candidates else None
 
 
 @lru_cache(maxsize=4096)

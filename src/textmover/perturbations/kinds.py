@@ -1,4 +1,4 @@
-"""All perturbations there are: what each does, what its degree counts, what it needs, and under which other names."""
+"""Registry of all perturbations: summaries, units of degrees, requirements and aliases."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from textmover.perturbations.words import Neighbours, adjective, random_word, su
 from textmover.types import InputError
 from textmover.types.arguments import did_you_mean
 
-NEIGHBOURS = 128  # texts that give one another words, names and unrelated sentences
-FEW = 16  # texts at the end of a list that are too few to be neighbours of one another
-ATTEMPTS = 4  # tries for each version, of which some give what is there already
+NEIGHBOURS = 128  # texts that provide words, names and unrelated sentences for each other
+FEW = 16  # minimum number of texts to act as neighbours
+ATTEMPTS = 4  # tries for each version, since some repeat a version
 
 
 class Kind(NamedTuple):
     """Properties of a perturbation."""
 
     summary: str
-    degree: str  # what its degree counts
-    needs: str = ""  # ``"parser"`` or ``"neighbours"`` where it cannot be made without; else empty
+    degree: str  # unit of the degree
+    needs: str = ""  # ``"parser"`` or ``"neighbours"`` if required; else empty
 
 
 KINDS: Mapping[str, Kind] = {
@@ -51,7 +51,7 @@ KINDS: Mapping[str, Kind] = {
     "passive": Kind("an active clause in the passive", "1", "parser"),
     "active": Kind("a passive clause in the active", "1", "parser"),
 }
-"""Every perturbation, in the order in which they are listed."""
+"""All perturbations, in the order of listings."""
 
 ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = {
     "repetition": ("repeat", None),
@@ -65,18 +65,18 @@ ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = {
     "aaa": ("random-word", None),
     "word-substitution": ("substitute", None),
 }
-"""Other names: the perturbation that is meant, and its degrees where not all of them are."""
+"""Aliases: name of the perturbation, and its degrees if limited."""
 
 
 def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None = None) -> Mapping[str, Function]:
-    """The perturbations that can be made with what there is.
+    """Return the perturbations that are available with the given tools.
 
     Args:
-        parse: Decides what an adjective or a name is, and makes ``passive`` and ``active`` possible.
-        neighbours: Makes ``substitute`` possible.
+        parse: Parser that identifies adjectives and names; required for ``passive`` and ``active``.
+        neighbours: Neighbour search; required for ``substitute``.
 
     Returns:
-        Name to function, for :func:`~textmover.perturbations.perturbations.perturb`.
+        Functions by name, for :func:`~textmover.perturbations.perturbations.perturb`.
 
     Example:
         >>> kinds = all_perturbations()
@@ -85,7 +85,7 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
         >>> "passive" in kinds
         False
     """
-    found: dict[str, Function] = {
+    functions: dict[str, Function] = {
         **PERTURBATIONS,
         "entity": partial(entity, parse),
         "roles": partial(roles, parse),
@@ -95,25 +95,25 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
         "random-word": random_word,
     }
     if neighbours is not None:
-        found["substitute"] = partial(substitute, neighbours, parse)
+        functions["substitute"] = partial(substitute, neighbours, parse)
     if parse is not None:
-        found |= {"passive": partial(turned, to_passive, parse), "active": partial(turned, to_active, parse)}
-    return found
+        functions |= {"passive": partial(turned, to_passive, parse), "active": partial(turned, to_active, parse)}
+    return functions
 
 
 def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) -> dict[str, tuple[int, ...]]:
-    """Names, other names among them, as perturbations with their degrees.
+    """Resolve names and aliases to perturbations with their degrees.
 
     Args:
         names: Keys of :data:`KINDS` or :data:`ALIASES`.
-        degrees: The wanted ones, of which each perturbation takes those that it has; ``None`` takes the mildest.
+        degrees: Degrees to use, as far as a perturbation has them; ``None`` uses the mildest of each.
 
     Example:
         >>> resolve_types(["deletion", "shuffle", "negate"], [1, 2])
         {'drop': (1, 2), 'swap': (9,), 'negate': (1, 2)}
     """
     table = shipped_table()
-    found: dict[str, tuple[int, ...]] = {}
+    resolved: dict[str, tuple[int, ...]] = {}
     for name in names:
         if name not in KINDS and name not in ALIASES:
             way_out = did_you_mean(name, [*KINDS, *ALIASES], "choose one of these.")
@@ -122,19 +122,19 @@ def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) ->
                 f"{way_out}"
             )
         kind, only = ALIASES.get(name, (name, None))
-        known = table.degrees(kind)
-        wanted = only or (known[:1] if degrees is None else tuple(one for one in known if one in degrees))
-        if not wanted:
+        available = table.degrees(kind)
+        selected = only or (available[:1] if degrees is None else tuple(one for one in available if one in degrees))
+        if not selected:
             raise InputError(
-                f"Expected `degrees` to hold one of {', '.join(map(str, known))} for {name}, but got "
+                f"Expected `degrees` to hold one of {', '.join(map(str, available))} for {name}, but got "
                 f"{', '.join(map(str, degrees or ()))}: add one, or leave {name} out."
             )
-        found[kind] = tuple(sorted({*found.get(kind, ()), *wanted}))
-    return found
+        resolved[kind] = tuple(sorted({*resolved.get(kind, ()), *selected}))
+    return resolved
 
 
 def every_type(degrees: Sequence[int] | None, without: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """All perturbations but some, as far as they have one of the degrees."""
+    """Return all perturbations except ``without``, as far as they have one of the degrees."""
     names = [name for name in KINDS if name not in without]
     if degrees is not None:
         names = [name for name in names if set(degrees) & set(shipped_table().degrees(name))]
@@ -146,10 +146,10 @@ def every_type(degrees: Sequence[int] | None, without: Collection[str]) -> dict[
 
 
 def read_degrees(given: Sequence[str] | None) -> list[int] | None:
-    """Degrees as text, also several with commas between them; all that there are for ``all``."""
+    """Parse degrees from text, also comma-separated; ``all`` gives all existing degrees."""
     if given is None:
         return None
-    entries = [entry for one in given for entry in one.split(",") if entry]
+    entries = [entry for text in given for entry in text.split(",") if entry]
     if entries == ["all"]:
         return sorted({degree for name in KINDS for degree in shipped_table().degrees(name)})
     if not entries or not all(re.fullmatch(r"[1-9]\d{0,8}", entry) for entry in entries):
@@ -166,20 +166,20 @@ def perturb_texts(
     parses: Parses | None = None,
     neighbours: Neighbours | None = None,
 ) -> Iterator[tuple[int, list[Perturbation]]]:
-    """Every wanted perturbation of every text, where it can be applied.
+    """Yield every requested perturbation of every text to which it applies.
 
-    Words, names and sentences that replace others come from neighbouring texts; all else follows from text and seed.
+    Replacement words, names and sentences come from neighbouring texts; all other choices depend only on text and seed.
 
     Args:
         texts: The texts, in English.
-        types: Perturbations with their degrees, as :func:`resolve_types` gives them.
-        versions: Different results for each type and degree, at most.
+        types: Perturbations with their degrees, as from :func:`resolve_types`.
+        versions: Maximum number of different results for each type and degree.
         seed: Seed of all choices.
-        parses: Parses of the texts, made in batches.
+        parses: Parser with cache, for batches of texts.
         neighbours: See :func:`all_perturbations`.
 
     Yields:
-        Position of a text and its perturbations, text after text; none where the text is empty.
+        Index of a text and its perturbations, in order of the texts; empty for an empty text.
 
     Example:
         >>> for place, made in perturb_texts(["The lake was frozen.", "Go."], {"negate": (1,), "drop": (1,)}):
@@ -202,23 +202,23 @@ def perturb_texts(
         if parses is not None:
             parses.prepare(Phrase.parse(text, pool).text for text in chunk if text.strip())
         for place, text in enumerate(chunk, start=start):
-            made = [
-                one
+            results = [
+                result
                 for name, degrees in types.items()
                 for degree in degrees
-                for one in (_versions(text, name, degree, versions, seed, pool, kinds) if text.strip() else ())
+                for result in (_versions(text, name, degree, versions, seed, pool, kinds) if text.strip() else ())
             ]
-            yield place, made
+            yield place, results
 
 
 def _versions(
     text: str, name: str, degree: int, versions: int, seed: int, pool: WordPool, kinds: Mapping[str, Function]
 ) -> list[Perturbation]:
-    found: dict[str, Perturbation] = {}
+    versions_found: dict[str, Perturbation] = {}
     for attempt in range(1 if versions == 1 else ATTEMPTS * versions):
-        made = perturb(text, name, degree, seed=seed + attempt, pool=pool, perturbations=kinds)
-        if made is not None:
-            found.setdefault(made.text, made)
-        if len(found) == versions or (made is None and attempt >= ATTEMPTS):
+        result = perturb(text, name, degree, seed=seed + attempt, pool=pool, perturbations=kinds)
+        if result is not None:
+            versions_found.setdefault(result.text, result)
+        if len(versions_found) == versions or (result is None and attempt >= ATTEMPTS):
             break
-    return list(found.values())
+    return list(versions_found.values())

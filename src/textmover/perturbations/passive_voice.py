@@ -1,6 +1,6 @@
-"""Active sentences in the passive and passive ones in the active, by rules over a parse; forms of English verbs.
+"""Rules that turn parsed active sentences into passive ones and vice versa; forms of English verbs.
 
-Only simple clauses of subject, verb and object (or agent) are turned; where anything is unclear there is no result.
+Only simple clauses of subject, verb and object (or agent) are turned; unclear cases give no result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DOUBLING = word_set("doubling") | word_set("irregular_doubling")
 
 
 def third_person(verb: str) -> str:
-    """*He …* in the present."""
+    """Return the third person singular of the present."""
     if verb in ("have", "be"):
         return {"have": "has", "be": "is"}[verb]
     if re.search(r"(s|sh|ch|x|z|o)$", verb):
@@ -36,17 +36,17 @@ def third_person(verb: str) -> str:
 
 
 def past(verb: str) -> str:
-    """The simple past."""
+    """Return the simple past."""
     return IRREGULAR[verb][0] if verb in IRREGULAR else _regular(verb)
 
 
 def participle(verb: str) -> str:
-    """The past participle."""
+    """Return the past participle."""
     return IRREGULAR[verb][1] if verb in IRREGULAR else _regular(verb)
 
 
 def present(verb: str) -> str:
-    """The *-ing* form."""
+    """Return the *-ing* form."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     if re.search(r"[^eoy]e$", verb) and verb not in ("be", "singe", "tinge"):
@@ -63,7 +63,7 @@ def _regular(verb: str) -> str:
 
 
 def _doubled(verb: str) -> str:
-    """The verb as it stands before an ending that begins with a vowel."""
+    """Return the verb with a doubled consonant (or *k* after *c*) if needed before a vowel ending."""
     if re.search(r"[aeiou]c$", verb):
         return verb + "k"
     one_syllable = re.fullmatch(r"(?:[^aeiou]*|[^aeiou]*qu)[aeiou][bdfgklmnprstvz]", verb)
@@ -71,14 +71,14 @@ def _doubled(verb: str) -> str:
 
 
 def be(form: str, subject: Agreement) -> str:
-    """*To be* in the ``"past"`` or ``"present"``."""
+    """Return the form of *to be* in the ``"past"`` or ``"present"``."""
     if form == "past":
         return "were" if subject.plural or subject.person == 2 else "was"
     return "are" if subject.plural or subject.person == 2 else {1: "am", 3: "is"}[subject.person]
 
 
 def have(form: str, subject: Agreement) -> str:
-    """*To have* in the ``"past"`` or ``"present"``."""
+    """Return the form of *to have* in the ``"past"`` or ``"present"``."""
     return "had" if form == "past" else "has" if subject == (3, False) else "have"
 
 
@@ -98,15 +98,15 @@ PARTICLES = word_set("particles")
 NO_VERBS = word_set("no_verbs")
 NO_PHRASE = word_set("no_phrase")
 NEVER_AGENTS = word_set("never_agents")
-SHORT = 5  # words of a phrase behind the verb that stands before *by*, at most
-LONGEST_AGENT = 10  # words behind *by*, at most
+SHORT = 5  # maximum words of a phrase between verb and *by*
+LONGEST_AGENT = 10  # maximum words after *by*
 
 VERB_OF = {form: verb for verb, forms in IRREGULAR.items() for form in forms if form not in IRREGULAR}
-"""Irregular verbs by their past and participle: lemmatizers go wrong here."""
+"""Irregular verbs by past and participle, which lemmatizers often get wrong."""
 
 
 def to_passive(text: str, parsed: ParsedText) -> str | None:
-    """An active sentence in the passive."""
+    """Return an active sentence in the passive, or ``None`` if it cannot be turned."""
     clause = simple_clause(text, parsed)
     if clause is None or clause.passive or len(objects := clause.of_verb("obj")) != 1:
         return None
@@ -137,7 +137,7 @@ def to_passive(text: str, parsed: ParsedText) -> str | None:
 
 
 def to_active(text: str, parsed: ParsedText) -> str | None:
-    """A passive sentence in the active."""
+    """Return a passive sentence in the active, or ``None`` if it cannot be turned."""
     clause = simple_clause(text, parsed)
     if clause is None or not clause.passive or clause.of_verb("obj"):
         return None
@@ -177,7 +177,7 @@ def _lemma(clause: Clause) -> str:
 
 
 def _is_somebody(clause: Clause, place: int) -> bool:
-    """Return whether a phrase is *by* with a name that is not a time, or with a pronoun."""
+    """Return whether a phrase is *by* with a pronoun or a name other than a time."""
     by = any(clause.lower(one) == "by" for one in clause.children[place] if clause.parsed.relations[one] == "case")
     return by and clause.parsed.tags[place] in ("PROPN", "PRON") and not TIMES.match(clause.lower(place))
 
@@ -190,9 +190,9 @@ def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
         return False
     if clause.lower(target) == "it" and verb in LIGHT_VERBS:
         return False
-    if clause.lower(0) == "as" or clause.lower(0).isdigit():  # *as citizens we …*; the number of a paragraph
+    if clause.lower(0) == "as" or clause.lower(0).isdigit():  # *as citizens we …*, or the number of a paragraph
         return False
-    below = {parsed.relations[one] for one in clause.children[target]}
+    below = {parsed.relations[child] for child in clause.children[target]}
     bare = parsed.tags[target] == "NOUN" and not below & {"det", "nmod:poss", "nummod"}
     if bare and (verb in LIGHT_VERBS or clause.feature(target, "Number") == "Sing"):
         return False
@@ -206,7 +206,7 @@ def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
 
 
 def _goes_on(clause: Clause, behind: range) -> bool:
-    """Return whether another agent, a particle or, whatever the parse says, a further clause follows the object."""
+    """Return whether another agent, a particle or, regardless of the parse, a further clause follows the object."""
     words = [clause.lower(place) for place in behind]
     if "by" in words or (words and words[0] in PARTICLES):
         return True
@@ -215,7 +215,7 @@ def _goes_on(clause: Clause, behind: range) -> bool:
 
 
 def _clings(clause: Clause, place: int) -> bool:
-    """Return whether a word behind the object is an adverb that the verb cannot be parted from."""
+    """Return whether a word after the object is an adverb that must stay next to the verb."""
     if clause.parsed.heads[place] != clause.verb or clause.parsed.relations[place] != "advmod":
         return False
     word = clause.lower(place)
@@ -223,14 +223,14 @@ def _clings(clause: Clause, place: int) -> bool:
 
 
 def _is_plain(clause: Clause, words: range, *, possessive: bool = False) -> bool:
-    """Return whether a noun phrase can move: no comma, and no possessive whose owner it would overtake."""
+    """Return whether a noun phrase can move: it has no comma, and no possessive that would precede its owner."""
     if not words or any(clause.lower(place) in (",", ".", "!") for place in words):
         return False
     heads = [place for place in words if clause.parsed.heads[place] not in words]
-    below = [one for one in clause.children[heads[0]] if one in words]
-    if any(clause.parsed.relations[one] in NO_PHRASE for one in below):
+    below = [child for child in clause.children[heads[0]] if child in words]
+    if any(clause.parsed.relations[child] in NO_PHRASE for child in below):
         return False
-    if any(clause.parsed.tags[one] == "ADJ" for one in below if one > heads[0]):  # *find this helpful*
+    if any(clause.parsed.tags[child] == "ADJ" for child in below if child > heads[0]):  # *find this helpful*
         return False
     for before, word in itertools.pairwise(words):
         if clause.lower(word) in ("a", "an", "the") and clause.parsed.tags[before] in ("NOUN", "PROPN", "PRON"):
@@ -240,21 +240,21 @@ def _is_plain(clause: Clause, words: range, *, possessive: bool = False) -> bool
 
 
 def _in_case(clause: Clause, words: range, head: int, cases: dict[str, str]) -> str | None:
-    """A noun phrase for its new place inside the sentence, pronouns in their case."""
+    """Return a noun phrase for its new position, with pronouns in the right case; ``None`` if it cannot move."""
     tag, word = clause.parsed.tags[head], clause.lower(head)
     if tag == "PRON":
         if len(words) > 1:
             return None
         return cases.get(word) or (word if word not in OBJECT_CASE and word not in SUBJECT_CASE else None)
-    joined = [one for one in clause.children[head] if clause.parsed.relations[one] == "conj"]
-    if tag not in ("NOUN", "PROPN") or any(clause.parsed.tags[one] == "PRON" for one in joined):
+    conjuncts = [child for child in clause.children[head] if clause.parsed.relations[child] == "conj"]
+    if tag not in ("NOUN", "PROPN") or any(clause.parsed.tags[child] == "PRON" for child in conjuncts):
         return None
     text = clause.slice(words)
-    if len(words) == 1 and word in PRONOUNS:  # *Someone*, taken for a name
+    if len(words) == 1 and word in PRONOUNS:  # *Someone*, tagged as a name
         return word
     first = clause.parsed.words[words[0]]
-    keeps = clause.parsed.tags[words[0]] == "PROPN" or always_capitalised(first) or not first[1:].islower()
-    if words[0] != 0 or first == "I" or (keeps and first != "A"):
+    keeps_capital = clause.parsed.tags[words[0]] == "PROPN" or always_capitalised(first) or not first[1:].islower()
+    if words[0] != 0 or first == "I" or (keeps_capital and first != "A"):
         return text
     return text[:1].lower() + text[1:]
 
@@ -264,21 +264,21 @@ def _opened(start: str, subject: str) -> str:
 
 
 def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
-    """The past participle of the clause's verb, as the text spells it; ``None`` where form and lemma do not agree."""
+    """Return the past participle of the verb, spelled as in the text; ``None`` if form and lemma disagree."""
     word = clause.lower(clause.verb)
     if not verb.isalpha() or verb in FUNCTION_WORDS or verb in NO_VERBS:
         return None
     regular = verb not in IRREGULAR
     doubled = verb + verb[-1]  # *travelled*, *focussed*
-    dones = {participle(verb), past(verb), *((f"{doubled}ed",) if regular else ())}
+    past_forms = {participle(verb), past(verb), *((f"{doubled}ed",) if regular else ())}
     if clause.passive or chain.perfect:
-        fits = word in dones
+        fits = word in past_forms
     elif chain.progressive:
         fits = word in (present(verb), f"{doubled}ing")
     elif chain.modal or chain.supported:
         fits = word == verb
     elif chain.tense == "past":
-        fits = word == past(verb) or (regular and word in dones)
+        fits = word == past(verb) or (regular and word in past_forms)
     else:
         subject = clause.agreement(clause.subject)
         forms = (third_person(verb), verb)
@@ -289,7 +289,7 @@ def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
 
 
 def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
-    if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is nobody's English
+    if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is unidiomatic
         return None
     if chain.modal:
         words = [chain.modal, *(["have", "been"] if chain.perfect else ["be"]), done]
@@ -317,9 +317,9 @@ def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
 
 
 def _joined(words: list[str], chain: Chain) -> str:
-    """Verbs with its negation and adverbs, those of manner before the last verb, others before the second."""
-    manner = [one for one in chain.adverbs if MANNER.match(one) and one not in SENTENCE_ADVERBS]
-    others = [one for one in chain.adverbs if one not in manner]
+    """Join verbs, negation and adverbs: adverbs of manner before the last verb, others after the first one."""
+    manner = [adverb for adverb in chain.adverbs if MANNER.match(adverb) and adverb not in SENTENCE_ADVERBS]
+    others = [adverb for adverb in chain.adverbs if adverb not in manner]
     *helpers, last = words
     if chain.negated:
         helpers[:1] = ["cannot"] if helpers[0] == "can" else [helpers[0], "not"]
@@ -328,7 +328,7 @@ def _joined(words: list[str], chain: Chain) -> str:
 
 
 def _with_agent(clause: Clause, agent: str, behind: range) -> str:
-    """Words after the participle: a short phrase before *by*, anything else after the agent."""
+    """Return the words after the participle: a short phrase before *by*, anything else after the agent."""
     parsed = clause.parsed
     words = [place for place in behind if parsed.tags[place] != "PUNCT"]
     rest = clause.text[parsed.spans[behind.start - 1][1] :]
@@ -348,6 +348,6 @@ Turn = Callable[[str, ParsedText], "str | None"]
 
 
 def turned(turn: Turn, parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """The phrase in the other voice, as a perturbation once ``turn`` and ``parse`` are bound."""
-    new = turn(phrase.text, parse(phrase.text))
-    return None if new is None else Edit(new, ())
+    """Return the phrase in the other voice; a perturbation once ``turn`` and ``parse`` are bound."""
+    result = turn(phrase.text, parse(phrase.text))
+    return None if result is None else Edit(result, ())

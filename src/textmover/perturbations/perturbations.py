@@ -1,9 +1,9 @@
 """Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
 
-A perturbation is a :data:`~textmover.perturbations.sentence_edits.Function` that gives an :class:`Edit`, or ``None``
-where it does not apply. One that needs a neighbour search or a parser takes it as a callable: bind it with
+A perturbation is a :data:`~textmover.perturbations.sentence_edits.Function` that returns an :class:`Edit`, or ``None``
+if it does not apply. A perturbation that needs a neighbour search or a parser takes it as a callable. Bind it with
 ``functools.partial`` and pass it to :func:`perturb` in a copy of ``PERTURBATIONS``, together with a severity table that
-knows the new name.
+has an entry for the new name.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ NOTATIONS: tuple[tuple[re.Pattern[str], Rewriting], ...] = (
     (re.compile(rf"(?<![-\w])(?:{'|'.join(UNITS)})(?![-\w])"),
      lambda found: str(UNITS.index(found[0]) + 2)),
 )  # fmt: skip
-"""Patterns and how to rewrite them; where two overlap, the first one counts."""
+"""Patterns with their rewritings; the first of overlapping matches counts."""
 
 
 def notation(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` numbers, shares or dates in another notation."""
+    """Rewrite ``degree`` numbers, percentages or dates in another notation."""
     text = phrase.text
-    found: list[tuple[re.Match[str], Rewriting]] = []
+    matches: list[tuple[re.Match[str], Rewriting]] = []
     for pattern, rewriting in NOTATIONS:
-        found += [
+        matches += [
             (match, rewriting)
             for match in pattern.finditer(text)
-            if all(match.end() <= other.start() or other.end() <= match.start() for other, _ in found)
+            if all(match.end() <= earlier.start() or earlier.end() <= match.start() for earlier, _ in matches)
         ]
-    if len(found) < degree:
+    if len(matches) < degree:
         return None
-    for match, rewriting in sorted(mixed(found, rng)[:degree], key=lambda one: one[0].start(), reverse=True):
+    for match, rewriting in sorted(mixed(matches, rng)[:degree], key=lambda pair: pair[0].start(), reverse=True):
         text = text[: match.start()] + rewriting(match) + text[match.end() :]
     return Edit(text, tuple(Word("", "number", "") for _ in range(degree)))
 
@@ -86,14 +86,14 @@ FULL_SHUFFLE = 9
 def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     if len(phrase.words) < degree + 2:
         return None
-    gone = set(mixed(range(len(phrase.words)), rng)[:degree])
-    kept: list[Word] = []
+    dropped = set(mixed(range(len(phrase.words)), rng)[:degree])
+    remaining: list[Word] = []
     for place, word in enumerate(phrase.words):
-        if place not in gone:
-            kept.append(word)
-        elif kept and word.after and not kept[-1].after:  # the comma outlives its word
-            kept[-1] = kept[-1]._replace(after=word.after)
-    return Edit(replace(phrase, words=tuple(kept)).text, tuple(phrase.words[place] for place in sorted(gone)))
+        if place not in dropped:
+            remaining.append(word)
+        elif remaining and word.after and not remaining[-1].after:  # keep the comma of a dropped word
+            remaining[-1] = remaining[-1]._replace(after=word.after)
+    return Edit(replace(phrase, words=tuple(remaining)).text, tuple(phrase.words[place] for place in sorted(dropped)))
 
 
 def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
@@ -103,30 +103,30 @@ def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
     else:
         pairs: list[int] = []
         for place in mixed(range(len(cores) - 1), rng):
-            apart = all(abs(place - other) > 1 for other in pairs)
-            if apart and cores[place] != cores[place + 1]:
+            separate = all(abs(place - previous) > 1 for previous in pairs)
+            if separate and cores[place] != cores[place + 1]:
                 pairs.append(place)
         if len(pairs) < degree:
             return None
         for place in pairs[:degree]:
             cores[place : place + 2] = cores[place + 1], cores[place]
     words = tuple(word._replace(core=core) for word, core in zip(phrase.words, cores, strict=True))
-    touched = tuple(old for old, new in zip(phrase.words, words, strict=True) if old != new)
-    return Edit(replace(phrase, words=words).text, touched)
+    changed = tuple(old for old, new in zip(phrase.words, words, strict=True) if old != new)
+    return Edit(replace(phrase, words=words).text, changed)
 
 
 def _repeat(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    twice = set(mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
-    if len(twice) < degree:
+    repeated = set(mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
+    if len(repeated) < degree:
         return None
     words: list[Word] = []
     for place, word in enumerate(phrase.words):
-        words += [word._replace(after=""), word._replace(before="")] if place in twice else [word]
-    return Edit(replace(phrase, words=tuple(words)).text, tuple(phrase.words[place] for place in sorted(twice)))
+        words += [word._replace(after=""), word._replace(before="")] if place in repeated else [word]
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(phrase.words[place] for place in sorted(repeated)))
 
 
 def _kind(word: str) -> str:
-    """A rough word class by form, so that a replacement fits the grammar where it can."""
+    """Return a rough word class by form, to choose a replacement that fits the grammar."""
     if word[:1].isupper():
         return "name"
     return next((ending for ending in ("ing", "ed", "ly", "s") if word.endswith(ending)), "")
@@ -140,21 +140,21 @@ def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit |
     words = list(phrase.words)
     for place in places:
         kind = _kind(words[place].core)
-        new = next((word for word in candidates if _kind(word) == kind), candidates[0])
-        candidates.remove(new)
-        words[place] = words[place]._replace(core=new)
+        replacement = next((word for word in candidates if _kind(word) == kind), candidates[0])
+        candidates.remove(replacement)
+        words[place] = words[place]._replace(core=replacement)
     return Edit(replace(phrase, words=tuple(words)).text, tuple(phrase.words[place] for place in places))
 
 
 def _insert(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    new = mixed(pool.words(phrase.text), rng)[:degree]
+    inserted = mixed(pool.words(phrase.text), rng)[:degree]
     places = mixed(range(1, len(phrase.words)), rng)[:degree]
-    if min(len(new), len(places)) < degree:
+    if min(len(inserted), len(places)) < degree:
         return None
     words = list(phrase.words)
-    for place, core in zip(sorted(places, reverse=True), new, strict=True):
+    for place, core in zip(sorted(places, reverse=True), inserted, strict=True):
         words.insert(place, Word("", core, ""))
-    return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", core, "") for core in new))
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", core, "") for core in inserted))
 
 
 def _truncate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
@@ -165,7 +165,7 @@ def _truncate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit 
 
 
 def _negated(words: Sequence[Word], place: int) -> list[Word] | None:
-    """The words at ``place`` and after it with the auxiliary there turned round, or ``None`` if that reads wrongly."""
+    """Return the words from ``place`` on with the auxiliary there negated, or ``None`` if that reads wrongly."""
     word, after = words[place], list(words[place + 1 :])
     lower = word.core.lower().replace("’", "'")
     positive = CONTRACTIONS.get(lower) or (lower[:-3] if lower.endswith("n't") else None)
@@ -192,7 +192,7 @@ def _negated(words: Sequence[Word], place: int) -> list[Word] | None:
 
 
 def _negate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    if "?" in phrase.end:  # "Is it not safe?" asks what "Is it safe?" asks
+    if "?" in phrase.end:  # "Is it not safe?" and "Is it safe?" ask the same
         return None
     words = list(phrase.words)
     places = [place for place in range(len(words)) if _negated(words, place)]
@@ -205,7 +205,7 @@ def _negate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
 
 
 def _wrong_integer(value: int, year: bool, rng: Random) -> int:
-    """A number of the same order that nobody takes for ``value`` rounded; a year stays a year."""
+    """Return a number of the same order that cannot be a rounding of ``value``; a year stays a year."""
     if value <= 12:
         options = [n for n in range(2, 13) if abs(n - value) >= 2]
     elif value <= 31:
@@ -242,13 +242,13 @@ def _wrong(number: str, rng: Random) -> str:
 
 def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     text = phrase.text
-    found = [match for match in NUMBER.finditer(text) if match.group().lstrip("0,.")]
-    if len(found) < degree:
+    matches = [match for match in NUMBER.finditer(text) if match.group().lstrip("0,.")]
+    if len(matches) < degree:
         return None
-    chosen = sorted(mixed(found, rng)[:degree], key=lambda match: match.start(), reverse=True)
-    present = {match.group() for match in found}
+    chosen = sorted(mixed(matches, rng)[:degree], key=lambda match: match.start(), reverse=True)
+    present = {match.group() for match in matches}
     for match in chosen:
-        for _ in range(21):  # "between six and six" would be odd; every family has words to spare
+        for _ in range(21):  # avoid "between six and six"; every family has enough words
             new = _wrong(match.group(), rng)
             if new not in present:
                 break
@@ -278,21 +278,21 @@ PERTURBATIONS: Mapping[str, Function] = {
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A corrupted text and how bad it is."""
+    """Corrupted text with its severity."""
 
     text: str
     type: str  # name of the perturbation
-    degree: int  # how much was done; ``severity.yaml`` says in which unit
-    severity: float  # from 0, as good as the original, to 1, worthless
+    degree: int  # amount of change, in the unit of ``severity.yaml``
+    severity: float  # from 0 (as good as the original) to 1 (worthless)
 
     @property
     def rating(self) -> float:
-        """The severity as a rating from 0 to 100, higher is better."""
+        """Severity as a rating from 0 to 100, higher is better."""
         return round(100 * (1 - self.severity), 1)
 
 
 def check_length(text: str, name: str) -> None:
-    """Refuse a text of too many words: the work grows with their square, and the changes are those of sentences."""
+    """Raise an error for a text of too many words: the cost is quadratic, and the perturbations are for sentences."""
     most = BOUNDS["words"][1]
     if len(text) > most and len(text.split()) > most:
         raise InputError(f"Expected at most {most:,} words to perturb, but {name} has more: split it into sentences.")
@@ -310,19 +310,19 @@ def perturb(
 ) -> Perturbation | None:
     """Corrupt one text.
 
-    The result depends on the arguments alone and is the same on every platform and Python version.
+    The result depends only on the arguments and is the same on every platform and Python version.
 
     Args:
         text: The text, in English.
         type: A key of ``perturbations``.
         degree: One of the degrees that ``severities`` lists for the type.
-        seed: Another seed makes another choice of words.
-        pool: Where unrelated words and sentences come from; without one, nothing can be replaced or inserted.
-        severities: The table to rate by; ``None`` for the one that the package ships.
-        perturbations: The functions to choose from.
+        seed: Seed of the choice of words.
+        pool: Source of unrelated words and sentences; without it, nothing can be replaced or inserted.
+        severities: Severity table; ``None`` for the shipped one.
+        perturbations: Functions by name.
 
     Returns:
-        The corrupted text with its severity, or ``None`` where the perturbation cannot be applied or changes nothing.
+        The corrupted text with its severity, or ``None`` if the perturbation does not apply or changes nothing.
 
     Example:
         >>> perturb("The lake was frozen.", "negate")

@@ -1,4 +1,4 @@
-"""English sentences as words between punctuation marks, and edits of them; without a tagger or parser."""
+"""English sentences as words and punctuation, and edits of them, without a tagger or parser."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LEXICON = read_yaml(Path(__file__).with_name("lexicon.yaml"))
 
 
 def listed(words: str) -> tuple[str, ...]:
-    """The words of a list written as one string."""
+    """Return the words of a space-separated list."""
     return tuple(words.split())
 
 
 def word_set(name: str) -> frozenset[str]:
-    """A list of the lexicon."""
+    """Return a word list of the lexicon as a set."""
     return frozenset(listed(LEXICON[name]))
 
 
@@ -41,7 +41,7 @@ TOKEN = re.compile(r"""^([("'“‘\[]*)(.*?)([)"'”’\].,;:!?…]*)$""", re.D
 
 
 class Word(NamedTuple):
-    """A word between its punctuation marks."""
+    """Word with its surrounding punctuation."""
 
     before: str
     core: str
@@ -49,27 +49,27 @@ class Word(NamedTuple):
 
     @property
     def function(self) -> bool:
-        """Return whether little is lost without it: a word such as *the* or *was*, but not a negation."""
+        """Whether it carries little meaning, such as *the* or *was*; negations do not count."""
         return not self.core or self.core.lower() in FUNCTION_WORDS - NEGATIVE
 
     @property
     def replaceable(self) -> bool:
-        """Return whether an unrelated word can stand for it: letters only, and neither a function word nor a number."""
+        """Whether an unrelated word can replace it: letters only, neither a function word nor a number."""
         lower = self.core.lower()
         return len(lower) > 2 and lower.isalpha() and lower not in FUNCTION_WORDS and not NUMBER.fullmatch(lower)
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A text as words, with its end mark and the capital at its start kept apart so that edits cannot misplace them."""
+    """Text as words. End mark and initial capital are stored separately, so that edits cannot misplace them."""
 
-    words: tuple[Word, ...]  # the words in order; the first one is in lower case unless it is a name
-    end: str  # the marks that close the text, such as ``"."`` or ``"?"``
+    words: tuple[Word, ...]  # words in order; the first is in lower case unless it is a name
+    end: str  # end marks, such as ``"."`` or ``"?"``
     capital: bool  # whether the text starts with a capital
 
     @classmethod
     def parse(cls, text: str, pool: WordPool) -> Phrase:
-        """Split a text at white space; ``pool`` tells names from words that merely start the sentence."""
+        """Split a text at white space; ``pool`` distinguishes names from other words at the start of the sentence."""
         body = text.strip()
         mark = re.search(r"[.!?…]+[\"'”’)\]]*$", body)
         end = mark.group() if mark else ""
@@ -81,7 +81,7 @@ class Phrase:
 
     @property
     def text(self) -> str:
-        """The words as one string: single spaces, a capital where there was one, no mark before the end mark."""
+        """Text with single spaces, the initial capital if any, and no other punctuation before the end mark."""
         body = " ".join("".join(word) for word in self.words)
         if self.end:
             body = body.rstrip(" ,;:-–—")
@@ -91,7 +91,7 @@ class Phrase:
 
 
 class WordPool:
-    """Texts from which unrelated words and sentences are drawn."""
+    """Source of unrelated words and sentences."""
 
     def __init__(self, texts: Iterable[str] = (), avoid: Iterable[str] = ()) -> None:
         self.texts = tuple(dict.fromkeys(text for text in texts if text.strip()))
@@ -109,24 +109,24 @@ class WordPool:
         return {text: tuple(word.core for word in phrase.words if word.replaceable) for text, phrase in phrases.items()}
 
     def avoiding(self, texts: Iterable[str]) -> WordPool:
-        """The same pool without these texts as a source; what is known of names stays."""
+        """Return the same pool without these texts as sources; knowledge of names is kept."""
         pool = WordPool(self.texts, texts)
         pool.__dict__.update(_names=self._names, _words_of=self._words_of)
         return pool
 
     def is_name(self, word: str) -> bool:
-        """Return whether a capitalised word keeps its capital inside a sentence, as far as the texts show."""
+        """Return whether a capitalised word keeps its capital inside a sentence, according to the texts."""
         return word in self._names or word == "I" or word.startswith("I'") or (len(word) > 1 and word.isupper())
 
     def words(self, text: str) -> list[str]:
-        """Content words of all texts but ``text`` and those to avoid, without any word that these hold, sorted."""
+        """Return sorted content words of all texts except ``text`` and those to avoid, without their words."""
         barred = self.avoid | {text}
-        own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
-        found = {word for other, words in self._words_of.items() if other not in barred for word in words}
-        return sorted(word for word in found if word.lower() not in own)
+        excluded = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
+        words_found = {word for other, words in self._words_of.items() if other not in barred for word in words}
+        return sorted(word for word in words_found if word.lower() not in excluded)
 
     def others(self, text: str) -> list[str]:
-        """Texts that share no content word with ``text`` and those to avoid."""
+        """Return texts that share no content word with ``text`` and the texts to avoid."""
         barred = self.avoid | {text}
         own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
         return [o for o in self.texts if o not in barred and own.isdisjoint(word.lower() for word in self._words_of[o])]
@@ -135,42 +135,42 @@ class WordPool:
 VOWEL_SOUND = re.compile(
     r"(?!(?:uni(?!n|m)|use|usu|util|ukr|eu|one\b|one-|once|ut[eo]))(?:[aeiou]|hour|honest|honou?r|heir)", re.I
 )
-"""Words behind *an*: those that begin with a vowel in speech."""
+"""Words after *an*: those with an initial vowel sound."""
 
 
 class Edit(NamedTuple):
     """Result of a perturbation."""
 
     text: str
-    touched: tuple[Word, ...]  # the words that were changed, lost or added; their weight decides how severe the edit is
+    touched: tuple[Word, ...]  # words that were changed, removed or added; their weight determines the severity
 
 
 Function = Callable[[Phrase, int, Random, WordPool], "Edit | None"]
 
 
 def keyed_random(key: str) -> Random:
-    """A generator that follows from a key, such as a seed and a text, and from nothing else."""
+    """Return a random generator that depends only on a key, such as a seed and a text."""
     return Random(int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8], "big"))
 
 
 def mixed(items: Sequence[T], rng: Random) -> list[T]:
-    """A random order that rests on ``Random.random`` alone, whose sequence Python guarantees for ever."""
+    """Return a random order that uses only ``Random.random``, whose sequence is stable across Python versions."""
     return [item for _, _, item in sorted((rng.random(), place, item) for place, item in enumerate(items))]
 
 
 def by_weight(weights: Mapping[T, float], rng: Random) -> list[T]:
-    """A random order in which an item comes early by its weight; one without weight is left out."""
+    """Return a random order in which items with a large weight tend to come first; zero weights are excluded."""
     weighted = [item for item, weight in weights.items() if weight > 0]
     return sorted(weighted, key=lambda item: rng.random() ** (1 / weights[item]), reverse=True)
 
 
 def one_by_chance(items: Sequence[T], rng: Random) -> T:
-    """One of the items."""
+    """Return a random item."""
     return items[int(rng.random() * len(items))]
 
 
 def with_words(phrase: Phrase, new: dict[int, str]) -> Edit:
-    """The phrase with other words at some places, and *a* or *an* before them as they want it."""
+    """Return the phrase with other words at some positions, adjusting *a* or *an* before them."""
     words = list(phrase.words)
     for place, core in new.items():
         words[place] = words[place]._replace(core=core)
@@ -180,7 +180,7 @@ def with_words(phrase: Phrase, new: dict[int, str]) -> Edit:
 
 
 def fit_article(words: list[Word], place: int) -> None:
-    """Make *a* or *an* before a place what the word there wants."""
+    """Adjust *a* or *an* before a position to the word there."""
     if place and words[place - 1].core.lower() in ("a", "an") and not words[place - 1].after:
         article = "an" if VOWEL_SOUND.match(words[place].core) else "a"
         if words[place - 1].core[:1].isupper():

@@ -19,12 +19,12 @@ class SeverityTable:
     """Severity of perturbations by type, degree and share of the text."""
 
     grades: Mapping[str, Mapping[int, tuple[float, float]]]  # type to degree to base and slope (by the share)
-    ceilings: Mapping[str, float]  # type to the highest severity that it can reach
-    function_word_weight: float  # weight of a function word in the share, where a content word weighs 1
+    ceilings: Mapping[str, float]  # type to its maximum severity
+    function_word_weight: float  # weight of a function word in the share; a content word weighs 1
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, further: bool = False) -> SeverityTable:
-        """Read a table from YAML."""
+        """Read a table from YAML; ``further`` includes the types of ``further_types``."""
         path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
         raw = read_yaml(path)
         try:
@@ -48,28 +48,28 @@ class SeverityTable:
         return cls(grades, ceilings, weight)
 
     def degrees(self, type: str) -> tuple[int, ...]:
-        """The degrees of a type, mildest first."""
+        """Return the degrees of a type, mildest first."""
         return tuple(sorted(self.grades[one_of("type", type, self.grades)]))
 
     def severity(self, type: str, degree: int, share: float = 0.0) -> float:
-        """Severity in [0, 1] by the share of the touched words, rounded to be the same on every machine."""
+        """Return the severity in [0, 1] by the share of changed words, rounded to be the same on every machine."""
         base, slope = self.grades[type][one_of("degree", degree, self.degrees(type))]
         return round(min(self.ceilings[type], base + slope * share), 3)
 
     def weight(self, words: Sequence[Word]) -> float:
-        """Weight of some words together."""
-        light = sum(word.function for word in words)  # counted, not added up: float sums differ between Python versions
+        """Return the total weight of words."""
+        light = sum(word.function for word in words)  # counted, not summed: float sums differ between Python versions
         return len(words) - light + self.function_word_weight * light
 
 
 @cache
 def shipped_table() -> SeverityTable:
-    """The whole table that the package ships."""
+    """Return the complete shipped table."""
     return SeverityTable.load(further=True)
 
 
 def one_of(name: str, value: T, choices: Collection[T]) -> T:
-    """``value`` if it is among the choices, else a ``ValueError`` that lists them."""
+    """Return ``value`` if it is one of the choices; otherwise raise a ``ValueError`` that lists them."""
     if value not in choices:
         raise ValueError(
             f"Expected `{name}` to be one of {', '.join(map(str, sorted(choices, key=str)))}, but got {value!r}"

@@ -1,4 +1,4 @@
-"""Word substitutions: a meaningless token, a neighbour in a vector space, a synonym or an antonym."""
+"""Word substitutions: filler tokens, neighbours in embedding space, synonyms and antonyms."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from textmover.safe_reading import read_yaml
 FILLER = "AAA"  # as in RoMe (section 4.6, case 3)
 
 Neighbours = Callable[[str, str], Sequence[str]]
-"""A word and the sentence that it stands in to the words that may take its place, the best first."""
+"""Function from a word and its sentence to replacement words, best first."""
 
 ENDINGS = ("ing", "ed", "ly", "est", "er", "s")
-"""Endings of word forms: the same ending is likely the same form. A parse, if present, decides on the word class."""
+"""Endings of word forms: an equal ending suggests an equal form. A parse, if given, determines the word class."""
 
 
 def random_word(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` content words replaced by :data:`FILLER`."""
+    """Replace ``degree`` content words by :data:`FILLER`."""
     places = mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
     fillable = len(places) == degree and all(phrase.words[place].core != FILLER for place in places)
     return with_words(phrase, dict.fromkeys(places, FILLER)) if fillable else None
@@ -45,28 +45,28 @@ def random_word(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edi
 def substitute(
     neighbours: Neighbours, parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool
 ) -> Edit | None:
-    """``degree`` content words replaced by neighbours, by the greedy search of TextFooler (Jin et al., 2020)."""
+    """Replace ``degree`` content words by neighbours with the greedy search of TextFooler (Jin et al., 2020)."""
     tags = word_tags(phrase, parse) if parse is not None else None
-    new: dict[int, str] = {}
+    replacements: dict[int, str] = {}
     for place in mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng):
-        if len(new) == degree:
+        if len(replacements) == degree:
             break
         core = phrase.words[place].core
         if core != core.lower() or always_capitalised(core.capitalize()) or (tags and tags[place] in ("PROPN", "")):
             continue
-        present = {word.core.lower() for word in phrase.words} | set(new.values())
-        for other in neighbours(core, phrase.text):
-            if other.lower() in present or not _fits(core, other):
+        present = {word.core.lower() for word in phrase.words} | set(replacements.values())
+        for candidate in neighbours(core, phrase.text):
+            if candidate.lower() in present or not _fits(core, candidate):
                 continue
-            changed = Phrase.parse(with_words(phrase, {place: other}).text, WordPool())
+            changed = Phrase.parse(with_words(phrase, {place: candidate}).text, WordPool())
             if parse is None or tags is None or word_tags(changed, parse)[place] == tags[place]:
-                new[place] = other
+                replacements[place] = candidate
                 break
-    return with_words(phrase, new) if len(new) == degree else None
+    return with_words(phrase, replacements) if len(replacements) == degree else None
 
 
 def _fits(word: str, other: str) -> bool:
-    """Return whether another word is of the same form and not of the same stem."""
+    """Return whether another word has the same ending but a different stem."""
     if not other.isalpha() or other != other.lower():
         return False
     one, two = (next((ending for ending in ENDINGS if text.endswith(ending)), "") for text in (word, other))
@@ -81,12 +81,12 @@ COMPLEMENTS = word_set("complements")
 
 @dataclass(frozen=True)
 class AdjectiveTable:
-    """Synonyms and antonyms of adjectives, and words beside which they are not adjectives."""
+    """Synonyms and antonyms of adjectives, and contexts in which they are not adjectives."""
 
-    synonyms: Mapping[str, tuple[str, ...]]  # adjective to those that may take its place
-    antonyms: Mapping[str, tuple[str, ...]]  # adjective to those that say the opposite
-    unsure_alone: frozenset[str]  # words that are adjectives only where a parse says so
-    fixed: Mapping[str, frozenset[str]]  # adjective to the words before which it belongs to a fixed phrase
+    synonyms: Mapping[str, tuple[str, ...]]  # adjective to its synonyms
+    antonyms: Mapping[str, tuple[str, ...]]  # adjective to its antonyms
+    unsure_alone: frozenset[str]  # words that count as adjectives only if a parse says so
+    fixed: Mapping[str, frozenset[str]]  # adjective to the following words with which it forms a fixed phrase
 
 
 def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, tuple[str, ...]]:
@@ -94,12 +94,12 @@ def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, t
     for group in groups:
         for word in group:
             table.setdefault(word, {}).update(dict.fromkeys(other for other in group if other not in {word, *barred}))
-    return {word: tuple(others) for word, others in table.items() if others}
+    return {word: tuple(choices) for word, choices in table.items() if choices}
 
 
 @cache
 def adjective_table() -> AdjectiveTable:
-    """The table of ``adjectives.yaml``, read once."""
+    """Return the table of ``adjectives.yaml``, read once."""
     raw = read_yaml(Path(__file__).with_name("adjectives.yaml"))
     barred = frozenset(listed(raw["replaced_only"]))
     synonyms, antonyms = (_table([listed(entry) for entry in raw[name]], barred) for name in ("synonyms", "antonyms"))
@@ -108,7 +108,7 @@ def adjective_table() -> AdjectiveTable:
 
 
 def inflected(adjective: str, degree: int) -> str | None:
-    """The comparative (1) or superlative (2) in one word, or ``None`` where it takes *more* and *most*."""
+    """Return the one-word comparative (1) or superlative (2), or ``None`` if it takes *more* and *most*."""
     if adjective in IRREGULAR_DEGREES:
         return IRREGULAR_DEGREES[adjective][degree - 1]
     ending = ("er", "est")[degree - 1]
@@ -129,28 +129,28 @@ def inflected(adjective: str, degree: int) -> str | None:
 
 
 def adjective(kind: str, parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` adjectives by ``"synonyms"`` or ``"antonyms"``, as a perturbation once they and ``parse`` are bound.
+    """Replace ``degree`` adjectives by ``"synonyms"`` or ``"antonyms"``; bind these and ``parse`` for a perturbation.
 
-    One that is denied has no antonym: *not unhappy* is hardly the opposite of *not happy*.
+    A negated adjective gets no antonym: *not unhappy* is hardly the opposite of *not happy*.
     """
     table = getattr(adjective_table(), kind)
     tags = word_tags(phrase, parse) if parse is not None else None
     present = {word.core.lower() for word in phrase.words}
-    new: dict[int, str] = {}
+    replacements: dict[int, str] = {}
     for place in mixed(range(len(phrase.words)), rng):
-        if len(new) == degree:
+        if len(replacements) == degree:
             break
-        options = [one for one in _others(table, phrase, place, tags) if one not in present]
+        options = [word for word in _others(table, phrase, place, tags) if word not in present]
         if options and (kind == "synonyms" or not _is_denied(phrase, place)):
-            new[place] = one_by_chance(options, rng)
-            present.add(new[place])
-    return with_words(phrase, new) if len(new) == degree else None
+            replacements[place] = one_by_chance(options, rng)
+            present.add(replacements[place])
+    return with_words(phrase, replacements) if len(replacements) == degree else None
 
 
 def _others(
     table: Mapping[str, tuple[str, ...]], phrase: Phrase, place: int, tags: tuple[str, ...] | None
 ) -> list[str]:
-    """Replacements of a word in the same form; none if it is not an adjective of the table."""
+    """Return replacements of a word in the same form; empty if it is not an adjective of the table."""
     word = phrase.words[place]
     base, form = (word.core, 0) if word.core in table else _degrees(frozenset(table)).get(word.core, ("", 0))
     if not base or word.core != word.core.lower():
@@ -164,13 +164,13 @@ def _others(
     if before == following == "as":
         return []
     if form:
-        return [other for one in table[base] if (other := inflected(one, form)) is not None]
-    return [one for one in table[base] if before not in ("more", "most") or inflected(one, 1) is None]
+        return [form_of_choice for choice in table[base] if (form_of_choice := inflected(choice, form)) is not None]
+    return [choice for choice in table[base] if before not in ("more", "most") or inflected(choice, 1) is None]
 
 
 @cache
 def _degrees(adjectives: frozenset[str]) -> dict[str, tuple[str, int]]:
-    """The adjective behind each comparative (1) and superlative (2)."""
+    """Return the adjective of each comparative (1) and superlative (2)."""
     return {form: (one, n) for one in sorted(adjectives) for n in (1, 2) if (form := inflected(one, n)) is not None}
 
 

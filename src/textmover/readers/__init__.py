@@ -1,1 +1,1 @@
-"""Files to segments: text files, tables, streams, judgement sets and outputs of systems."""
+"""Readers of text files, tables, streams, judgement sets and system outputs."""

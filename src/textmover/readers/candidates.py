@@ -1,4 +1,4 @@
-"""Candidates: the texts that one is chosen from, such as samples of a generator, one segment at a time."""
+"""Candidate sets: texts to choose from, such as samples of a generator, one set for each segment."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from textmover.types import InputError, SourcedReferences
 
 
 class Candidates(NamedTuple):
-    """Texts that one segment's text is chosen from."""
+    """Candidate texts of one segment."""
 
-    texts: tuple[str, ...]  # one or more candidates; a text that comes several times counts several times
-    references: tuple[str, ...] | None = None  # texts that they are compared with
-    weights: tuple[float, ...] | None = None  # of each of the texts that they are compared with, at least 0
-    name: Any = None  # what the input calls the segment: any value of JSON
-    named: bool = False  # whether it calls it anything
-    place: str = ""  # where it stands, for errors
+    texts: tuple[str, ...]  # one or more candidates; duplicates count repeatedly
+    references: tuple[str, ...] | None = None  # texts to compare the candidates with
+    weights: tuple[float, ...] | None = None  # of each text to compare with, at least 0
+    name: Any = None  # name of the segment in the input: any JSON value
+    named: bool = False  # whether the input names the segment
+    place: str = ""  # position of the segment, for errors
     source: str | None = None  # text that the candidates translate
-    source_place: str = ""  # where that stands
+    source_place: str = ""  # position of the source, for errors
 
     @property
     def compared(self) -> SourcedReferences:
-        """References, or the candidates in their place, and source."""
+        """References, or the candidates if there are none, with the source."""
         texts = self.texts if self.references is None else self.references
         return SourcedReferences(texts, self.source, (self.place, self.source_place))
 
     def checked(self) -> Candidates:
-        """The same, if it can be used."""
+        """Return the candidates; raise an error if they cannot be used."""
         for what, texts in (("candidate", self.texts), ("reference", self.references)):
             if texts is not None and not texts:
                 raise InputError(
@@ -53,10 +53,10 @@ class Candidates(NamedTuple):
                 f"Expected a weight for each {whose} in {self.place}, but got {len(self.weights)} for "
                 f"{len(self.compared)}: give as many."
             )
-        if not all(math.isfinite(one) and one >= 0 for one in self.weights) or not math.fsum(self.weights) > 0:
+        if not all(math.isfinite(w) and w >= 0 for w in self.weights) or not math.fsum(self.weights) > 0:
             raise InputError(
                 f"Expected weights of at least 0, some of them above, in {self.place}, but got "
-                f"{', '.join(f'{one:g}' for one in self.weights[:5])}{', …' if len(self.weights) > 5 else ''}: give "
+                f"{', '.join(f'{w:g}' for w in self.weights[:5])}{', …' if len(self.weights) > 5 else ''}: give "
                 "probabilities, not their logarithms."
             )
         return self
@@ -64,11 +64,11 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidateFiles(Followed):
-    """Text files of one candidate a line."""
+    """Text files with one candidate a line."""
 
-    paths: tuple[str, ...]  # a single file, in which the candidates of a segment stand in consecutive lines
-    number: int | None = None  # candidates to a segment, of a single file
-    source: str | None = None  # file of the texts that they translate, one a segment
+    paths: tuple[str, ...]  # one file for each system, or one file with consecutive candidates
+    number: int | None = None  # candidates for each segment of a single file
+    source: str | None = None  # file of the texts that the candidates translate, one a segment
 
     def __post_init__(self) -> None:
         if not self.paths:
@@ -89,20 +89,20 @@ class CandidateFiles(Followed):
             raise InputError(f"Expected `number` to be at least 1, but got {self.number}: give a larger number.")
 
     def __iter__(self) -> Generator[Candidates, None, None]:
-        """Read the candidates of each segment."""
-        found = self._from_one() if len(self.paths) == 1 else self._from_several()
-        return found if self.source is None else self._with_sources(found, self.source)
+        """Yield the candidates of each segment."""
+        segments = self._from_one() if len(self.paths) == 1 else self._from_several()
+        return segments if self.source is None else self._with_sources(segments, self.source)
 
     @staticmethod
-    def _with_sources(found: Generator[Candidates, None, None], path: str) -> Generator[Candidates, None, None]:
-        with contextlib.closing(found), contextlib.closing(iter_lines(path)) as lines:
-            for number, (one, source) in enumerate(itertools.zip_longest(found, usable(lines)), start=1):
-                if one is None or source is None:
+    def _with_sources(segments: Generator[Candidates, None, None], path: str) -> Generator[Candidates, None, None]:
+        with contextlib.closing(segments), contextlib.closing(iter_lines(path)) as lines:
+            for number, (candidates, source) in enumerate(itertools.zip_longest(segments, usable(lines)), start=1):
+                if candidates is None or source is None:
                     raise InputError(
                         f"Expected a line of {shown(path)} for each segment, but segment {number} lacks its "
-                        f"{'source' if one else 'candidates'}: give as many of both."
+                        f"{'source' if candidates else 'candidates'}: give as many of both."
                     )
-                yield one._replace(source=source, source_place=f"line {number} of {shown(path)}")
+                yield candidates._replace(source=source, source_place=f"line {number} of {shown(path)}")
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
@@ -128,27 +128,27 @@ class CandidateFiles(Followed):
 
 @dataclass(frozen=True)
 class CandidateTable(Followed):
-    """A table with the candidates of a segment as a list in each row."""
+    """Table with the candidates of a segment as a list in each row."""
 
     path: str  # JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`
     candidates: str = "candidates"  # column of lists of texts
-    references: str | None = None  # column of lists of texts to compare them with
-    weights: str | None = None  # column of lists of numbers, one for each text that they are compared with
-    source: str | None = None  # column of the text that they translate
-    name: str | None = None  # column of what the segments are called; ``None`` leaves them without a name
+    references: str | None = None  # column of lists of texts to compare the candidates with
+    weights: str | None = None  # column of lists of numbers, one for each text to compare with
+    source: str | None = None  # column of the text that the candidates translate
+    name: str | None = None  # column of segment names; ``None`` leaves segments unnamed
     format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
 
     def __iter__(self) -> Generator[Candidates, None, None]:
-        """Read the candidates of each segment."""
+        """Yield the candidates of each segment."""
         roles = ("candidates", "references", "weights", "source", "name")
-        fields = named_fields(**{one: getattr(self, one) for one in roles})
+        fields = named_fields(**{role: getattr(self, role) for role in roles})
         rows = read_rows(self.path, fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
                 if isinstance(row, InputError):
                     raise row
-                if number == 1:  # JSON Lines name their columns row by row: more likely the column has another name
+                if number == 1:  # Keys of JSON Lines vary by row: the column name is probably wrong
                     check_columns(row.name, tuple(row.cells), fields)
                 yield self._of(row)
 

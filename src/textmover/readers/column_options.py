@@ -1,4 +1,4 @@
-"""Options of commands that name files and columns, and flags in the place of arguments in errors."""
+"""Command-line options for files and columns, and error messages that name flags instead of arguments."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COLUMN_FLAGS = {
     "keep": "--keep-columns",
     "format": "--data-format",
 }
-"""The flag behind each field of :class:`~textmover.readers.segments.Columns`."""
+"""Flag of each field of :class:`~textmover.readers.segments.Columns`."""
 
 
 def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManager[None]:
-    """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag."""
+    """Name command-line flags in errors in place of the column fields or arguments behind them."""
 
     def reword(said: str) -> str:
         said = re.sub(r"`([^`]+)`", lambda name: f"`{flags.get(name[1], name[1])}`", said)
@@ -37,7 +37,7 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> AbstractContextManag
 
 
 def files_of(options: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Files of hypotheses and of references, behind -i or behind --hypotheses and --references; none with a table."""
+    """Return files of hypotheses and of references from -i or from --hypotheses and --references; empty for a table."""
     if options.references is not None and options.hypotheses is None:
         raise InputError("Expected hypotheses with `--references`, but got none: add -t FILE.")
     if options.input is None:

@@ -24,24 +24,24 @@ Record = tuple[int, "list[str] | InputError"]
 
 
 class Table(NamedTuple):
-    """Rows of named cells and where they come from."""
+    """Table with named columns and its origin."""
 
-    name: str  # what errors call the file or data set
-    unit: str  # what rows are counted in: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1)
+    name: str  # name of the file or data set in errors
+    unit: str  # unit of row numbers: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1)
     columns: tuple[str, ...] | None  # all column names, in file order
     rows: Iterator[Numbered]  # number and cells of each row
 
 
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
-    """Names in quotes for an error message, long ones and long lists cut."""
+    """Return quoted names for an error message; long names and long lists are truncated."""
     shown = [repr(value if len(value) <= width else value[: width - 1] + "…") for value in list(values)[:most]]
     more = f" and {len(values) - most} more" if len(values) > most else ""
     return ", ".join(shown) + more
 
 
-LONGEST_RECORD = 1 << 20  # characters of several lines: a stray quotation mark must not take the rest of a file
+LONGEST_RECORD = 1 << 20  # characters of a multi-line record: a stray quotation mark must not swallow the rest
 
-csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bounded where they are read
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # the line reader limits the length of lines
 
 _CSV_PROBLEMS = {"unexpected end of data": "a quotation mark that is never closed"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -50,11 +50,11 @@ _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)
 
 
 class _CsvLines:
-    """The lines of a CSV file for its parser, which may go back to the second line of the record that it reads."""
+    """Lines of a CSV file for the parser, with a step back to the second line of the current record."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = iter(lines)
-        self._next: deque[tuple[str, LineError | None]] = deque()  # with why a line cannot be used that is not UTF-8
+        self._next: deque[tuple[str, LineError | None]] = deque()  # text, and its error if the line is not UTF-8
         self._record: list[tuple[str, LineError | None]] = []
         self._before = self._size = 0
 
@@ -65,7 +65,7 @@ class _CsvLines:
         while not self._next:
             line = next(self._lines)
             text, problem = (line.text, line) if isinstance(line, LineError) else (line, None)
-            # A carriage return alone ends a record too, as in files of old Macs; the parser wants to see one at a time.
+            # A lone carriage return also ends a record, as in old Mac files. The parser needs one such line at a time.
             pieces = io.StringIO(text, newline="") if "\r" in text.removesuffix("\r\n") else (text,)
             self._next.extend((piece, problem) for piece in pieces)
         self._record.append(self._next.popleft())
@@ -76,19 +76,19 @@ class _CsvLines:
         return text
 
     def start_record(self) -> int:
-        """Begin a record; returns the number of its first line."""
+        """Begin a record and return the number of its first line."""
         self._before += len(self._record)
         self._record, self._size = [], 0
         return self._before + 1
 
     def back_to_second(self) -> None:
-        """Read the lines behind the first one of the record again: a stray quotation mark costs no other line."""
+        """Step back to the second line of the record, so that a stray quotation mark loses only one line."""
         self._next.extendleft(reversed(self._record[1:]))
         del self._record[1:]
 
     @property
     def problem(self) -> LineError | None:
-        """Why the record cannot be used, if one of its lines is not UTF-8."""
+        """Error of the record, if one of its lines is not UTF-8."""
         return next((problem for _, problem in self._record if problem is not None), None)
 
 
@@ -113,12 +113,12 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
 
 
 def _tsv_records(name: str, lines: Iterable[Line]) -> Iterator[Record]:
-    """Cells of each line; a table whose first quotation mark quotes a cell was written with quoting."""
-    seen = False
+    """Yield the cells of each line. Warn if the first quotation mark of the table quotes a whole cell."""
+    has_quote = False
     for number, line in enumerate(lines, start=1):
         cells = line if isinstance(line, LineError) else line.split("\t")
-        first = "" if seen or isinstance(cells, LineError) else next((one for one in cells if '"' in one), "")
-        seen = seen or first != ""
+        first = "" if has_quote or isinstance(cells, LineError) else next((one for one in cells if '"' in one), "")
+        has_quote = has_quote or first != ""
         if _QUOTED.fullmatch(first):
             logger.warning(
                 "%s has cells in quotation marks, the first in line %d. TSV is read without quoting, so that they are "
@@ -129,12 +129,12 @@ def _tsv_records(name: str, lines: Iterable[Line]) -> Iterator[Record]:
 
 
 def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Table:
-    """A header and records of as many fields; blank lines at the end do not count."""
-    kept = without_blank_end(records, lambda record: record[1] in ([], [""]))
-    _, header = next(kept, (0, empty(name)))
+    """Return a table of a header and records with the same number of fields. Trailing blank lines are ignored."""
+    nonblank = without_blank_end(records, lambda record: record[1] in ([], [""]))
+    _, header = next(nonblank, (0, empty(name)))
     if isinstance(header, InputError):
         raise header
-    return Table(name, "line", tuple(header), _delimited_rows(name, header, kept, way_out))
+    return Table(name, "line", tuple(header), _delimited_rows(name, header, nonblank, way_out))
 
 
 def _delimited_rows(name: str, header: Sequence[str], records: Iterator[Record], way_out: str) -> Iterator[Numbered]:
@@ -148,7 +148,7 @@ def _delimited_rows(name: str, header: Sequence[str], records: Iterator[Record],
 
 
 def without_blank_end(records: Iterable[T], is_blank: Callable[[T], bool]) -> Iterator[T]:
-    """The records or lines without the blank ones behind the last that is not."""
+    """Yield the records or lines without trailing blank ones."""
     blank: list[T] = []
     for record in records:
         if is_blank(record):
@@ -160,11 +160,11 @@ def without_blank_end(records: Iterable[T], is_blank: Callable[[T], bool]) -> It
 
 
 def _json_table(name: str, lines: Iterable[Line]) -> Table:
-    """One JSON object a line; a key may be absent from some of them."""
-    kept = without_blank_end(lines, lambda line: not isinstance(line, LineError) and not line.strip())
+    """Return a table of one JSON object a line. Keys may be absent from some objects."""
+    nonblank = without_blank_end(lines, lambda line: not isinstance(line, LineError) and not line.strip())
     rows = (
         (number, line if isinstance(line, LineError) else _json_object(name, number, line))
-        for number, line in enumerate(kept, start=1)
+        for number, line in enumerate(nonblank, start=1)
     )
     return Table(name, "line", None, rows)
 
@@ -178,13 +178,13 @@ TEXT_TABLES: Mapping[str, Callable[[str, Iterable[Line]], Table]] = {
 
 def _json_object(name: str, number: int, line: str) -> Cells | InputError:
     try:
-        found = load_json(line, f"line {number} of {name}")
+        value = load_json(line, f"line {number} of {name}")
     except NotJsonError:
-        found = None
+        value = None
     except InputError as error:
         return error
-    if isinstance(found, dict):
-        return found
+    if isinstance(value, dict):
+        return value
     if not line.strip():
         return InputError(f"Expected one JSON object a line, but line {number} of {name} is blank: remove the line.")
     return InputError(

@@ -1,6 +1,6 @@
-"""Lines of text files, one at a time: plain, compressed, or from standard input.
+"""Lines of text files: plain, compressed, or from standard input.
 
-A line that is not text is a :class:`LineError`, which is not raised: the reader decides whether it ends the work.
+A line that is not text is yielded as a :class:`LineError`. The caller decides whether to raise it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from textmover.readers.public_sets import located
 from textmover.safe_reading import open_input, unreadable
 from textmover.types import InputError, needs_extra
 
-COMPRESSIONS = (".gz", ".zst")  # suffixes of the compressed files that are unpacked
+COMPRESSIONS = (".gz", ".zst")  # suffixes of supported compressed files
 
 PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst", b"\xfd7zXZ": "", b"BZh": "", b"PK\x03\x04": ""}
-"""First bytes of compressed files, and the suffixes of those that are unpacked."""
+"""First bytes of compressed files, with the file suffix if the compression is supported."""
 
 STANDARD_INPUT = "-"
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Prefixes of a process's open files, which other processes do not have and some systems read only once."""
+"""Prefixes of a process's open files. Other processes cannot open them, and some systems read them only once."""
 
-LONGEST_LINE = 1 << 26  # bytes: longer ones are not text, and must not fill the memory before that is found out
-PACKED_CHUNK = 1 << 13  # compressed bytes that are unpacked at a time, possibly into a thousand times as many
+LONGEST_LINE = 1 << 26  # bytes; a longer line is not text and must not fill the memory before it is rejected
+PACKED_CHUNK = 1 << 13  # compressed bytes unpacked at a time; each may expand a thousandfold
 
 Item = TypeVar("Item")
 
 
 class LineError(InputError):
-    """Why a line cannot be used."""
+    """Error of a line that cannot be used."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ Line = str | LineError
 
 
 def usable(items: Iterable[Item | InputError], left_out: list[InputError] | None = None) -> Iterator[Item]:
-    """The items that can be used; a list takes the errors of the others, and without one the first is raised."""
+    """Yield the usable items. Append errors to ``left_out``, or raise the first error if it is ``None``."""
     for item in items:
         if not isinstance(item, InputError):
             yield item
@@ -69,26 +69,26 @@ class Position:
 
     @property
     def share(self) -> float | None:
-        """The share that has been read, in [0, 1]; ``None`` where nobody knows how much there is."""
+        """Share that has been read, in [0, 1]; ``None`` if the total size is unknown."""
         return None if self.tell is None else self.tell()
 
 
 @dataclass(frozen=True)
 class Followed:
-    """An input with a position."""
+    """Base of inputs that report their position."""
 
     _position: Position = field(default_factory=Position, init=False, repr=False, compare=False)
 
     @property
     def share(self) -> float | None:
-        """Share of the input that has been read, in [0, 1], or of its first file of known length."""
+        """Share of the input, or of its first file of known length, that has been read, in [0, 1]."""
         return self._position.share
 
 
 def iter_lines(
     path: str | Path, position: Position | None = None, *, ends: bool = False
 ) -> Generator[Line, None, None]:
-    r"""The lines of a UTF-8 file, the byte-order mark left out; with their ends, ``\n`` or ``\r\n``, if asked for."""
+    r"""Yield the lines of a UTF-8 file without byte-order mark; ``ends`` keeps the line ends ``\n`` and ``\r\n``."""
     path = located(path)
     name = shown(path)
     number = 0
@@ -141,7 +141,7 @@ def iter_lines(
 
 
 def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[Line, ...], None, None]:
-    """Lines of files that belong together; files of different lengths are refused."""
+    """Yield the lines of parallel files as tuples; raise an error if the files differ in length."""
     followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
     with contextlib.ExitStack() as stack:
         files = [
@@ -157,7 +157,7 @@ def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[Li
 def _counts(
     paths: Sequence[str], files: Sequence[Iterator[Line]], lines: Sequence[Line | None], number: int
 ) -> dict[str, str]:
-    """Number of lines of each file if some end before line ``number``; pipes are not waited for."""
+    """Return the number of lines of each file if some end before line ``number``. Pipes are not read to their end."""
     counts: dict[str, str] = {}
     for path, file, line in zip(paths, files, lines, strict=True):
         if line is None:
@@ -170,7 +170,7 @@ def _counts(
 
 
 def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
-    """Make sure that files which belong together have as many lines."""
+    """Raise an error if parallel files differ in their number of lines."""
     counts = {name: len(lines) for name, lines in sequences.items()}
     if len(set(counts.values())) > 1:
         raise _unequal_lengths(counts)
@@ -185,7 +185,7 @@ def _unequal_lengths(counts: Mapping[str, object]) -> InputError:
 
 
 def is_read_once(path: str | Path) -> bool:
-    """Return whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
+    """Return whether a path can be read only once: standard input, a pipe, a device or a socket.
 
     Example:
         >>> is_read_once("-"), is_read_once("/dev/fd/63"), is_read_once(getfixture("tmp_path"))
@@ -195,43 +195,43 @@ def is_read_once(path: str | Path) -> bool:
         return True
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # there is none, as whoever opens it says; or it names a data set of the hub
+    except (OSError, ValueError):  # a missing file, which fails when it is opened, or a data set of the hub
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def shown(path: str | Path) -> str:
-    """Name of a file in errors."""
+    """Return the name of a file for error messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def told_once(path: str | Path) -> str:
-    """Name, in errors, of an input that can be read only once."""
+    """Return the name of an input that can be read only once, for error messages."""
     return "standard input (-)" if str(path) == STANDARD_INPUT else f"the pipe or device {path}"
 
 
 def refuse_read_once(paths: Iterable[str], where: str, way_out: str) -> None:
-    """Refuse what can be read only once, where it is read again."""
+    """Raise an error if a path can be read only once but is read repeatedly."""
     once = next(filter(is_read_once, paths), None)
     if once is not None:
         raise InputError(f"Expected files {where}, but got {told_once(once)}, which can be read only once: {way_out}.")
 
 
 def check_once(paths: Sequence[str | None]) -> None:
-    """Make sure that what can be read only once is named only once; ``None`` names nothing."""
+    """Raise an error if an input that can be read only once is named twice; ``None`` entries are ignored."""
     twice = next((path for path in paths if path and paths.count(path) > 1 and is_read_once(path)), None)
     if twice is not None:
         raise InputError(f"Expected {told_once(twice)} once, but got it twice: it can be read only once.")
 
 
 def empty(name: str) -> InputError:
-    """The error of a file without content."""
+    """Return the error for a file without content."""
     return InputError(f"Expected {name} to hold text, but it is empty: give a file with content.")
 
 
 @contextlib.contextmanager
 def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file or of standard input."""
+    """Open a file or standard input and yield a stream of its unpacked bytes."""
     if str(path) == STANDARD_INPUT:
         yield _standard_input()
         return
@@ -246,7 +246,7 @@ def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[I
 
 @contextlib.contextmanager
 def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
-    """Report the share of a file's bytes that have been read; a pipe has no size."""
+    """Report the share of a file's bytes that have been read. A pipe has no size and reports nothing."""
     status = os.fstat(packed.fileno())
     if position is None or not stat.S_ISREG(status.st_mode) or status.st_size == 0:
         yield
@@ -257,10 +257,10 @@ def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
 
 
 def _standard_input() -> IO[bytes]:
-    """Standard input with a buffer of its own.
+    """Return standard input with a separate buffer.
 
-    A thread that waits for input may still hold the lock of ``sys.stdin`` when the interpreter ends, which would abort
-    it.
+    A thread that waits for input may still hold the lock of ``sys.stdin`` when the interpreter exits. The interpreter
+    would then abort.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -270,7 +270,7 @@ def _standard_input() -> IO[bytes]:
 
 
 class _Unpacker(NamedTuple):
-    member: Callable[[], Any]  # makes the decompressor of a member
+    member: Callable[[], Any]  # creates the decompressor of a member
     error: type[Exception]
     padding: bytes = b""
 
@@ -287,10 +287,10 @@ def _unpacker(name: str) -> _Unpacker | None:
 
 
 class _Unpacked(io.RawIOBase):
-    """The unpacked bytes of a file of one or several members.
+    """Unpacked bytes of a compressed file with one or several members.
 
-    The readers of ``gzip`` and ``zstandard`` are no use here: where a file breaks off, the one keeps back lines that
-    could still be read, and the other takes it for whole.
+    The readers of ``gzip`` and ``zstandard`` do not handle truncated files: ``gzip`` withholds lines that could be
+    read, and ``zstandard`` takes the file for complete.
     """
 
     def __init__(self, packed: IO[bytes], unpacker: _Unpacker) -> None:

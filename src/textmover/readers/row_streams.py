@@ -1,4 +1,4 @@
-"""Streams: hypotheses of one or more systems with their references, one row at a time, however long the input is."""
+"""Streams of rows: hypotheses of one or more systems with references, read one row at a time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MissingReferences = Literal["error", "leave-out"]
 class Row(NamedTuple):
     """One row of the input."""
 
-    line: int  # its line in a text file, the line that it starts in or its number in a table
-    hypotheses: tuple[str, ...]  # the text of each system; none if the row was left out
-    references: tuple[str, ...]  # one or more texts; none if the row was left out
-    problem: str = ""  # why the row was left out; empty if it was not
-    kept: tuple[str, ...] = ()  # further cells of a table, for the output
+    line: int  # line in a text file, first line of a record, or row number of a table
+    hypotheses: tuple[str, ...]  # text of each system; empty if the row was skipped
+    references: tuple[str, ...]  # one or more texts; empty if the row was skipped
+    problem: str = ""  # why the row was skipped; otherwise empty
+    kept: tuple[str, ...] = ()  # additional cells of a table, for the output
 
     @property
     def source(self) -> str | None:
-        """The text that the hypotheses translate, where it was given."""
+        """Text that the hypotheses translate, if any."""
         return getattr(self.references, "source", None)
 
 
@@ -44,16 +44,16 @@ class _Reading(Followed):
 
     @property
     def source_suffices(self) -> bool:
-        """Return whether rows without references are scored by their source; not where they are to be left out."""
+        """Whether rows without references are scored by their source."""
         return not self.references or self.missing_references != "leave-out"
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The files or columns of hypotheses."""
+        """Files or columns of hypotheses."""
         return self.hypotheses
 
     def left_out(self, problem: InputError, number: int) -> Row:
-        """A row that is left out because of a problem, which is raised unless the options allow that."""
+        """Return a skipped row with its problem; raise the problem if the options do not allow skipping."""
         lacking = isinstance(problem, NoReferenceError)
         if self.on_error == "skip" or (lacking and self.missing_references == "leave-out"):
             return Row(number, (), (), str(problem))
@@ -64,13 +64,13 @@ class _Reading(Followed):
 
 @dataclass(frozen=True)
 class TextFiles(_Reading):
-    """Text files of one segment a line, where line ``i`` of each belongs to row ``i``."""
+    """Text files with one segment a line; line ``i`` of each file belongs to row ``i``."""
 
     hypotheses: tuple[str, ...]  # the file of each system, also compressed as ``.gz`` or ``.zst``
     references: tuple[str, ...]  # one or more files
-    on_error: OnError = "stop"  # what a line does that is not UTF-8
-    missing_references: MissingReferences | None = None  # what a row without a reference does
-    source: str | None = None  # file of what the hypotheses translate
+    on_error: OnError = "stop"  # whether to stop at or skip lines that are not UTF-8
+    missing_references: MissingReferences | None = None  # whether to raise an error for or skip rows without references
+    source: str | None = None  # file of the texts that the hypotheses translate
 
     def __post_init__(self) -> None:
         if not self.hypotheses or not (self.references or self.source):
@@ -86,7 +86,7 @@ class TextFiles(_Reading):
         return (*self.hypotheses, *self.references, *((self.source,) if self.source else ()))
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows."""
+        """Yield the rows."""
         systems = len(self.hypotheses)
         first, second = " or ".join(map(shown, self.references)), shown(self.source or "")
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
@@ -108,33 +108,33 @@ class TextFiles(_Reading):
 
 @dataclass(frozen=True)
 class TableFile(_Reading):
-    """A table with a column of hypotheses for each system and one or more columns of references."""
+    """Table with a column of hypotheses for each system and one or more reference columns."""
 
     path: str  # as for :func:`~textmover.readers.segments.read_segments`
     hypotheses: tuple[str, ...] = ("hypothesis",)  # the column of each system
     references: tuple[str, ...] = ("reference",)  # one or more columns; a cell may hold a list (JSON Lines, Parquet)
     format: str | None = None  # ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
-    on_error: OnError = "stop"  # what a row does that is malformed, lacks a text, or is not UTF-8
-    missing_references: MissingReferences | None = None  # what a row without a reference does
-    keep: tuple[str, ...] = ()  # further columns, whose cells each row holds as text
-    source: str | None = None  # column of what the hypotheses translate
+    on_error: OnError = "stop"  # whether to stop at or skip rows that are malformed, lack a text or are not UTF-8
+    missing_references: MissingReferences | None = None  # whether to raise an error for or skip rows without references
+    keep: tuple[str, ...] = ()  # additional columns, returned as text with each row
+    source: str | None = None  # column of the texts that the hypotheses translate
 
     def __post_init__(self) -> None:
         check_distinct(self.hypotheses)
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows."""
+        """Yield the rows."""
         rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
-                found = self._row(number, row)
-                kept = ("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
-                yield found._replace(kept=tuple(kept)) if self.keep else found
+                result = self._row(number, row)
+                cells = ("" if isinstance(row, InputError) else row.group(column) for column in self.keep)
+                yield result._replace(kept=tuple(cells)) if self.keep else result
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The table alone."""
+        """Path of the table, as a tuple."""
         return (self.path,)
 
     @property
@@ -158,17 +158,17 @@ class TableFile(_Reading):
                 return self.left_out(problem, number)
             except InputError as error:
                 if isinstance(row, TableRow) and number == 1 and not isinstance(error, NoReferenceError):
-                    # JSON Lines name their columns row by row: a first one without a text more likely has another name.
+                    # Keys of JSON Lines vary by row: if the first row has no text, the column name is probably wrong.
                     check_columns(row.name, tuple(row.cells), self._fields)
                 raise
 
 
 @dataclass(frozen=True)
 class GivenTexts(_Reading):
-    """One row of texts that were given themselves, in the place of files."""
+    """One row of texts given directly instead of files."""
 
     texts: tuple[str, ...]  # the hypothesis and its references
-    source: str | None = None  # what the hypothesis translates
+    source: str | None = None  # text that the hypothesis translates
     hypotheses: tuple[str, ...] = ("the hypothesis",)
     references: tuple[str, ...] = ()
     on_error: OnError = "stop"
@@ -201,7 +201,7 @@ class GivenTexts(_Reading):
             logger.warning("The text %s names a file, which is not read: write -i before the names of files.", name)
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Give the row."""
+        """Yield the row."""
         yield Row(1, self.texts[:1], SourcedReferences(self.texts[1:], self.source))
 
 
@@ -209,7 +209,7 @@ Rows = TextFiles | TableFile | GivenTexts  # source of rows; each iteration read
 
 
 def check_distinct(names: Sequence[str], what: str = "system") -> None:
-    """Make sure that each of several things has a name of its own."""
+    """Raise an error if a name occurs twice."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"Expected each {what} once, but got {twice!r} twice: name it once.")

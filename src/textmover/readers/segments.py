@@ -1,7 +1,7 @@
 """Tables and plain text files as segments.
 
-:class:`Columns` says what each column of a table means. A cell that cannot be used is an error that names the file, the
-line and the column; nothing is dropped or guessed.
+:class:`Columns` defines the role of each column of a table. An unusable cell raises an error that names the file, line
+and column; nothing is dropped or guessed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
 from textmover.types.text_words import is_unicode
 
-GROUP_SEPARATOR = " / "  # between the values of several group columns
-LARGEST = 1e15  # of a rating or score: statistics and losses square them in single precision
-FINITE = "a finite number"  # its name in errors
+GROUP_SEPARATOR = " / "  # joins the values of several group columns
+LARGEST = 1e15  # limit of ratings and scores: statistics and losses square them in single precision
+FINITE = "a finite number"  # wording of errors
 
 
 def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, got: str | None = None) -> float:
-    """The finite number that a cell holds; anything else is refused."""
+    """Return the finite number in a cell; raise an error for anything else."""
     number = as_number(value)
     if not math.isfinite(number):
         if math.isinf(number):
@@ -39,20 +39,20 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
 
 
 def told(value: object) -> str:
-    """A cell for a message, cut short; "nothing" for an empty one and a null of JSON or Parquet."""
+    """Return a cell for an error message, truncated; "nothing" for a null of JSON or Parquet."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def as_number(value: object) -> float:
-    """The number that a cell holds; NaN where it holds none, infinite beyond :data:`LARGEST`.
+    """Return the number in a cell: NaN if it is not a number, infinite beyond :data:`LARGEST`.
 
     Example:
         >>> as_number("1e3"), as_number(True), as_number("1_000"), as_number("1e300")
         (1000.0, nan, nan, inf)
     """
     if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.strip().isascii())):
-        return math.nan  # Python reads 1_000 and digits of other scripts
+        return math.nan  # float() would accept 1_000 and digits of other scripts
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -61,13 +61,13 @@ def as_number(value: object) -> float:
 
 
 def named_fields(**columns: str | Sequence[str] | None) -> tuple[tuple[str, str], ...]:
-    """Pairs of field and column name, from one or several columns of each field; ``None`` leaves it out."""
+    """Return pairs of field and column name, one for each column of a field; ``None`` omits the field."""
     several = {field: [given] if isinstance(given, str) else given or () for field, given in columns.items()}
     return tuple((field, name) for field, names in several.items() for name in names)
 
 
 class NamedColumns:
-    """Base of the roles of a table's columns."""
+    """Base class for column roles of a table."""
 
     references: str | tuple[str, ...]
 
@@ -78,12 +78,12 @@ class NamedColumns:
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of field and column name, those of fields that are not read left out."""
+        """Pairs of field and column name, without unused fields."""
         raise NotImplementedError
 
     @property
     def reference_columns(self) -> tuple[str, ...]:
-        """The reference columns, also where there is only one."""
+        """Reference columns as a tuple, even if there is only one."""
         return (self.references,) if isinstance(self.references, str) else tuple(self.references)
 
 
@@ -92,14 +92,14 @@ class Columns(NamedColumns):
     """Roles of the columns of a table.
 
     Attributes:
-        hypothesis: Column of the texts to judge.
-        references: Column of the reference, or several of them; a cell may hold a list (JSON Lines, Parquet).
+        hypothesis: Column of the texts to evaluate.
+        references: One or several reference columns; a cell may hold a list (JSON Lines, Parquet).
         score: Column of the human score, higher is better; ``None`` reads segments without scores.
-        source: Column of the text that was translated or described; ``None`` where there is none.
+        source: Column of the text that was translated or described; ``None`` if the table has none.
         groups: Columns kept as group keys, such as language pair or system.
 
     Raises:
-        InputError: If a name is empty or there is no reference column.
+        InputError: If a column name is empty, or neither references nor a source are named.
 
     Example:
         >>> Columns(references=("ref1", "ref2"), groups=("lp",)).names
@@ -119,7 +119,7 @@ class Columns(NamedColumns):
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of field and column name, unused fields left out."""
+        """Pairs of field and column name, without unused fields."""
         texts = {"hypothesis": self.hypothesis, "references": self.references}
         return named_fields(**texts, score=self.score, source=self.source, groups=tuple(self.groups))
 
@@ -139,18 +139,18 @@ def read_segments(
 ) -> list[Segment]:
     r"""Read a table of segments.
 
-    Texts are kept character by character; an empty hypothesis is a text like any other. Empty references are left out,
-    so that rows may differ in their number of references; a row without one is refused.
+    Texts are not changed; an empty hypothesis is valid. Empty references are dropped, so that rows may differ in their
+    number of references. A row without references is an error.
 
     Args:
         path: ``.csv`` (quoted), ``.tsv`` (without quoting), ``.jsonl``, ``.json`` or ``.ndjson`` (one object a line),
             also compressed as ``.gz`` or ``.zst``; ``.parquet``, or a folder of such files; a folder saved by
             `datasets`; or a hub data set as ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8; CSV
-            and TSV have a header; blank lines at the end do not count.
+            and TSV have a header; trailing blank lines are ignored.
         columns: Roles of the columns.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
-        left_out: A list that takes the errors of unusable rows, which are left out; ``None`` raises the first.
+        left_out: List that collects the errors of unusable rows, which are skipped; ``None`` raises the first error.
 
     Returns:
         One segment per row, in file order, with human scores in float64.
@@ -171,7 +171,7 @@ def read_segments(
 def numbered_segments(
     path: str | Path | MemoryTable, columns: Columns, *, format: str | None = None, split: str = "train"
 ) -> list[tuple[int, Segment | InputError]]:
-    """The segments of a table with their rows or lines, and in place of a segment why its row cannot be used."""
+    """Return row or line numbers with the segments of a table; an unusable row gives its error instead."""
     rows = read_rows(path, columns.fields, format=format, split=split)
     return [(number, row if isinstance(row, InputError) else _segment(row, columns)) for number, row in rows]
 
@@ -184,7 +184,7 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
             raise row.lacking("reference", *named) if named else row.lacking("source", columns.source or "")
         return Segment(
             hypothesis=hypothesis,
-            references=SourcedReferences(compared, None, compared.places),  # which scores without a source, too
+            references=SourcedReferences(compared, None, compared.places),  # scored without the source, too
             score=None if columns.score is None else row.score(columns.score),
             source=None if columns.source is None else row.optional_text(columns.source),
             groups={column: row.group(column) for column in columns.groups},
@@ -196,7 +196,7 @@ def _segment(row: TableRow, columns: Columns) -> Segment | InputError:
 def read_lines(path: str | Path) -> list[str]:
     r"""Read a plain text file of one segment a line, without the ends of lines.
 
-    Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
+    Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text.
 
     Args:
         path: A UTF-8 file, also compressed as ``.gz`` or ``.zst``, or ``-`` for standard input.
@@ -215,7 +215,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
-    """Read the texts of a corpus: the lines of a plain file, or a column of a table."""
+    """Read the texts of a corpus: the lines of a plain text file, or a column of a table."""
     if column is None:
         if is_table(path):
             raise InputError(
@@ -236,7 +236,7 @@ def read_rows(
     split: str = "train",
     position: Position | None = None,
 ) -> Generator[tuple[int, TableRow | InputError], None, None]:
-    """The rows of a table one at a time with their numbers, and in place of a row why it cannot be used."""
+    """Yield row numbers with the rows of a table; an unusable row gives its error instead."""
     found = False
     wanted = {name for _, name in fields}
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
@@ -263,7 +263,7 @@ def read_rows(
 
 
 class TableRow(NamedTuple):
-    """One row of a table, which checks what it hands out and can say where it stands."""
+    """Row of a table with checked access to its cells and their positions for errors."""
 
     name: str
     unit: str
@@ -271,16 +271,16 @@ class TableRow(NamedTuple):
     cells: Mapping[str, object]
 
     def text(self, column: str) -> str:
-        """A text, possibly empty."""
+        """Return a text, possibly empty."""
         return self._checked_text(column, self.cells.get(column))
 
     def optional_text(self, column: str) -> str | None:
-        """A text, or ``None`` where the cell is empty."""
+        """Return a text, or ``None`` if the cell is empty."""
         value = self.cells.get(column)
         return None if value is None or value == "" else self._checked_text(column, value)
 
     def references(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The texts of all reference cells that are not empty."""
+        """Return the texts of all non-empty reference cells; raise an error if there are none."""
         texts: list[str] = []
         for column in columns:
             value = self.cells.get(column)
@@ -292,11 +292,11 @@ class TableRow(NamedTuple):
         return found
 
     def lacking(self, what: str, *columns: str) -> NoReferenceError:
-        """The error of a row without a reference, or without a source."""
+        """Return the error of a row without a reference or source."""
         return NoReferenceError(f"Expected a {what} in {self.cell(*columns)}, but got none: add one or remove the row.")
 
     def compared(self, columns: Sequence[str], source: str | None) -> SourcedReferences:
-        """The references with the source, which rows with a source column may have instead."""
+        """Return references and source. With a source column, the references may be empty."""
         if source is None:
             return SourcedReferences(self.references(columns), None, (self.cell(*columns), ""))
         found: tuple[str, ...] = ()
@@ -306,11 +306,11 @@ class TableRow(NamedTuple):
         return SourcedReferences(found, self.optional_text(source), places)
 
     def score(self, column: str) -> float:
-        """A finite number."""
+        """Return a finite score; raise an error for anything else."""
         return finite(self.cells.get(column), self.cell(column), "correct it or remove the row")
 
     def group(self, column: str) -> str:
-        """A group value as text; an empty cell is the empty text."""
+        """Return a group value as text; an empty cell gives an empty text."""
         value = self.cells.get(column)
         if isinstance(value, (list, dict)):
             raise InputError(
@@ -332,22 +332,22 @@ class TableRow(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Place of the row in errors."""
+        """Position of the row, for errors."""
         return f"{self.unit} {self.number} of {self.name}"
 
     def cell(self, *columns: str) -> str:
-        """Place of a cell in errors."""
+        """Return the position of a cell, for errors."""
         return f"column {named(columns)} of {self.name}, {self.unit} {self.number}"
 
 
 class IfThere(str):
-    """Name of a column of references or sources that a table may lack where it has another."""
+    """Name of a reference or source column that may be missing if the table has the other one."""
 
     __slots__ = ()
 
 
 def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:
-    """Make sure that every column that is asked for stands in a table once."""
+    """Raise an error unless a table has each requested column exactly once."""
     compared = any(field in ("references", "source") and name in columns for field, name in fields)
     by_lower = {column.lower(): column for column in columns}
     for field, name in fields:
@@ -359,7 +359,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
                 f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
             )
         close = difflib.get_close_matches(name.lower(), by_lower, n=1)
-        # Without references a misspelt column would pass for none, and sources alone would be scored.
+        # Otherwise a misspelt reference column would count as absent, and only sources would be scored.
         if compared and isinstance(name, IfThere) and not (close and field == "references"):
             continue
         if separator := next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None):

@@ -1,4 +1,4 @@
-"""Outputs and segment scores of systems: tables with a column or a row for each, or a file for each."""
+"""System outputs and segment scores: tables with a column or a row for each system, or one file for each system."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from textmover.readers.tables import is_table
 from textmover.types import InputError, plural
 
 SCORE, SCORES, SYSTEMS, FLAGS = "score", "scores", "systems", "flags"
-"""Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, the systems there, flags."""
+"""Keys of ``textmover score``: score of a row, list of scores, systems of a JSON object, and flags."""
 
-READY = "scores of a file"  # begins the signature of scores that were computed elsewhere
+READY = "scores of a file"  # prefix of the signature of scores that were computed elsewhere
 
 Vector = NDArray[np.float64]
 
@@ -33,35 +33,35 @@ Vector = NDArray[np.float64]
 class SystemScores(NamedTuple):
     """Segment scores of systems."""
 
-    scores: dict[str, Vector]  # by the name of the column or file, float64 ``[n]`` each
-    lines: tuple[int, ...]  # line or row of each segment, ``n`` of them
-    signature: str = ""  # of the metric, where the file says it
+    scores: dict[str, Vector]  # by column or file name, float64 ``[n]`` each
+    lines: tuple[int, ...]  # line or row number of each segment, ``n`` of them
+    signature: str = ""  # metric signature, if the file contains it
 
 
 def read_system_scores(
     paths: Sequence[str], columns: Sequence[str] | None = None, *, format: str | None = None, split: str = "train"
 ) -> SystemScores:
-    """Read the segment scores of systems from one file with a column for each, or from a file for each."""
+    """Read segment scores of systems from one file with a column for each system, or from one file for each system."""
     check_distinct(paths)
     check_distinct(columns or ())
-    found = [_read(path, columns, format, split) for path in paths]
-    if len(found) == 1:
-        return found[0]
+    tables = [_read(path, columns, format, split) for path in paths]
+    if len(tables) == 1:
+        return tables[0]
     scores = {}
-    for path, one in zip(paths, found, strict=True):
-        if len(one.scores) > 1:
+    for path, table in zip(paths, tables, strict=True):
+        if len(table.scores) > 1:
             raise InputError(
-                f"Expected the scores of one system in each of {len(paths)} files, but got {named(list(one.scores))} "
+                f"Expected the scores of one system in each of {len(paths)} files, but got {named(list(table.scores))} "
                 f"in {path}: name one of them with `columns`, or give that file alone."
             )
-        scores[path] = next(iter(one.scores.values()))
+        scores[path] = next(iter(table.scores.values()))
     check_equal_lengths(scores)
-    signatures = {one.signature for one in found}
-    return SystemScores(scores, found[0].lines, signatures.pop() if len(signatures) == 1 else "")
+    signatures = {table.signature for table in tables}
+    return SystemScores(scores, tables[0].lines, signatures.pop() if len(signatures) == 1 else "")
 
 
 def digest_signature(paths: Sequence[str], scores: SystemScores) -> str:
-    """Signature of scores without one of their metric: their files and the start of their digest."""
+    """Return a signature for scores without a metric signature: file names and the start of a digest."""
     digest = hashlib.sha256(np.stack(list(scores.scores.values())).astype("<f8").tobytes()).hexdigest()[:12]
     return f"{READY}:{','.join(Path(path).name for path in paths)}|sha256:{digest}"
 
@@ -83,8 +83,8 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
             raise InputError(
                 "Expected a file, or the format of standard input (-), but got a table without either: name its format."
             )
-        format = "tsv"  # as `textmover score` writes text of several systems
-    # The systems of one JSON object are no columns, so all is read first.
+        format = "tsv"  # format of `textmover score` for several systems
+    # The systems of one JSON object are not columns, so read all columns first.
     table = read_cells(path, None, format=format, split=split)
     if len(table.rows) == 1:
         whole = _whole_object(table.rows[0], columns)
@@ -97,9 +97,9 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
     _check_known("column", columns, table.columns, path)
     lines = tuple(row.number for row in table.rows)
     names = tuple(columns or ([SCORE] if SCORE in table.columns else [one for one in table.columns if one != FLAGS]))
-    cells = table.rows[0].cells.get(names[0])
-    if len(names) == 1 and isinstance(cells, list):  # JSON Lines of several systems
-        return SystemScores(_listed(table.rows, names[0], len(cells)), lines)
+    first_cell = table.rows[0].cells.get(names[0])
+    if len(names) == 1 and isinstance(first_cell, list):  # JSON Lines of several systems
+        return SystemScores(_listed(table.rows, names[0], len(first_cell)), lines)
     way_out = "correct it" if columns is not None else "correct it, or name the columns that hold scores with `columns`"
     scores = {
         name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
@@ -108,8 +108,8 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
 
 
 def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vector]:
-    """Scores of systems that stand in a list, where they have no names."""
-    table = []
+    """Return scores of unnamed systems, which stand in a list in each row."""
+    rows_of_scores = []
     for row in rows:
         cells = row.cells.get(column)
         if not isinstance(cells, list) or len(cells) != count:
@@ -118,17 +118,17 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
                 f"Expected {plural(count, 'score')} in column {column!r} as in the first row, but got {got} in "
                 f"{row.place}: correct it."
             )
-        table.append([_score(cell, row.cell(column)) for cell in cells])
-    return {f"system {place}": values for place, values in enumerate(np.array(table).T, start=1)}
+        rows_of_scores.append([_score(cell, row.cell(column)) for cell in cells])
+    return {f"system {place}": values for place, values in enumerate(np.array(rows_of_scores).T, start=1)}
 
 
 def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores | None:
-    """The scores of one JSON object as ``textmover score --format json`` writes it; ``None`` where it is not one."""
-    systems, alone = row.cells.get(SYSTEMS), row.cells.get(SCORES)
+    """Return the scores of a JSON object of ``textmover score --format json``; ``None`` if the row is not such one."""
+    systems, score_list = row.cells.get(SYSTEMS), row.cells.get(SCORES)
     if isinstance(systems, dict):
         lists = {name: values.get(SCORES) if isinstance(values, dict) else None for name, values in systems.items()}
-    elif isinstance(alone, list):
-        lists = {SCORE: alone}
+    elif isinstance(score_list, list):
+        lists = {SCORE: score_list}
     else:
         return None
     _check_known("system", columns, lists, row.name)
@@ -147,11 +147,11 @@ def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores 
     return SystemScores(scores, tuple(range(1, count + 1)), signature if isinstance(signature, str) else "")
 
 
-def _check_known(what: str, names: Sequence[str] | None, known: Collection[str], place: str) -> None:
-    unknown = [name for name in names or () if name not in known]
+def _check_known(what: str, names: Sequence[str] | None, valid: Collection[str], place: str) -> None:
+    unknown = [name for name in names or () if name not in valid]
     if unknown:
         raise InputError(
-            f"Expected a {what} {unknown[0]!r} in {place}, but got {named(known)}: set `columns` to the names of the "
+            f"Expected a {what} {unknown[0]!r} in {place}, but got {named(valid)}: set `columns` to the names of the "
             "right ones."
         )
 
@@ -169,20 +169,20 @@ def _score(value: object, place: str, way_out: str = "correct it") -> float:
 
 @dataclass(frozen=True, eq=False)
 class SystemTable:
-    """The outputs of a table; a row that stands for several systems is one output of each."""
+    """Outputs of a table; a row that lists several systems gives one output for each."""
 
-    systems: list[str]  # system of each
-    items: list[str]  # what each is an output for
-    scores: Vector | None  # scores that the table holds, float64 ``[n]``; ``None`` where texts were read
-    hypotheses: Sequence[str] = ()  # texts; empty where scores were read instead
-    references: Sequence[tuple[str, ...]] = ()  # references of each text; likewise
-    groups: list[str] | None = None  # group of each; ``None`` where no column was named
-    human: Vector | None = None  # human scores, float64 ``[n]``; ``None`` where no column was named
-    lone: tuple[str, ...] = ()  # groups that were left out, since they hold one system alone
+    systems: list[str]  # system of each output
+    items: list[str]  # item of each output
+    scores: Vector | None  # scores from the table, float64 ``[n]``; ``None`` if texts were read
+    hypotheses: Sequence[str] = ()  # texts; empty if scores were read
+    references: Sequence[tuple[str, ...]] = ()  # references of each text; empty if scores were read
+    groups: list[str] | None = None  # group of each output; ``None`` without group columns
+    human: Vector | None = None  # human scores, float64 ``[n]``; ``None`` without their column
+    lone: tuple[str, ...] = ()  # groups that were excluded because they hold a single system
 
 
 def table_of_systems(scores: Mapping[str, Vector]) -> SystemTable:
-    """The scores of systems on the same segments as a row for each output."""
+    """Return the scores of systems on the same segments as a table with a row for each output."""
     return SystemTable(
         systems=[name for name, values in scores.items() for _ in values],
         items=[str(place) for values in scores.values() for place in range(len(values))],
@@ -212,21 +212,21 @@ def read_system_table(
     fields = named_fields(system=system, item=item, groups=groups, human=human, metric=metric)
     if texts:
         fields += named_fields(hypothesis=hypothesis, references=references, source=source)
-    with contextlib.closing(read_rows(path, fields, format=format, split=split)) as found:
-        rows = list(usable(row for _, row in found))
-    named = [(row, name) for row in rows for name in _systems(row, system, separator)]
-    read = {id(row): row.compared(references, source) for row in rows} if texts else {}
-    items = [row.group(item) if item is not None else "\x1f".join(read[id(row)].texts) for row, _ in named]
-    group = [GROUP_SEPARATOR.join(row.group(one) for one in groups) for row, _ in named]
-    kept, lone = _kept(group, [name for _, name in named], path)
-    _check_once(named, items, group, item)
-    outputs = [named[place][0] for place in kept]
+    with contextlib.closing(read_rows(path, fields, format=format, split=split)) as numbered:
+        rows = list(usable(row for _, row in numbered))
+    pairs = [(row, name) for row in rows for name in _systems(row, system, separator)]
+    references_of = {id(row): row.compared(references, source) for row in rows} if texts else {}
+    items = [row.group(item) if item is not None else "\x1f".join(references_of[id(row)].texts) for row, _ in pairs]
+    row_groups = [GROUP_SEPARATOR.join(row.group(column) for column in groups) for row, _ in pairs]
+    indices, lone = _kept(row_groups, [name for _, name in pairs], path)
+    _check_once(pairs, items, row_groups, item)
+    outputs = [pairs[index][0] for index in indices]
     return SystemTable(
-        systems=[named[place][1] for place in kept],
-        items=[items[place] for place in kept],
-        groups=[group[place] for place in kept] if groups else None,
+        systems=[pairs[index][1] for index in indices],
+        items=[items[index] for index in indices],
+        groups=[row_groups[index] for index in indices] if groups else None,
         hypotheses=[row.text(hypothesis) for row in outputs] if texts else [],
-        references=[read[id(row)] for row in outputs] if texts else [],
+        references=[references_of[id(row)] for row in outputs] if texts else [],
         scores=None if metric is None else np.array([row.score(metric) for row in outputs]),
         human=None if human is None else np.array([row.score(human) for row in outputs]),
         lone=lone,
@@ -245,27 +245,27 @@ def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
 
 
 def _kept(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[list[int], tuple[str, ...]]:
-    """Places of the outputs whose group has several systems, and the groups that have but one."""
-    of: dict[str, set[str]] = {}
+    """Return the indices of outputs in groups with several systems, and the groups with only one system."""
+    systems_of: dict[str, set[str]] = {}
     for group, system in zip(groups, systems, strict=True):
-        of.setdefault(group, set()).add(system)
-    lone = tuple(group for group, names in of.items() if len(names) < 2)
-    if len(lone) == len(of):
-        name = next(iter(of[lone[0]]))
+        systems_of.setdefault(group, set()).add(system)
+    lone = tuple(group for group, members in systems_of.items() if len(members) < 2)
+    if len(lone) == len(systems_of):
+        name = next(iter(systems_of[lone[0]]))
         raise InputError(
             f"Expected at least two systems to rank, but got {name!r} alone in {path}: give the outputs of another."
         )
-    return [place for place, group in enumerate(groups) if group not in lone], lone
+    return [index for index, group in enumerate(groups) if group not in lone], lone
 
 
 def _check_once(
-    named: Sequence[tuple[TableRow, str]], items: Sequence[str], groups: Sequence[str], item: str | None
+    pairs: Sequence[tuple[TableRow, str]], items: Sequence[str], groups: Sequence[str], item: str | None
 ) -> None:
-    keys = [(group, name, one) for group, (_, name), one in zip(groups, named, items, strict=True)]
+    keys = [(group, name, row_item) for group, (_, name), row_item in zip(groups, pairs, items, strict=True)]
     twice = next((key for key, count in Counter(keys).items() if count > 1), None)
     if twice is None:
         return
-    first, second = [row for (row, _), key in zip(named, keys, strict=True) if key == twice][:2]
+    first, second = [row for (row, _), key in zip(pairs, keys, strict=True) if key == twice][:2]
     way_out = "name the column that tells them apart with `item`" if item is None else "remove one of them"
     raise InputError(
         f"Expected one output of a system for each item, but got two of {twice[1]!r} in {first.place} and "

@@ -1,6 +1,6 @@
-"""Files, hub data sets and tables in memory as tables of cells, whose columns :mod:`textmover.readers.segments` reads.
+"""Files, hub data sets and in-memory tables as tables of cells; :mod:`textmover.readers.segments` reads their columns.
 
-Rows come one at a time, so that a file need not fit into memory, with the number of their line for errors.
+Rows are read one at a time with their line numbers, so that a file need not fit into memory.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ FORMATS: Mapping[str, str] = {
     ".json": "jsonl",
     ".parquet": "parquet",
 }
-"""The format that each file suffix stands for; ``.gz`` or ``.zst`` may follow those of text."""
+"""Format of each file suffix. Text formats may have ``.gz`` or ``.zst`` appended."""
 
 HUB_PREFIX = "hub:"
-PARQUET_ROWS = 1024  # rows of a Parquet file that are read at a time
-PARQUET_BUFFER = 1 << 16  # bytes of a column that are read at a time; without it a whole row group is
+PARQUET_ROWS = 1024  # rows of a Parquet file to read at a time
+PARQUET_BUFFER = 1 << 16  # bytes of a column to read at a time; the default is a whole row group
 
-ROWS_OF = ("to_dicts", "to_pylist", "to_list")  # rows of a table as dicts: of polars, pyarrow and `datasets`
-MISSING = ("NAType", "NaTType")  # types of pandas
+ROWS_OF = ("to_dicts", "to_pylist", "to_list")  # methods of polars, pyarrow and `datasets` that return rows as dicts
+MISSING = ("NAType", "NaTType")  # pandas types of missing values
 
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryTable:
-    """A table in memory; readers take it in place of a path."""
+    """In-memory table; readers accept it in place of a path."""
 
-    name: str  # what errors call it
+    name: str  # name in errors
     columns: tuple[str, ...]
     rows: Sequence[Cells]
 
@@ -52,7 +52,7 @@ class MemoryTable:
         return self.name
 
     def open(self) -> Table:
-        """The table as files are opened."""
+        """Return the table in the form of an opened file."""
         return Table(self.name, "row", self.columns, enumerate(self.rows, start=1))
 
 
@@ -64,13 +64,13 @@ def open_tables(
     wanted: Collection[str] | None = None,
     position: Position | None = None,
 ) -> Generator[Table, None, None]:
-    """Open a file, the Parquet files of a folder, a saved data set, a set of the hub or by name, or one in memory."""
+    """Yield the tables of a file, Parquet folder, saved or named data set, hub data set or in-memory table."""
     if isinstance(path, MemoryTable):
         yield path.open()
         return
     name = located(path)
     try:
-        # A place in the input is asked for by the readers whose format can be set.
+        # Readers that pass a position also have a `format` argument, which errors mention.
         format = format or _format_of(name, position is not None)
     except OSError as error:
         raise unreadable(name, error) from error
@@ -86,7 +86,7 @@ def open_tables(
 
 
 def is_table(path: str | Path) -> bool:
-    """Return whether a name stands for a table rather than for plain text.
+    """Return whether a path or name stands for a table rather than plain text.
 
     Example:
         >>> is_table("a.csv.gz"), is_table("hub:owner/name"), is_table("a.txt.gz")
@@ -97,7 +97,7 @@ def is_table(path: str | Path) -> bool:
 
 
 def refuse_tables(paths: Iterable[str]) -> None:
-    """Refuse tables among files of one text a line, whose header and other columns would be read as text."""
+    """Raise an error for tables among plain text files: their header and other columns would be read as text."""
     if table := next((path for path in paths if _format_of_suffix(Path(place_of(path)))), None):
         raise InputError(f"Expected one text a line, but {table} is a table: give it with `--data`, or rename it.")
 
@@ -146,18 +146,18 @@ def _parquet_tables(name: str, wanted: Collection[str] | None, position: Positio
         paths = _parquet_files(path) if path.is_dir() else [path]
         if not paths:
             raise IsADirectoryError(name)
-        for done, one in enumerate(paths):
-            with parquet.ParquetFile(one, buffer_size=PARQUET_BUFFER) as file:
+        for index, file_path in enumerate(paths):
+            with parquet.ParquetFile(file_path, buffer_size=PARQUET_BUFFER) as file:
                 columns = tuple(file.schema_arrow.names)
                 needed = _needed(columns, wanted) or list(columns[:1])
-                rows = _parquet_rows(str(one), file, needed, position, done, len(paths))
-                yield Table(str(one), "row", columns, rows)
+                rows = _parquet_rows(str(file_path), file, needed, position, index, len(paths))
+                yield Table(str(file_path), "row", columns, rows)
     except (OSError, pyarrow.ArrowException) as error:
         raise unreadable(name, error) from error
 
 
 def _parquet_rows(
-    name: str, file: Any, columns: list[str], position: Position | None, done: int, files: int
+    name: str, file: Any, columns: list[str], position: Position | None, index: int, files: int
 ) -> Iterator[Numbered]:
     import pyarrow
 
@@ -168,13 +168,13 @@ def _parquet_rows(
                 number += 1
                 yield number, cells
             if position is not None:
-                position.tell = lambda share=(done + number / file.metadata.num_rows) / files: share
+                position.tell = lambda share=(index + number / file.metadata.num_rows) / files: share
     except (OSError, pyarrow.ArrowException) as error:
         raise unreadable(f"{name} after row {number}", error) from error
 
 
 def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]:
-    """The rows of a batch; one whose text is not UTF-8 is found."""
+    """Return the rows of a batch; a row whose text is not UTF-8 becomes an error."""
     try:
         return batch.to_pylist()
     except UnicodeDecodeError as error:
@@ -187,12 +187,12 @@ def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files of a folder by name, without those that begin like hidden and temporary ones."""
+    """Return the sorted Parquet files of a folder, without hidden and temporary files."""
     return sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
 
 
 def _hub_table(name: str, split: str, wanted: Collection[str] | None) -> Table:
-    """A data set of the hub, of a local folder that `datasets` can build from, or saved by it."""
+    """Return a table from the hub, from a local folder that `datasets` can load, or from a folder that it saved."""
     import datasets
 
     place = name.removeprefix(HUB_PREFIX)
@@ -228,21 +228,21 @@ def _is_saved_data_set(path: Path) -> bool:
 
 
 def named_tables(given: Any, argument: str) -> dict[str, str | MemoryTable]:
-    """Paths and tables in memory by name, from one table or a list of paths and tables."""
-    single = not isinstance(given, (list, tuple)) or (bool(given) and all(isinstance(one, Mapping) for one in given))
-    found: dict[str, str | MemoryTable] = {}
-    for place, one in enumerate([given] if single else given):
-        name = argument if single else f"{argument}[{place}]"
-        table = os.fspath(one) if isinstance(one, (str, os.PathLike)) else _in_memory(one, name)
-        found[str(table)] = table
-    return found
+    """Return paths and in-memory tables by name, from a single table or a list."""
+    single = not isinstance(given, (list, tuple)) or (bool(given) and all(isinstance(item, Mapping) for item in given))
+    tables: dict[str, str | MemoryTable] = {}
+    for index, item in enumerate([given] if single else given):
+        name = argument if single else f"{argument}[{index}]"
+        table = os.fspath(item) if isinstance(item, (str, os.PathLike)) else _in_memory(item, name)
+        tables[str(table)] = table
+    return tables
 
 
 def _in_memory(value: Any, argument: str) -> MemoryTable:
     if all(hasattr(value, name) for name in ("itertuples", "columns", "dtypes")):  # pandas
-        columns = [str(one) for one in value.columns]
+        columns = [str(column) for column in value.columns]
         records = (dict(zip(columns, row, strict=True)) for row in value.itertuples(index=False, name=None))
-        return MemoryTable(f"the data frame `{argument}`", tuple(columns), [_cells(one) for one in records])
+        return MemoryTable(f"the data frame `{argument}`", tuple(columns), [_cells(record) for record in records])
     if isinstance(value, Mapping):
         return _of_columns(value, argument)
     method = next((getattr(value, name) for name in ROWS_OF if hasattr(value, name)), None)
@@ -275,7 +275,7 @@ def _cells(row: Mapping[Any, Any]) -> Cells:
 
 
 def _cell(value: Any) -> Any:
-    """A cell as files hold it: NumPy's values as Python's, tuples as lists, and missing values as ``None``."""
+    """Return a cell as files hold it: NumPy values as Python values, tuples as lists, missing values as ``None``."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if type(value).__name__ in MISSING or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -288,7 +288,7 @@ def rows_where(
     path: str,
     group: Callable[[Any, str], str] = lambda row, key: row.groups[key],
 ) -> list[Row]:
-    """The rows of a file whose groups have one of the values that are named for each key."""
+    """Return the rows whose group has one of the given values for each key."""
     for key, values in where.items():
         present = {group(row, key) for row in rows}
         missing = [value for value in values if value not in present]

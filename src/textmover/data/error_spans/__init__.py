@@ -1,4 +1,4 @@
-"""Marked errors to learn from: of people, and made by rules."""
+"""Training data of marked errors: human annotations and rule-based errors."""
 
 from textmover.data.error_spans.augmentation import with_references
 from textmover.data.error_spans.datamodule import MarkedBatch, MarkedDataModule, MarkedSource

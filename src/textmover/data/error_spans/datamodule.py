@@ -1,4 +1,4 @@
-"""Texts whose errors people marked: the data module, and batches with the targets of each token and gap."""
+"""Data module of texts with human error annotations, and batches with targets of each token and gap."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class MarkedBatch(Batch):
-    """Texts with their errors, each beside one text that it is compared with."""
+    """Batch of texts with errors, each with one text to compare with."""
 
     hypotheses: TokenBatch  # B rows
     references: TokenBatch  # B rows
     of_source: Tensor  # rows whose reference is the source, bool [B]
-    wrong: Tensor  # 1 where a token is of a wrong span, NaN where it is special or padding, float32 [B, L]
-    missing: Tensor  # 1 where words are missing before token k or behind the last, NaN within words, float32 [B, L + 1]
-    severity: Tensor  # place in SEVERITIES of the worst error of a token, -1 where none is known, int64 [B, L]
+    wrong: Tensor  # 1 if a token is part of an error, NaN for special tokens and padding, float32 [B, L]
+    missing: Tensor  # 1 if words are missing before token k or at the end, NaN within words, float32 [B, L + 1]
+    severity: Tensor  # index in SEVERITIES of a token's worst error, -1 if unknown, int64 [B, L]
 
 
 @dataclass
 class MarkedSource(Source[MarkedSegment]):
-    """Texts whose errors are known."""
+    """Source of texts with known errors."""
 
     batch = MarkedBatch
-    mode: str = "reference"  # what the metric that learns from it compares hypotheses with
-    fallback: bool = False  # whether the other side stands in for a missing one
+    mode: str = "reference"  # what the metric compares hypotheses with
+    fallback: bool = False  # whether a missing reference or source is replaced by the other one
 
     def compared(self, item: MarkedSegment) -> tuple[str, bool]:
-        """The text that an item is compared with, and whether that is its source.
+        """Return the text that an item is compared with, and whether it is the source.
 
-        A metric that reads both learns from the source of every other text, by a hash.
+        A metric that reads both learns from the source for half of the texts, chosen by a hash.
         """
-        (found,) = compared_texts(self, [item.compared])
-        if len(found) and found.source is not None:
+        (both,) = compared_texts(self, [item.compared])
+        if len(both) and both.source is not None:
             of_source = text_hash(f"source of {item.hypothesis}")[0] % 2 == 1
-            return (found.source if of_source else found[0]), of_source
-        return found.texts[0], not len(found)
+            return (both.source if of_source else both[0]), of_source
+        return both.texts[0], not len(both)
 
     def texts(self, item: MarkedSegment) -> tuple[str, ...]:
-        """The hypothesis and the text that it is compared with."""
+        """Return the hypothesis and the text that it is compared with."""
         return item.hypothesis, self.compared(item)[0]
 
     def identity(self, item: MarkedSegment) -> tuple[Any, ...]:
-        """The texts and the errors."""
-        errors = [(one.start, one.end, one.severity) for one in item.errors]
+        """Return the texts and the errors."""
+        errors = [(error.start, error.end, error.severity) for error in item.errors]
         return (*self.texts(item), errors, item.words, item.graded)
 
     def columns(self, items: Sequence[MarkedSegment], tokenize: Tokenize) -> dict[str, Any]:
-        """Texts and the targets of their tokens and gaps."""
-        compared = [self.compared(one) for one in items]
-        texts = [one.hypothesis for one in items]
+        """Return the tokenised texts and the targets of their tokens and gaps."""
+        compared = [self.compared(item) for item in items]
+        texts = [item.hypothesis for item in items]
         hypotheses = tokenize(texts)
         tokenizer = getattr(getattr(tokenize, "__self__", None), "tokenizer", None)  # of the metric that tokenises
         return {
@@ -85,10 +85,10 @@ class MarkedSource(Source[MarkedSegment]):
 def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: Tensor) -> dict[str, Tensor]:
     """Return ``wrong``, ``missing`` and ``severity`` of :class:`MarkedBatch`.
 
-    A token is wrong where it shares a character with a wrong span. A gap is judged where a word begins behind it, or
-    the last word ends before it: words are those that were tagged, or else those of
-    :func:`~textmover.types.text_words.text_words`. A span that touches no word is missing words. ``offsets`` are the
-    first character of each token and that behind its last, int64 ``[B, L, 2]``.
+    A token is wrong if it shares a character with an error span. A gap has a target if a word begins after it, or the
+    last word ends before it. Words are the tagged ones, or else those of
+    :func:`~textmover.types.text_words.text_words`. A span that touches no word marks missing words. ``offsets`` are the
+    start and end characters of each token, int64 ``[B, L, 2]``.
     """
     ordinary = tokens.ordinary.cpu().numpy()
     rows, length = ordinary.shape
@@ -100,68 +100,68 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
         spans, gaps = _apart(item.errors, words)
         starts = {start: gap for gap, (start, _) in enumerate(words)}
         last = behind = 0
-        for place in np.flatnonzero(ordinary[row]).tolist():
-            start, end = offsets[row, place].tolist()
+        for token in np.flatnonzero(ordinary[row]).tolist():
+            start, end = offsets[row, token].tolist()
             start = end - len(item.hypothesis[start:end].lstrip())
-            if start == end:  # white space alone
+            if start == end:  # white space only
                 continue
-            own = [one for one in spans if one.start < end and start < one.end]
-            wrong[row, place] = bool(own)
-            if own and item.graded:
-                severity[row, place] = max(SEVERITIES.index(one.severity) for one in own)
-            if start in starts:  # once: pieces of one character share its place
-                missing[row, place] = starts.pop(start) in gaps
-            last, behind = place, end
+            spans_of_token = [span for span in spans if span.start < end and start < span.end]
+            wrong[row, token] = bool(spans_of_token)
+            if spans_of_token and item.graded:
+                severity[row, token] = max(SEVERITIES.index(span.severity) for span in spans_of_token)
+            if start in starts:  # only once: the pieces of one character share its position
+                missing[row, token] = starts.pop(start) in gaps
+            last, behind = token, end
         if words and words[-1][0] < behind and not tokens.truncated[row]:
             missing[row, last + 1] = len(words) in gaps
     targets = {"wrong": wrong, "missing": missing, "severity": severity}
-    return {name: torch.from_numpy(one) for name, one in targets.items()}
+    return {name: torch.from_numpy(values) for name, values in targets.items()}
 
 
 def _apart(errors: Sequence[ErrorSpan], words: Sequence[tuple[int, int]]) -> tuple[list[ErrorSpan], set[int]]:
-    """Wrong spans, and the gaps between words that hold a span which touches none of them."""
+    """Split errors into spans of wrong words, and indices of gaps between words with missing words."""
     gaps = list(zip([0, *(end for _, end in words)], [*(start for start, _ in words), np.inf], strict=True))
-    spans, lacking = [], set()
-    for one in errors:
-        of_gap = [gap for gap, (low, high) in enumerate(gaps) if low <= one.start and one.end <= high]
-        lacking.update(of_gap[:1])
-        spans += [] if of_gap else [one]
-    return spans, lacking
+    spans, gaps_with_errors = [], set()
+    for error in errors:
+        of_gap = [gap for gap, (low, high) in enumerate(gaps) if low <= error.start and error.end <= high]
+        gaps_with_errors.update(of_gap[:1])
+        spans += [] if of_gap else [error]
+    return spans, gaps_with_errors
 
 
 class MarkedDataModule(SourcesDataModule):
-    """Texts with marked errors from files, split for training and validation.
+    """Texts with human error annotations from files, split for training and validation.
 
-    A part of the references is held back by a hash of their text, as
-    :class:`~textmover.data.datamodule.RatingsDataModule` does.
+    A share of the references is held back by a hash of their text, as in
+    :class:`~textmover.data.datamodule.RatingsDataModule`.
 
     Args:
-        train: Tables of marked errors to train on: files, ``hub:owner/name``, or tables in memory.
-        validation: Tables to validate on, likewise, in place of a held-back part.
-        columns: What the columns mean, and how errors are written.
-        split: Split of a hub data set to train on; plain files have none.
-        validation_split: Split of a hub data set to validate on.
-        where: Rows to train on, as values by column; all if ``None``.
-        validation_where: Rows of the validation files, likewise.
-        without: Files of text pairs, such as test sets, that must neither be trained on nor held back, in either order.
-        references: Weights of what the hypothesis is compared with: the reference that is ``given``, a ``paraphrase``
-            of it by rules for English, or the closest ``other`` reference. Each segment draws one, by ``seed``, and
-            keeps the given one where there is no other; only the given one if ``None``.
-        held_back: Share of the references to hold back, where no validation files are given.
-        held_back_by: What may not stand on both sides: ``reference``, ``source``, and group keys.
-        batch_size: Texts to a batch, those of all processes together.
-        validation_batch_size: Texts to a batch of validation.
-        seed: Seed of references and of the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        notice: What a reader of the results must know about these errors; printed with them and put on the card.
-        unusable: Whether rows that cannot be used are refused, or left out and counted.
-        joined: Share of the texts to train on that are 2 to 8 rows joined, so that long texts are learned too.
-        lost: Share of the texts to train on in whose place the reference stands, without one of its words.
-        most: Rows to train on at most, chosen by a hash of their texts.
+        train: Training tables of marked errors: files, ``hub:owner/name``, or in-memory tables.
+        validation: Validation tables in the same forms; they replace the held-back part.
+        columns: Roles of the columns, which define how errors are written.
+        split: Split of a hub data set for training; plain files have none.
+        validation_split: Split of a hub data set for validation.
+        where: Training rows, as values by column; all if ``None``.
+        validation_where: Validation rows, as values by column.
+        without: Files of text pairs, such as test sets, to exclude from training and held-back data, in either order.
+        references: Weights of reference kinds: ``given``, ``paraphrase`` (by rules for English) and ``other`` (the
+            closest other reference). Each segment draws one, by ``seed``, and falls back to the given one. ``None``
+            keeps the given references.
+        held_back: Share of the references to hold back if there are no validation files.
+        held_back_by: Values that may not be on both sides: ``reference``, ``source``, and group keys.
+        batch_size: Texts per batch over all processes.
+        validation_batch_size: Texts per validation batch.
+        seed: Seed of references and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        notice: Caveat about these errors for readers of the results; printed with them and added to the model card.
+        unusable: Whether unusable rows raise an error or are excluded and counted.
+        joined: Share of the training texts that join 2 to 8 rows, to include long texts.
+        lost: Share of the training texts replaced by their reference without one of its words.
+        most: Maximum number of training rows, chosen by a hash of their texts.
     """
 
     parse: Parse | None = None
-    """Parser of references, with which paraphrases change between active and passive."""
+    """Parser of references, for paraphrases in active or passive voice."""
 
     def __init__(
         self,
@@ -208,23 +208,23 @@ class MarkedDataModule(SourcesDataModule):
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and draw the references."""
         about = {"training files": ", ".join(self.files)}
-        training = [one for name in self.files for one in self._read(name, self.where, self.splits[0])]
+        training = [item for name in self.files for item in self._read(name, self.where, self.splits[0])]
         if self.validation_files:
             about["validation files"] = ", ".join(self.validation_files)
-            kept = [
+            held = [
                 one for name in self.validation_files for one in self._read(name, self.validation_where, self.splits[1])
             ]
         else:
-            training, kept = split_held_back(training, self.held_back, self.held_back_by)
-            about["held back"] = share_note(self.held_back, self.held_back_by, training, kept)
+            training, held = split_held_back(training, self.held_back, self.held_back_by)
+            about["held back"] = share_note(self.held_back, self.held_back_by, training, held)
         if self.without:
-            (training, kept), left_out = without_files([training, kept], self.without, segment_pairs)
+            (training, held), left_out = without_files([training, held], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({plural(left_out, 'segment')} left out)"
         training = taken_by_hash(training, self.most, lambda one: (one.hypothesis, *one.references, one.source or ""))
-        parts = {"training": training, HELD_BACK: kept}
+        parts = {"training": training, HELD_BACK: held}
         self._check_sizes("segments", parts, "give more marked texts")
-        shared = warn_of_shared(HELD_BACK, training, kept)
+        shared = warn_of_shared(HELD_BACK, training, held)
         about |= {f"{HELD_BACK}, not apart": shared} if shared else {}
         parts = {name: with_references(part, self.references, self.seed, self.parse) for name, part in parts.items()}
         drawn = Counter(one.groups[KIND] for one in parts["training"])
@@ -235,24 +235,24 @@ class MarkedDataModule(SourcesDataModule):
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[MarkedSegment]:
         left_out: list[InputError] | None = None if self.unusable == "refuse" else []
         table = self._tables.get(name, name)
-        found = read_marked(table, self.columns, where=where, split=split, left_out=left_out)
+        segments = read_marked(table, self.columns, where=where, split=split, left_out=left_out)
         if left_out:
             logger.warning("Rows left out: %d of %s. The first: %s", len(left_out), name, left_out[0])
-        return found
+        return segments
 
 
 def marked_source(
     module: SourcesDataModule, name: str, parts: dict[str, list[MarkedSegment]], about: dict[str, str]
 ) -> MarkedSource:
-    """Make a source of marked segments, which have errors and words without any in each part."""
+    """Return a source of marked segments; raise an error if a part has no errors."""
     for part, items in parts.items():
-        if not any(one.errors for one in items):
+        if not any(segment.errors for segment in items):
             raise InputError(
                 f"Expected texts with errors in the {part} part of {', '.join(module.files)}, but none of the "
                 f"{len(items)} has any: give more of them, or change `held_back`."
             )
     training = joined_segments(parts["training"], getattr(module, "joined", 0.0), module.seed)
-    with_errors = sum(bool(one.errors) for one in training)
+    with_errors = sum(bool(segment.errors) for segment in training)
     logger.info(
         "Marked errors: %s to train on (%s with errors), %d held back",
         plural(len(training), "text"), f"{with_errors:,}", len(parts[HELD_BACK]),

@@ -1,4 +1,4 @@
-"""Plain sentences with made errors whose places are known."""
+"""Plain sentences with rule-based errors at known positions."""
 
 from __future__ import annotations
 
@@ -39,39 +39,39 @@ NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them i
 WRONG = (
     "number", "entity", "roles", "negate", "antonym", "drop", "insert", "replace", "repeat", "truncate", "random-word",
 )  # fmt: skip
-"""Kinds of damage that change words at known places."""
+"""Kinds of damage that change words at known positions."""
 
-CLEAN = ("identity", "synonym", "notation")  # kinds that leave what is said, so that nothing is wrong
+CLEAN = ("identity", "synonym", "notation")  # meaning-preserving kinds, without errors
 DEFAULT = (*WRONG[:9], *CLEAN)
-BOUNDS = 0.3, 0.6  # severity of the damage, from 0 to 1, from which an error is major, and critical
+BOUNDS = 0.3, 0.6  # minimum severity of damage, from 0 to 1, of a major and of a critical error
 
 
 class MadeErrorsDataModule(SentencesDataModule):
-    """Plain sentences as references, and damaged versions of them whose errors are known.
+    """Plain sentences as references, and damaged versions of them with known errors.
 
     Args:
-        texts: Files of English sentences, one a line; with ``column`` tables.
-        column: Column of the sentences where the files are tables.
+        texts: Files of English sentences, one a line, or tables if ``column`` is given.
+        column: Column of the sentences if the files are tables.
         split: Split of a hub data set; plain files have none.
-        sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
-        words: Least and greatest number of words of a sentence.
+        sentences: Number of distinct sentences, chosen by ``seed``; all if None.
+        words: Minimum and maximum number of words of a sentence.
         versions: Versions of each sentence.
-        types: Kinds of damage and their weights. ``identity``, ``synonym`` and ``notation`` leave what is said and make
-            no error. If None, these, a number, a name, two names exchanged, a negation, an opposite, and words lost,
-            added, replaced or said twice have the same weight. Rare kinds come first where they apply.
+        types: Kinds of damage and their weights. ``identity``, ``synonym`` and ``notation`` keep the meaning and make
+            no error. If None, equal weights for these and for a changed number or name, two swapped names, a negation,
+            an antonym, and dropped, added, replaced or repeated words. Rare kinds come first where they apply.
         paraphrased: Share of the references that are paraphrased by rules.
         held_back: Share of the sentences to hold back for validation.
-        batch_size: Texts to a batch, those of all processes together.
-        validation_batch_size: Texts to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
-        pairs: Files of texts and their rewordings by people, in place of ``texts``. The rewording is the reference.
-        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
-        joined: Share of the texts to train on that are 2 to 8 texts joined.
+        batch_size: Texts per batch over all processes.
+        validation_batch_size: Texts per validation batch.
+        seed: Seed of sentences, damage and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
+        pairs: Files of texts and human paraphrases, instead of ``texts``. The paraphrase is the reference.
+        without: Files of text pairs, such as test sets, to exclude from training, in either order.
+        joined: Share of the training texts that join 2 to 8 texts.
     """
 
     parse: Parse | None = None
-    """Parser of references, with which paraphrases change between active and passive."""
+    """Parser of references, for paraphrases in active or passive voice."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class MadeErrorsDataModule(SentencesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
-        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
+        reworded = [pair for file in self.pairs for pair in reworded_pairs(file, self.words)]
         [reworded], _ = without_files([reworded], self.without, segment_pairs)
-        rewordings = {one.references[0]: one.hypothesis for one in reworded}
+        rewordings = {pair.references[0]: pair.hypothesis for pair in reworded}
         texts = list(rewordings) if self.pairs else self._sentences()[1]
-        made = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
-        training, kept = split_held_back(made, self.held_back)
-        parts = {"training": training, HELD_BACK: kept}
+        segments = made_errors(texts, self.types, self.versions, self.seed, self.paraphrased, self.parse, rewordings)
+        training, held = split_held_back(segments, self.held_back)
+        parts = {"training": training, HELD_BACK: held}
         self._check_sizes("texts", parts, "give more sentences, or change `words`")
         about = {
             "sentences": f"{len(texts)} of {self._named}",
@@ -128,44 +128,44 @@ def made_errors(
     parse: Parse | None = None,
     rewordings: Mapping[str, str] = {},
 ) -> list[MarkedSegment]:
-    """Make damaged versions of English texts whose errors are known, by weighted kinds of damage.
+    """Return damaged versions of English texts with known errors, by weighted kinds of damage.
 
-    Each text gets the kinds that apply to it and are farthest behind their weights, so that rare ones, such as numbers,
-    come as often as the texts allow. Segments have the groups ``kind``, and ``reference``: the text is ``given`` or in
-    a ``paraphrase``, by people where ``rewordings`` has one, else by rules.
+    Each text gets the applicable kinds that are farthest below their weights, so that rare ones, such as numbers, come
+    as often as possible. Segments have the groups ``kind`` and ``reference``: the text is ``given`` or a ``paraphrase``
+    from ``rewordings`` or by rules.
     """
     kinds = [kind for kind, weight in types.items() if weight > 0]
     counts: Counter[str] = Counter()
-    found: list[MarkedSegment] = []
+    result: list[MarkedSegment] = []
     for text, pool, rng in with_neighbours(texts, seed):
         order = sorted(mixed(kinds, rng), key=lambda kind: counts[kind] / types[kind])
         tries = (_damaged(text, kind, seed + attempt, pool, rng) for attempt in range(ATTEMPTS) for kind in order)
-        made = distinct_versions(tries, versions)
-        counts.update(one.groups["kind"] for one in made)
-        for one in made:
-            other = rewordings.get(text)
+        versions_of_text = distinct_versions(tries, versions)
+        counts.update(version.groups["kind"] for version in versions_of_text)
+        for version in versions_of_text:
+            rewording = rewordings.get(text)
             if text not in rewordings and rng.random() < paraphrased:
-                other = reworded(text, seed, parse)
-            groups = {**one.groups, KIND: GIVEN if other is None else PARAPHRASE}
-            found.append(replace(one, references=(text if other is None else other,), groups=groups))
-    return found
+                rewording = reworded(text, seed, parse)
+            groups = {**version.groups, KIND: GIVEN if rewording is None else PARAPHRASE}
+            result.append(replace(version, references=(text if rewording is None else rewording,), groups=groups))
+    return result
 
 
 def _damaged(text: str, kind: str, seed: int, pool: WordPool, rng: Random) -> MarkedSegment | None:
-    degrees, known = shipped_table().degrees(kind), all_perturbations()
+    degrees, kinds = shipped_table().degrees(kind), all_perturbations()
     most = 1 + rng.randrange(len(degrees))
-    tries = (perturb(text, kind, one, seed=seed, pool=pool, perturbations=known) for one in reversed(degrees[:most]))
-    found = next((one for one in tries if one is not None), None)
+    tries = (perturb(text, kind, one, seed=seed, pool=pool, perturbations=kinds) for one in reversed(degrees[:most]))
+    found = next((result for result in tries if result is not None), None)
     if found is None:
         return None
     errors = () if kind in CLEAN else errors_between(text, found.text, severity_of(found.severity))
-    if kind == "roles" and len(errors) < 2:  # names of other lengths move all words between them
+    if kind == "roles" and len(errors) < 2:  # swapped names of different lengths shift all words between them
         return None
     return MarkedSegment(found.text, errors, (text,), None, text_words(found.text), True, {"kind": kind})
 
 
 def severity_of(severity: float) -> Severity:
-    """Severity of an error from that of the damage to its sentence, by :data:`BOUNDS`.
+    """Return the severity of an error from the severity of its damage, by :data:`BOUNDS`.
 
     Example:
         >>> [severity_of(one) for one in (0.1, 0.3, 0.7)]
@@ -175,10 +175,10 @@ def severity_of(severity: float) -> Severity:
 
 
 def errors_between(text: str, damaged: str, severity: Severity = "major") -> tuple[ErrorSpan, ...]:
-    """Return the errors of a damaged text: other and further words are wrong, and lost ones missing.
+    """Return the errors of a damaged text: changed and added words are wrong, lost words are missing.
 
-    Words are compared without case, and *an* with *a*. Texts of as many words are compared word by word, others by
-    their longest common parts. Where words were only added, the second of equal ones is wrong.
+    Words are compared without case, and *an* with *a*. Texts with equal word counts are compared word by word, others
+    by their longest common parts. If words were only added, the second of equal words is wrong.
 
     Example:
         >>> [(one.start, one.end) for one in errors_between("The lake was frozen.", "The lake was not frozen.")]
@@ -191,29 +191,29 @@ def errors_between(text: str, damaged: str, severity: Severity = "major") -> tup
         [(4, 7), (12, 15)]
     """
     places = text_words(damaged)
-    old, new = ([one[start:stop].casefold() for start, stop in text_words(one)] for one in (text, damaged))
+    old, new = ([side[start:stop].casefold() for start, stop in text_words(side)] for side in (text, damaged))
     old, new = (["a" if word == "an" else word for word in words] for words in (old, new))
-    found: list[ErrorSpan] = []
+    errors: list[ErrorSpan] = []
     for start, stop in _changes(old, new):
         if start < stop:
-            found.append(ErrorSpan(places[start][0], places[stop - 1][1], severity))
+            errors.append(ErrorSpan(places[start][0], places[stop - 1][1], severity))
         elif places:
-            at = places[start - 1][1] if start else places[0][0]
-            found.append(ErrorSpan(at, at, severity))
-    return tuple(found)
+            position = places[start - 1][1] if start else places[0][0]
+            errors.append(ErrorSpan(position, position, severity))
+    return tuple(errors)
 
 
 def _changes(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Places of the new words that differ, none of which where old ones were lost."""
+    """Return ranges of the new words that differ; a range is empty where old words were lost."""
     if len(old) == len(new):
-        differ = [one != two for one, two in zip(old, new, strict=True)]
+        differ = [word != new_word for word, new_word in zip(old, new, strict=True)]
     else:
         rest, differ = [*reversed(old)], []
-        for one in new:
-            differ.append(not rest or rest[-1] != one)
+        for word in new:
+            differ.append(not rest or rest[-1] != word)
             if not differ[-1]:
                 rest.pop()
-        if rest:  # words that were lost or exchanged
+        if rest:  # words were lost or replaced
             codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
             return [(start, stop) for tag, _, _, start, stop in codes if tag != "equal"]
     runs = [list(run) for changed, run in itertools.groupby(range(len(new)), key=differ.__getitem__) if changed]

@@ -1,1 +1,1 @@
-"""Generated ratings: damaged sentences, ungrammatical ones and made-up records."""
+"""Generated ratings: damaged sentences, ungrammatical sentences and synthetic records."""

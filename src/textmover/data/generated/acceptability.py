@@ -1,4 +1,4 @@
-"""Plain sentences and ungrammatical versions of them as labels of acceptability, alone or beside those of people."""
+"""Acceptability labels: plain sentences and ungrammatical versions of them, alone or with human labels."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from textmover.types import InputError, check_share, plural
 logger = logging.getLogger(__name__)
 
 _WORDS = read_yaml(Path(__file__).with_name("ungrammatical.yaml"))
-CONFUSED = tuple(map(listed, _WORDS["confused"]))  # function words that cannot stand for each other, or seldom
-FORMS: Mapping[str, str] = _WORDS["forms"]  # that do not follow from the endings of words
+CONFUSED = tuple(map(listed, _WORDS["confused"]))  # function words that can seldom replace each other
+FORMS: Mapping[str, str] = _WORDS["forms"]  # irregular forms
 INSERTED = listed(_WORDS["inserted"])
 
 ACCEPTABILITY = TASKS["cola"].labels  # unacceptable, acceptable
-DAMAGED = "damaged"  # part of damaged sentences that is held back beside people's labels
-ATTEMPTS = 6  # kinds that are tried for each text, of which some do not apply to it
+DAMAGED = "damaged"  # held-back part of damaged sentences, in addition to human labels
+ATTEMPTS = 6  # kinds to try for each text, since some do not apply
 NOTICE = (
     "Sentences count as unacceptable because they were damaged by rule: some are acceptable after all, and telling "
     "them apart is not agreeing with people."
@@ -53,8 +53,8 @@ def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
 
 
 def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int, rng: Random) -> Edit | None:
-    """The words of ``degree`` of the places by one of their options each; articles before them stay as they are."""
-    places = mixed([place for place, found in options.items() if found], rng)[:degree]
+    """Replace the words at ``degree`` of the positions by one of their options; articles before them stay unchanged."""
+    places = mixed([place for place, forms in options.items() if forms], rng)[:degree]
     if len(places) < degree:
         return None
     changed = _cores(phrase, {place: one_by_chance(options[place], rng) for place in places})
@@ -62,16 +62,16 @@ def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int
 
 
 def _lacking(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Function words left out."""
+    """Omit function words."""
     places = mixed([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
         return None
-    kept = [word for place, word in enumerate(phrase.words) if place not in places]
-    return Edit(replace(phrase, words=tuple(kept)).text, tuple(phrase.words[place] for place in places))
+    remaining = [word for place, word in enumerate(phrase.words) if place not in places]
+    return Edit(replace(phrase, words=tuple(remaining)).text, tuple(phrase.words[place] for place in places))
 
 
 def _spare(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """Function words where none belongs."""
+    """Insert superfluous function words."""
     words = list(phrase.words)
     if len(words) < 2:
         return None
@@ -108,7 +108,7 @@ def _other_forms(word: str) -> list[str]:
 def _inflected(
     phrase: Phrase, degree: int, rng: Random, pool: WordPool, known: Container[str] | None = None
 ) -> Edit | None:
-    """Content words in another form, among the words that are known."""
+    """Inflect content words wrongly, among the known words."""
     options = {}
     for place, word in enumerate(phrase.words):
         forms = _other_forms(word.core) if word.replaceable and word.core.islower() else []
@@ -117,7 +117,7 @@ def _inflected(
 
 
 def _moved(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """A stretch of ``degree`` words elsewhere."""
+    """Move a sequence of ``degree`` words elsewhere."""
     cores = [word.core for word in phrase.words]
     if len(cores) < degree + 2:
         return None
@@ -125,12 +125,12 @@ def _moved(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | N
     stretch, rest = cores[start : start + degree], cores[:start] + cores[start + degree :]
     targets = [place for place in range(len(rest) + 1) if place != start]
     target = targets[int(rng.random() * len(targets))]
-    new = rest[:target] + stretch + rest[target:]
-    return Edit(_cores(phrase, dict(enumerate(new))).text, phrase.words[start : start + degree])
+    moved = rest[:target] + stretch + rest[target:]
+    return Edit(_cores(phrase, dict(enumerate(moved))).text, phrase.words[start : start + degree])
 
 
 def _looped(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """One or two words said ``degree`` times more, as generators do; half of the time little or nothing follows."""
+    """Repeat one or two words ``degree`` times, as generators do; half of the time, little or no text follows."""
     words = list(phrase.words)
     if len(words) < 3:
         return None
@@ -140,8 +140,8 @@ def _looped(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     rest = words[start + width :]
     if rng.random() < 0.5:
         rest = rest[: int(rng.random() * 2)]
-    new = [*words[:start], *stretch * (degree + 1), *rest]
-    return Edit(replace(phrase, words=tuple(new)).text, tuple(words[start : start + width]))
+    looped = [*words[:start], *stretch * (degree + 1), *rest]
+    return Edit(replace(phrase, words=tuple(looped)).text, tuple(words[start : start + width]))
 
 
 UNGRAMMATICAL: Mapping[str, tuple[Function, tuple[int, ...]]] = {
@@ -157,20 +157,20 @@ UNGRAMMATICAL: Mapping[str, tuple[Function, tuple[int, ...]]] = {
     "moved": (_moved, (1, 1, 2, 3)),
     "looped": (_looped, (1, 2, 3)),
 }
-"""Kinds of damage, and the degrees that each is drawn with.
+"""Kinds of damage, with the degrees to draw from.
 
-Five kinds are the perturbations of :mod:`textmover.perturbations.perturbations` that break sentences, with the degrees
-that do so. Six more break the grammar and little else, as learners and generators do.
+Five kinds are perturbations of :mod:`textmover.perturbations.perturbations` at degrees that break sentences. Six more
+affect little but grammar, as learners and generators do.
 """
 
 
 def ungrammatical(
     text: str, kind: str, *, seed: int = 0, pool: WordPool | None = None, known: Container[str] | None = None
 ) -> str | None:
-    """A version of a sentence that is worse English.
+    """Return a less grammatical version of a sentence, or ``None`` if the kind does not apply.
 
-    Some versions are acceptable after all (a sentence may do without a word). ``None`` where the kind does not apply.
-    ``insert`` and ``replace`` take words of the pool; ``inflected`` makes known words, in lower case.
+    Some versions are still acceptable (a sentence may do without a word). ``insert`` and ``replace`` take words of the
+    pool; ``inflected`` makes lower-case words from ``known`` ones.
 
     Example:
         >>> ungrammatical("The dogs were tired.", "confused")
@@ -191,23 +191,23 @@ def ungrammatical(
 
 
 class AcceptabilityDataModule(SentencesDataModule):
-    """Plain sentences as acceptable, a damaged version of each as unacceptable, and labels of people beside them.
+    """Plain sentences as acceptable, a damaged version of each as unacceptable, and optional human labels.
 
     Args:
-        texts: Files of sentences, one a line; with ``column`` tables.
-        column: Column of the sentences where the files are tables.
+        texts: Files of sentences, one a line, or tables if ``column`` is given.
+        column: Column of the sentences if the files are tables.
         split: Split of a hub data set; plain files have none.
-        sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
-        words: Least and greatest number of words of a sentence.
-        kinds: Kinds of damage and their weights; all with the same weight if None.
-        bare: Share of the sentences that lose their end mark, in both versions: its absence is not damage.
-        labels: Sentences that people have labelled, which are trained on in the same epochs; None for none. Their
-            held-back part is judged as ``held-back``, that of the damaged sentences then as ``damaged``.
+        sentences: Number of distinct sentences, chosen by ``seed``; all if None.
+        words: Minimum and maximum number of words of a sentence.
+        kinds: Kinds of damage and their weights; equal weights if None.
+        bare: Share of the sentences without end mark in both versions, since its absence is not damage.
+        labels: Sentences with human labels to add to the same epochs; None for none. Their held-back part is then
+            validated as ``held-back``, and that of the damaged sentences as ``damaged``.
         held_back: Share of the plain sentences to hold back for validation.
-        batch_size: Sentences to a batch, those of all processes together.
-        validation_batch_size: Sentences to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
+        batch_size: Sentences per batch over all processes.
+        validation_batch_size: Sentences per validation batch.
+        seed: Seed of sentences, damage and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
     """
 
     def __init__(
@@ -233,11 +233,11 @@ class AcceptabilityDataModule(SentencesDataModule):
         self.bare, self.labels = check_share("bare", bare), labels
 
     def read(self) -> list[Source[Any]]:
-        """Read the sentences, damage them, and put people's labels beside them."""
-        found, texts = self._sentences()
-        known = known_words(found)
+        """Read the sentences, damage them, and add human labels."""
+        all_texts, texts = self._sentences()
+        vocabulary = known_words(all_texts)
         sides = parted(texts, (is_held_back(text, self.held_back) for text in texts))
-        training, damaged = (labelled_versions(side, self.kinds, self.seed, known, self.bare) for side in sides)
+        training, damaged = (labelled_versions(side, self.kinds, self.seed, vocabulary, self.bare) for side in sides)
         for name, part in (("training", training), ("held-back", damaged)):
             if len(part) < 4:
                 raise InputError(
@@ -251,31 +251,31 @@ class AcceptabilityDataModule(SentencesDataModule):
         }
         parts = {HELD_BACK: damaged}
         if self.labels is not None:
-            (people,) = self.labels.read()
-            if not isinstance(people, LabelledSource) or people.classes != ACCEPTABILITY or people.pairs:
+            (human,) = self.labels.read()
+            if not isinstance(human, LabelledSource) or human.classes != ACCEPTABILITY or human.pairs:
                 raise InputError(
                     f"Expected `labels` to be of single sentences and the classes {', '.join(ACCEPTABILITY)}, but got "
                     "others: take the task `cola`."
                 )
-            training = [*people.items, *training]
-            parts = {HELD_BACK: people.parts[HELD_BACK], DAMAGED: damaged}
-            about = {**people.about, **about}
+            training = [*human.items, *training]
+            parts = {HELD_BACK: human.parts[HELD_BACK], DAMAGED: damaged}
+            about = {**human.about, **about}
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Acceptability: %d items to train on, %s", len(training), sizes)
         return [self._source(LabelledSource, "acceptability", training, parts, about=about, classes=ACCEPTABILITY)]
 
 
 def known_words(texts: Iterable[str]) -> frozenset[str]:
-    """The words of texts, in lower case and without the marks around them."""
+    """Return the words of texts in lower case, without punctuation around them."""
     return frozenset(word.strip(".,;:!?\"'()[]").lower() for text in texts for word in text.split())
 
 
 def labelled_versions(
     texts: Sequence[str], kinds: Mapping[str, float], seed: int, known: Container[str] | None = None, bare: float = 0.0
 ) -> list[LabelledText]:
-    """Each text as acceptable, and behind it a damaged version as unacceptable where one is found.
+    """Return each text as acceptable, followed by a damaged version as unacceptable if one is found.
 
-    Other forms of words are among the known ones. The items have the group ``damage``: ``none`` or the kind.
+    ``known`` limits other word forms to known words. The items have the group ``damage``: ``none`` or the kind.
     """
     names, weights = list(kinds), list(kinds.values())
     items: list[LabelledText] = []

@@ -1,4 +1,4 @@
-"""Faithful rewordings beside near copies with one wrong fact: what tells meaning from surface."""
+"""Faithful paraphrases and near copies with one wrong fact, which separate meaning from surface."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from textmover.readers.segments import Columns, read_segments
 from textmover.readers.tables import rows_where
 from textmover.types import InputError, Segment, check_choice, check_share, plural
 
-# Kinds of damage that leave nearly every word and change what is said.
+# Kinds of damage that keep nearly every word but change the meaning.
 WRONG_FACTS = ("number", "entity", "roles", "negate", "antonym", "replace")
-UNRELATED = "unrelated"  # kind of another text altogether, which says how far from a text a wrong fact is
+UNRELATED = "unrelated"  # kind of an unrelated text, which anchors the low end of the ratings
 
 
 @dataclass(frozen=True)
 class RewordedFile(PairFile):
-    """A file of pairs of texts that say the same.
+    """File of paraphrase pairs.
 
     Attributes:
-        columns: The columns of the text and of its rewording.
+        columns: Columns of the text and of its paraphrase.
         split: Split of a hub data set; plain files have none.
-        least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
-        most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
-        source: Column of what both translate, for a metric that compares with sources.
+        least: Minimum value by column for a row to count: a similarity, or a share of edits.
+        most: Maximum number of rows, chosen by a hash of their texts; all if ``None``.
+        source: Column of the text that both translate, for a metric that compares with sources.
     """
 
     columns: tuple[str, str] = ("reference", "hypothesis")
@@ -51,28 +51,28 @@ class RewordedFile(PairFile):
 
 
 class ContrastsDataModule(GeneratedDataModule):
-    """Rewordings of a text above near copies of it that state one wrong fact.
+    """Paraphrases of a text rated above near copies of it with one wrong fact.
 
-    For each pair the text is the reference. Its rewording by people is rated as a paraphrase, a copy of it with one
-    wrong fact by the severity of the damage, and where it holds numbers or dates, a copy in another notation as its
-    equal. A metric that trusts surface has them in the opposite order.
+    The text of each pair is the reference. Its human paraphrase is rated as a paraphrase. A copy with one wrong fact is
+    rated by the severity of the damage. If the text holds numbers or dates, a copy in another notation is rated as
+    equivalent. A metric that relies on surface similarity ranks these in the opposite order.
 
     Args:
-        pairs: Files of texts and their rewordings.
-        types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
-            and a content word with the same weight.
-        events: How many generated events to tell beside them, rightly and wrongly.
+        pairs: Files of texts and their paraphrases.
+        types: Kinds of wrong facts and their weights; if None, equal weights for a number, a name, swapped roles, a
+            negation, an antonym and a content word.
+        events: Number of generated events to add, verbalised rightly and wrongly.
         event_books: Shipped files of these events: ``events``, ``stories``, ``reports``.
-        event_types: Kinds of wrong facts of events and their weights; if None, all alike.
-        strictness: Share of its severity that a wrong fact costs; people who rate similarity take off less than 1.
-        unrelated: Share of the texts that have another one beside them, rated 0.
-        words: Least and greatest number of words of a text.
-        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        event_types: Kinds of wrong facts of events and their weights; equal weights if None.
+        strictness: Factor on the severity of a wrong fact; human raters of similarity deduct less than 1.
+        unrelated: Share of the texts paired with an unrelated one, rated 0.
+        words: Minimum and maximum number of words of a text.
+        without: Files of text pairs, such as test sets, to exclude from training, in either order.
         held_back: Share of the texts to hold back for validation.
-        batch_size: Segments to a batch, those of all processes together.
-        validation_batch_size: Segments to a batch of validation.
-        seed: Seed of damage and the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
+        batch_size: Segments per batch over all processes.
+        validation_batch_size: Segments per validation batch.
+        seed: Seed of damage and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
     """
 
     def __init__(
@@ -106,48 +106,48 @@ class ContrastsDataModule(GeneratedDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read the pairs and make the wrong facts."""
-        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
-        [reworded], _ = without_files([reworded], self.without, segment_pairs)
-        told = event_segments(self.events, self.seed, self.event_types, books=self.event_books)
-        made = [*contrast_segments(reworded, self.types, self.seed), *told]
-        made = [replace(one, score=round(100 - self.strictness * (100 - (one.score or 0.0)), 2)) for one in made]
-        about = {"rewordings": f"{len(reworded)} of {self._named}"}
+        rewordings = [pair for file in self.pairs for pair in reworded_pairs(file, self.words)]
+        [rewordings], _ = without_files([rewordings], self.without, segment_pairs)
+        event_items = event_segments(self.events, self.seed, self.event_types, books=self.event_books)
+        made = [*contrast_segments(rewordings, self.types, self.seed), *event_items]
+        made = [replace(item, score=round(100 - self.strictness * (100 - (item.score or 0.0)), 2)) for item in made]
+        about = {"rewordings": f"{len(rewordings)} of {self._named}"}
         if self.events:
             about["events"] = f"{self.events} of {', '.join(self.event_books)}"
         return self._rated(
             "contrasts",
             with_unrelated(made, self.unrelated, self.seed),
             about,
-            drawn=f"Contrasts: {plural(len(reworded), 'rewording')}",
+            drawn=f"Contrasts: {plural(len(rewordings), 'rewording')}",
             unit="rewordings",
             way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
         )
 
 
 def with_unrelated(segments: Sequence[Segment], share: float, seed: int) -> list[Segment]:
-    """The segments, and for a share of the references the reference of another that is near by."""
-    references = list(dict.fromkeys(one.references for one in segments))
-    found = list(segments)
-    for place, reference in enumerate(references):
+    """Return the segments, and for a share of the references the reference of a nearby text as unrelated hypothesis."""
+    references = list(dict.fromkeys(segment.references for segment in segments))
+    result = list(segments)
+    for index, reference in enumerate(references):
         rng = keyed_random(f"{seed}\nunrelated {reference[0]}")
-        further = 1 + int(rng.random() * min(NEIGHBOURS, len(references) - 1))
+        step = 1 + int(rng.random() * min(NEIGHBOURS, len(references) - 1))
         if rng.random() < share and len(references) > 1:
-            other = references[(place + further) % len(references)]
-            found.append(Segment(other[0], reference, score=0.0, groups={"contrast": UNRELATED}))
-    return found
+            other = references[(index + step) % len(references)]
+            result.append(Segment(other[0], reference, score=0.0, groups={"contrast": UNRELATED}))
+    return result
 
 
 def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:
-    """The pairs of a file that count, once for each text, which is the reference."""
+    """Return the usable pairs of a file, one for each text, which is the reference."""
     text, rewording = file.columns
     columns = Columns(rewording, text, score=None, groups=(*file.where, *file.least), source=file.source)
     rows = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
-    found: dict[str, Segment] = {}
+    pairs: dict[str, Segment] = {}
     for row in rows:
-        counts = all(_number(file.path, name, row.groups[name]) >= least for name, least in file.least.items())
-        if counts and words[0] <= len(row.references[0].split()) <= words[1] and row.hypothesis != row.references[0]:
-            found.setdefault(row.references[0], Segment(row.hypothesis, row.references, source=row.source))
-    return sorted(found.values(), key=lambda one: text_hash(one.references[0]))[: file.most]
+        usable = all(_number(file.path, name, row.groups[name]) >= least for name, least in file.least.items())
+        if usable and words[0] <= len(row.references[0].split()) <= words[1] and row.hypothesis != row.references[0]:
+            pairs.setdefault(row.references[0], Segment(row.hypothesis, row.references, source=row.source))
+    return sorted(pairs.values(), key=lambda segment: text_hash(segment.references[0]))[: file.most]
 
 
 def _number(path: str, column: str, value: str) -> float:
@@ -160,27 +160,27 @@ def _number(path: str, column: str, value: str) -> float:
 
 
 def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], seed: int) -> list[Segment]:
-    """Each rewording, a near copy with a wrong fact, and another notation, rated from 0 to 100 beside their text.
+    """Return each paraphrase with a near copy with a wrong fact and another notation, rated from 0 to 100.
 
-    A text without anything to make wrong is left out. The segments have the group ``contrast``, the kind of change.
+    Texts without a possible wrong fact are skipped. The segments have the group ``contrast``, the kind of change.
     """
-    table, known = shipped_table(), all_perturbations()
+    table, available = shipped_table(), all_perturbations()
     paraphrase = 100 * (1 - table.severity(REWORDING, 1, 0.0))
-    by_text = {one.references[0]: one for one in reworded}
+    by_text = {segment.references[0]: segment for segment in reworded}
 
-    def beside(text: str, hypothesis: str, score: float, kind: str) -> Segment:
+    def with_text(text: str, hypothesis: str, score: float, kind: str) -> Segment:
         return replace(by_text[text], hypothesis=hypothesis, score=score, groups={"contrast": kind})
 
-    def changed(text: str, kind: str, pool: WordPool) -> Segment | None:
-        found = perturb(text, kind, 1, seed=seed, pool=pool, perturbations=known)
-        return None if found is None else beside(text, found.text, found.rating, kind)
+    def damaged(text: str, kind: str, pool: WordPool) -> Segment | None:
+        result = perturb(text, kind, 1, seed=seed, pool=pool, perturbations=available)
+        return None if result is None else with_text(text, result.text, result.rating, kind)
 
     segments: list[Segment] = []
     for text, pool, rng in with_neighbours(list(by_text), seed):
-        tries = (changed(text, kind, pool) for kind in by_weight(types, rng))
+        tries = (damaged(text, kind, pool) for kind in by_weight(types, rng))
         wrong = next(filter(None, tries), None)
         if wrong is not None:
-            equal = changed(text, EQUIVALENT, pool)
-            rewording = beside(text, by_text[text].hypothesis, paraphrase, REWORDING)
+            equal = damaged(text, EQUIVALENT, pool)
+            rewording = with_text(text, by_text[text].hypothesis, paraphrase, REWORDING)
             segments += filter(None, [rewording, wrong, equal])
     return segments

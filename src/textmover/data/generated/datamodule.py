@@ -1,4 +1,4 @@
-"""Bases of data modules that generate their ratings, and the one that damages plain sentences."""
+"""Base classes of data modules with generated ratings, and the data module of damaged sentences."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from textmover.types import InputError, MarkedSegment, Segment, plural
 
 logger = logging.getLogger(__name__)
 
-NEIGHBOURS = 128  # texts that give one another words and unrelated sentences
-ATTEMPTS = 4  # tries for each version of a text, of which some find nothing to change or what is there already
+NEIGHBOURS = 128  # texts that provide words and unrelated sentences for each other
+ATTEMPTS = 4  # tries for each version, since some change nothing or repeat a version
 
 Version = TypeVar("Version", Segment, MarkedSegment)
 
@@ -44,7 +44,7 @@ class GeneratedDataModule(SourcesDataModule):
     def _rated(
         self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
     ) -> list[Source[Any]]:
-        """The generated segments as the only source, a part held back by a hash."""
+        """Return the generated segments as the only source, with a share held back by a hash."""
         training, held_back = split_held_back(segments, self.held_back)
         if len(training) < 3 or len(held_back) < 3:
             raise InputError(
@@ -68,13 +68,13 @@ class SentencesDataModule(GeneratedDataModule):
     words: tuple[int, int]
 
     def _sentences(self) -> tuple[list[str], list[str]]:
-        """Distinct texts of the files, and those that are taken."""
-        found = read_sentences(self.files, self.column, self.split)
-        return found, taken_sentences(found, self.words, self.sentences, self.seed)
+        """Return all distinct texts of the files, and the selected ones."""
+        texts = read_sentences(self.files, self.column, self.split)
+        return texts, taken_sentences(texts, self.words, self.sentences, self.seed)
 
 
 def check_words(words: tuple[int, int], usual: tuple[int, int]) -> tuple[int, int]:
-    """Return the least and the greatest number of words; refuse them in another order."""
+    """Return the minimum and maximum number of words; raise an error if they are out of order."""
     if words[0] > words[1]:
         raise InputError(f"Expected `words` in ascending order, but got {words}: {usual} is usual.")
     return words
@@ -83,7 +83,7 @@ def check_words(words: tuple[int, int], usual: tuple[int, int]) -> tuple[int, in
 def check_damage(
     name: str, weights: Mapping[str, float] | None, all_of_them: Collection[str], known: Collection[str]
 ) -> dict[str, float]:
-    """Weights of known kinds of damage, given as the argument ``name``; the same for ``all_of_them`` if ``None``."""
+    """Check and return weights of damage kinds for the argument ``name``; default: 1 for each of ``all_of_them``."""
     chosen = dict.fromkeys(all_of_them, 1.0) if weights is None else dict(weights)
     for kind, weight in chosen.items():
         if kind not in known or not 0 <= weight < float("inf"):
@@ -96,19 +96,19 @@ def check_damage(
 
 
 def read_sentences(files: Sequence[str], column: str | None, split: str) -> list[str]:
-    """Distinct texts of files, without the white space around them."""
+    """Return the distinct texts of files, without surrounding white space."""
     return list(dict.fromkeys(text.strip() for name in files for text in read_texts(name, column, split=split)))
 
 
 def taken_sentences(texts: Sequence[str], words: tuple[int, int], sentences: int | None, seed: int) -> list[str]:
-    """Some of the texts with a wanted number of words, in an order that follows from the seed and each text alone."""
+    """Return up to ``sentences`` texts of suitable word counts, in an order that depends only on seed and text."""
     low, high = words
     fitting = [text for text in texts if low <= len(text.split()) <= high]
     return sorted(fitting, key=lambda text: text_hash(f"{seed} {text}"))[:sentences]
 
 
 def with_neighbours(texts: Sequence[str], seed: int) -> Iterator[tuple[str, WordPool, Random]]:
-    """Each text with the words of its neighbours, and random numbers that follow from the seed and the text alone."""
+    """Yield each text with the words of its neighbours and a generator that depends only on seed and text."""
     for start in range(0, len(texts), NEIGHBOURS):
         chunk = texts[start : start + NEIGHBOURS]
         pool = WordPool(chunk)
@@ -116,33 +116,33 @@ def with_neighbours(texts: Sequence[str], seed: int) -> Iterator[tuple[str, Word
 
 
 def distinct_versions(tries: Iterable[Version | None], versions: int) -> list[Version]:
-    """The first so many segments of distinct hypotheses; fewer where fewer differ."""
-    made: dict[str, Version] = {}
-    for found in tries:
-        if found is not None:
-            made.setdefault(found.hypothesis, found)
-        if len(made) == versions:
+    """Return the first ``versions`` segments with distinct hypotheses, or fewer."""
+    distinct: dict[str, Version] = {}
+    for version in tries:
+        if version is not None:
+            distinct.setdefault(version.hypothesis, version)
+        if len(distinct) == versions:
             break
-    return list(made.values())
+    return list(distinct.values())
 
 
 class PerturbedDataModule(SentencesDataModule):
-    """Plain sentences as references, damaged versions of them as hypotheses, the severity of the damage as rating.
+    """Plain sentences as references, damaged versions as hypotheses, and ratings by the severity of the damage.
 
     Args:
-        texts: Files of sentences, one a line; with ``column`` tables.
-        column: Column of the sentences where the files are tables.
+        texts: Files of sentences, one a line, or tables if ``column`` is given.
+        column: Column of the sentences if the files are tables.
         split: Split of a hub data set; plain files have none.
-        sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
-        words: Least and greatest number of words of a sentence.
-        versions: Damaged versions of each sentence, each by one or two kinds of damage.
+        sentences: Number of distinct sentences, chosen by ``seed``; all if None.
+        words: Minimum and maximum number of words of a sentence.
+        versions: Damaged versions of each sentence, each by one kind of damage.
         types: Kinds of damage and their weights (``textmover perturb --list`` names all that need neither a parser nor
-            neighbours); if None, the first ten of them with the same weight.
+            neighbours); if None, equal weights for the first ten.
         held_back: Share of the sentences to hold back for validation.
-        batch_size: Segments to a batch, those of all processes together.
-        validation_batch_size: Segments to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
+        batch_size: Segments per batch over all processes.
+        validation_batch_size: Segments per validation batch.
+        seed: Seed of sentences, damage and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
     """
 
     def __init__(
@@ -180,18 +180,18 @@ class PerturbedDataModule(SentencesDataModule):
 
 
 def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:
-    """Damaged versions of texts, rated from 0 (worthless) to 100 (as good as the text), by weighted kinds of damage.
+    """Return damaged versions of texts, rated from 0 (worthless) to 100 (as good as the text), by weighted kinds.
 
     Kinds that do not apply to a text are replaced by others. The segments have the group ``perturbation``.
     """
     kinds, weights = list(types), list(types.values())
-    table, known = shipped_table(), all_perturbations()
+    table, available = shipped_table(), all_perturbations()
 
     def damaged(text: str, seed: int, pool: WordPool, rng: Random) -> Segment | None:
         kind = rng.choices(kinds, weights)[0]
-        found = perturb(text, kind, rng.choice(table.degrees(kind)), seed=seed, pool=pool, perturbations=known)
+        result = perturb(text, kind, rng.choice(table.degrees(kind)), seed=seed, pool=pool, perturbations=available)
         groups = {"perturbation": kind}
-        return None if found is None else Segment(found.text, (text,), score=found.rating, groups=groups)
+        return None if result is None else Segment(result.text, (text,), score=result.rating, groups=groups)
 
     segments: list[Segment] = []
     for text, pool, rng in with_neighbours(texts, seed):

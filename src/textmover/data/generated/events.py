@@ -1,4 +1,4 @@
-"""Events of shipped files: told twice in other words, and told wrongly in nearly the same ones."""
+"""Synthetic events from shipped files: paraphrases and near copies with wrong facts."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from textmover.perturbations.severity import shipped_table
 from textmover.safe_reading import read_yaml
 from textmover.types import Segment
 
-# The shipped files by name: short events, and longer ones in more different words, of daily life and of news.
+# Shipped files by name: short events, and longer ones with a larger vocabulary, of daily life and of news.
 BOOKS = {name: Path(__file__).with_name(f"{name}.yaml") for name in ("events", "stories", "reports")}
 
-SLOT = re.compile(r"\{(([a-z]+)\d?)\}")  # of a wording: its name and what it holds
-NUMBERS = "123"  # ends of the names of slots of one kind
+SLOT = re.compile(r"\{(([a-z]+)\d?)\}")  # slot of a wording: name and kind
+NUMBERS = "123"  # suffixes of slot names of the same kind
 TIMES = frozenset(("day", "month", "date", "fulldate", "year", "age", "hour", "span"))
-FIGURES = TIMES | {"small", "count", "money", "percent", "distance"}  # slots that hold figures and dates, not names
-FRAMES = (0, 0, 1, 1, 1, 2, 2)  # numbers of frames around a wording, one by chance
-NEVER_TRAINED = 6  # every so many-th event of a file is never trained on: contrasts are measured with these
+FIGURES = TIMES | {"small", "count", "money", "percent", "distance"}  # slots of figures and dates, not names
+FRAMES = (0, 0, 1, 1, 1, 2, 2)  # numbers of frames around a wording, to draw from
+NEVER_TRAINED = 6  # every n-th event of a file is excluded from training: contrasts are evaluated with these
 
-REWORDING, EQUIVALENT = "paraphrase", "notation"  # kinds that leave what is said, the second by rewriting figures
-GRAMMAR = "grammar"  # kind of a copy that says the same in worse English; as bad as a word said twice
-VERSIONS = {"antonym": "opposite", "replace": "other"}  # kinds of wrong copies that a file holds, and its key for them
+REWORDING, EQUIVALENT = "paraphrase", "notation"  # meaning-preserving kinds; the second rewrites figures
+GRAMMAR = "grammar"  # kind of a copy in worse English, as severe as a repeated word
+VERSIONS = {"antonym": "opposite", "replace": "other"}  # kinds of wrong versions in a file, by their key there
 WRONG_EVENTS = ("number", "entity", "roles", *VERSIONS, "insert", GRAMMAR)
 
 
 @dataclass(frozen=True)
 class Telling:
-    """An event of a file put into words: which wording, with which values, in which frames."""
+    """Verbalisation of an event: wording, values and frames."""
 
     book: Mapping[str, Any]
     event: Mapping[str, Sequence[str]]
     way: int
-    values: Mapping[str, tuple[int, int]]  # by slot: which value, and which way to say it
-    frames: tuple[tuple[int, int], ...]  # which frame, and which way to put it
-    version: str = "ways"  # or a wrong one
+    values: Mapping[str, tuple[int, int]]  # by slot: index of the value, and of its wording
+    frames: tuple[tuple[int, int], ...]  # index of each frame, and of its wording
+    version: str = "ways"  # or the key of a wrong version
 
 
 @cache
 def book_of(name: str) -> Any:
-    """The events of a shipped file, its slots and its frames, or those of the file that it is like."""
+    """Return the events, slots and frames of a shipped file, including those that it inherits by ``like``."""
     book = read_yaml(BOOKS[name])
     return {**book_of(book["like"]), **book} if "like" in book else book
 
@@ -60,52 +60,51 @@ def event_segments(
     books: Sequence[str] = ("events",),
     trained: bool = True,
 ) -> list[Segment]:
-    """Tellings of events beside a reference, rated from 0 to 100, with the group ``contrast``, the kind of change.
+    """Return verbalisations of events with references, rated from 0 to 100; group ``contrast`` is the kind of change.
 
-    Each event has a rewording, two near copies with one wrong fact, and where it has figures these in another notation.
-    Kinds of wrong facts are chosen by the weights ``types``; if ``None``, all alike.
-    All follow from the number of the event and the seed. The events of the files ``books`` that are trained on are not
-    those that metrics are judged with (``trained=False``).
+    Each event has a paraphrase, two near copies with one wrong fact, and a copy in another notation if it has figures.
+    Kinds of wrong facts are drawn by the weights ``types``; equal weights if ``None``. All choices follow from the
+    number of the event and the seed. ``trained=False`` takes the events that are reserved for evaluation.
     """
     segments: list[Segment] = []
     for number in range(events):
         rng = keyed_random(f"{seed}\nevent {number}")
-        told = _drawn(rng, books, trained)
-        reference = tell(told)
-        made = {REWORDING: tell(_reworded(told, rng)), EQUIVALENT: tell(_other_words(told, rng))}
-        kind_of_value, value = _with_another_value(told, rng)
+        telling = _drawn(rng, books, trained)
+        reference = tell(telling)
+        texts = {REWORDING: tell(_reworded(telling, rng)), EQUIVALENT: tell(_other_words(telling, rng))}
+        kind_of_value, value = _with_another_value(telling, rng)
         wrong = {
-            "roles": _exchanged(told),
-            **{kind: replace(told, version=key) if key in told.event else None for kind, key in VERSIONS.items()},
+            "roles": _exchanged(telling),
+            **{kind: replace(telling, version=key) if key in telling.event else None for kind, key in VERSIONS.items()},
             kind_of_value: value,
-            "insert": _framed(told, rng),
+            "insert": _framed(telling, rng),
         }
-        copies = {kind: tell(one) for kind, one in wrong.items() if one is not None}
+        copies = {kind: tell(copy) for kind, copy in wrong.items() if copy is not None}
         if (broken := ungrammatical(reference, "confused", seed=number)) is not None:
             copies[GRAMMAR] = broken
         weights = None if types is None else {kind: types.get(kind, 0.0) for kind in copies}
         order = mixed(list(copies), rng) if weights is None else by_weight(weights, rng)
-        made |= {kind: copies[kind] for kind in order[:2]}
+        texts |= {kind: copies[kind] for kind in order[:2]}
         segments += [
             Segment(text, (reference,), score=_rating(kind, reference, text), groups={"contrast": kind})
-            for kind, text in made.items()
+            for kind, text in texts.items()
             if text != reference
         ]
     return segments
 
 
-def tell(told: Telling) -> str:
-    """The sentence that tells an event."""
-    text = told.event[told.version][told.way]
-    for frame, way in told.frames:
-        text = told.book["frames"][frame][way].replace("{}", text)
-    slots = told.book["slots"]
-    filled = SLOT.sub(lambda found: slots[found[2]][told.values[found[1]][0]][told.values[found[1]][1]], text)
+def tell(telling: Telling) -> str:
+    """Return the sentence of a verbalised event."""
+    text = telling.event[telling.version][telling.way]
+    for frame, way in telling.frames:
+        text = telling.book["frames"][frame][way].replace("{}", text)
+    slots = telling.book["slots"]
+    filled = SLOT.sub(lambda slot: slots[slot[2]][telling.values[slot[1]][0]][telling.values[slot[1]][1]], text)
     return f"{filled[0].upper()}{filled[1:]}."
 
 
 def _rating(kind: str, reference: str, text: str) -> float:
-    """Rating from 0 to 100 by the severity of a kind and, where a copy is wrong, the share of the words that went."""
+    """Return a rating from 0 to 100 by the severity of a kind and, for wrong copies, the share of lost words."""
     words = Counter(reference.split())
     share = 0.0 if kind in (REWORDING, EQUIVALENT) else (words - Counter(text.split())).total() / words.total()
     return round(100 * (1 - shipped_table().severity("repeat" if kind == GRAMMAR else kind, 1, share)), 1)
@@ -125,54 +124,54 @@ def _drawn(rng: Random, books: Sequence[str], trained: bool) -> Telling:
     return _with_values(Telling(book, event, way, {}, frames), rng)
 
 
-def _with_values(told: Telling, rng: Random) -> Telling:
-    """The telling with a value by chance for each slot that has none, of one kind no two alike."""
-    book, values = told.book, dict(told.values)
-    texts = [told.event["ways"][told.way], *(book["frames"][frame][way] for frame, way in told.frames)]
+def _with_values(telling: Telling, rng: Random) -> Telling:
+    """Fill each empty slot with a random value; slots of one kind get different values."""
+    book, values = telling.book, dict(telling.values)
+    texts = [telling.event["ways"][telling.way], *(book["frames"][frame][way] for frame, way in telling.frames)]
     for name, kind in SLOT.findall(" ".join(texts)):
-        taken = {value for other, (value, _) in values.items() if other.rstrip(NUMBERS) == kind}
-        free = [value for value in range(len(book["slots"][kind])) if value not in taken]
+        used = {value for other, (value, _) in values.items() if other.rstrip(NUMBERS) == kind}
+        free = [value for value in range(len(book["slots"][kind])) if value not in used]
         if name not in values:
             value = one_by_chance(free, rng)
             values[name] = (value, int(rng.random() * len(book["slots"][kind][value])))
-    return replace(told, values=values)
+    return replace(telling, values=values)
 
 
-def _reworded(told: Telling, rng: Random) -> Telling:
-    others = [way for way in range(len(told.event["ways"])) if way != told.way]
-    frames = tuple((frame, int(rng.random() * len(told.book["frames"][frame]))) for frame, _ in told.frames)
-    return _other_words(replace(told, way=one_by_chance(others, rng), frames=frames), rng)
+def _reworded(telling: Telling, rng: Random) -> Telling:
+    others = [way for way in range(len(telling.event["ways"])) if way != telling.way]
+    frames = tuple((frame, int(rng.random() * len(telling.book["frames"][frame]))) for frame, _ in telling.frames)
+    return _other_words(replace(telling, way=one_by_chance(others, rng), frames=frames), rng)
 
 
-def _other_words(told: Telling, rng: Random) -> Telling:
-    """The telling with its values said in words by chance."""
-    slots = told.book["slots"]
-    ways = {name: len(slots[name.rstrip(NUMBERS)][value]) for name, (value, _) in told.values.items()}
-    values = {name: (value, int(rng.random() * ways[name])) for name, (value, _) in told.values.items()}
-    return replace(told, values=values)
+def _other_words(telling: Telling, rng: Random) -> Telling:
+    """Draw other wordings of the values."""
+    slots = telling.book["slots"]
+    ways = {name: len(slots[name.rstrip(NUMBERS)][value]) for name, (value, _) in telling.values.items()}
+    values = {name: (value, int(rng.random() * ways[name])) for name, (value, _) in telling.values.items()}
+    return replace(telling, values=values)
 
 
-def _exchanged(told: Telling) -> Telling | None:
-    """The telling with the first and the second of a kind exchanged."""
-    for name, value in told.values.items():
+def _exchanged(telling: Telling) -> Telling | None:
+    """Swap the first and second value of a kind."""
+    for name, value in telling.values.items():
         other = f"{name[:-1]}2"
-        if name.endswith("1") and other in told.values:
-            return replace(told, values={**told.values, name: told.values[other], other: value})
+        if name.endswith("1") and other in telling.values:
+            return replace(telling, values={**telling.values, name: telling.values[other], other: value})
     return None
 
 
-def _with_another_value(told: Telling, rng: Random) -> tuple[str, Telling]:
-    name = one_by_chance(list(told.values), rng)
-    rest = {other: value for other, value in told.values.items() if other != name}
-    while (found := _with_values(replace(told, values=rest), rng)).values[name][0] == told.values[name][0]:
+def _with_another_value(telling: Telling, rng: Random) -> tuple[str, Telling]:
+    name = one_by_chance(list(telling.values), rng)
+    rest = {other: value for other, value in telling.values.items() if other != name}
+    while (changed := _with_values(replace(telling, values=rest), rng)).values[name][0] == telling.values[name][0]:
         pass
-    return ("number" if name.rstrip(NUMBERS) in FIGURES else "entity"), found
+    return ("number" if name.rstrip(NUMBERS) in FIGURES else "entity"), changed
 
 
-def _framed(told: Telling, rng: Random) -> Telling:
-    """The telling with a further frame, of which the reference says nothing."""
-    frames = told.book["frames"]
-    free = [frame for frame in range(len(frames)) if frame not in {one for one, _ in told.frames}]
+def _framed(telling: Telling, rng: Random) -> Telling:
+    """Add a frame that the reference does not have."""
+    frames = telling.book["frames"]
+    free = [frame for frame in range(len(frames)) if frame not in {one for one, _ in telling.frames}]
     frame = one_by_chance(free, rng)
-    more = replace(told, frames=(*told.frames, (frame, int(rng.random() * len(frames[frame])))))
-    return _with_values(more, rng)
+    extended = replace(telling, frames=(*telling.frames, (frame, int(rng.random() * len(frames[frame])))))
+    return _with_values(extended, rng)

@@ -1,4 +1,4 @@
-"""Records told in words as ratings: the same facts in other words, and other facts in much the same; their files."""
+"""Ratings of synthetic records: the same facts paraphrased, or other facts in similar words; and their files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from textmover.types import InputError, Segment, plural
 SHIPPED = Path(__file__).with_name("records.yaml")
 
 PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")  # in the wordings of an act
-HEAVIEST = 1e6  # greatest weight of an act
-UNRELATED = 0.04  # share of the texts that tell another record altogether
-OWN_STYLE = 0.85  # share of the texts that are written in the style of their reference
+HEAVIEST = 1e6  # maximum weight of an act
+UNRELATED = 0.04  # share of the texts about an unrelated record
+OWN_STYLE = 0.85  # share of the texts in the style of their reference
 SEVERITIES = ("omitted", "altered", "added", "name", "count", "asked", "act", "unrelated", "most")
 
 
 def load_records(path: str | Path | None = None) -> RecordBook:
-    """Read a YAML file of domains like ``textmover/data/records.yaml``, which is read if ``None``.
+    """Read a YAML file of domains; default: the shipped ``textmover/data/records.yaml``.
 
-    Where it has no ``acts`` or no ``severities``, those of that file stand.
+    Without ``acts`` or ``severities``, those of the shipped file are used.
 
     Example:
         >>> len(load_records().domains)
@@ -63,8 +63,8 @@ def _check_domain(domain: Domain, place: Place) -> None:
         check_filled(fact.values, inside.inner("values"))
         for number, wordings in enumerate(fact.values):
             check_filled(wordings, inside.inner("values", number))
-        found = [wording for wordings in fact.values for wording in wordings]
-        if twice := next((one for one in found if found.count(one) > 1), None):
+        all_wordings = [wording for wordings in fact.values for wording in wordings]
+        if twice := next((one for one in all_wordings if all_wordings.count(one) > 1), None):
             raise InputError(f"Expected {inside.inner('values')} to differ, but got {twice!r} twice: remove one.")
         for pattern in (*fact.says, *fact.adds):
             if pattern.count("{}") != 1 or pattern.count("{") != 1 or pattern.count("}") != 1:
@@ -96,38 +96,38 @@ def _check_way(way: str, act: str, place: Place) -> None:
         raise InputError(f"Expected {place} to use {{{'}, {'.join(PLACEHOLDERS)}}} alone, but got {way!r}: correct it.")
     needed = {"ask": "asked", "count": "count"}.get(act)
     if (needed is not None and needed not in used) or (act != "ask") != bool(used & {"one", "rest"}):
-        told = "{asked}, and neither {one} nor {rest}" if act == "ask" else "{one}, or {kind} and {rest}"
-        told += " and {count}" * (act == "count")
-        raise InputError(f"Expected {place} to have {told}, but got {way!r}: correct it.")
+        expected = "{asked}, and neither {one} nor {rest}" if act == "ask" else "{one}, or {kind} and {rest}"
+        expected += " and {count}" * (act == "count")
+        raise InputError(f"Expected {place} to have {expected}, but got {way!r}: correct it.")
 
 
 def _check_severities(severities: Mapping[str, float], place: Place) -> None:
     check_keys(severities, SEVERITIES, str(place))
     for name in SEVERITIES:
-        if (got := severities.get(name)) is None:
+        if (value := severities.get(name)) is None:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
         most = 1.0 if name in {"most", "unrelated"} else 2.0
-        if not 0 <= got <= most:
-            raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {got:g}: correct it.")
+        if not 0 <= value <= most:
+            raise InputError(f"Expected {place.inner(name)} to be from 0 to {most:g}, but got {value:g}: correct it.")
 
 
 class RecordsDataModule(GeneratedDataModule):
-    """Facts about made-up things, verbalised twice: as reference, and with or without changes as hypothesis.
+    """Facts about synthetic things, verbalised as reference and, with or without changes, as hypothesis.
 
-    The rating is the share of the reference's facts that are stated, and stated rightly, whatever the words: what makes
-    texts of data informative. No text of a person is needed, and none is used.
+    The rating is the share of the facts of the reference that are stated correctly, in any wording: the informativeness
+    of data-to-text output. No human texts are needed.
 
     Args:
-        records: Distinct references.
-        versions: Hypotheses of each.
-        book: YAML file of domains, acts and severities in place of ``textmover/data/records.yaml``, as for a domain of
-            one's own.
-        held_back: Share of the references to hold back for validation, by a hash of their text; other references can
-            tell the same facts in other words.
-        batch_size: Segments to a batch, those of all processes together.
-        validation_batch_size: Segments to a batch of validation.
-        seed: Seed of records, words and the order of batches; if None, that of its mixture, or 0.
-        workers: Processes that tokenise ahead; 0 tokenises in between.
+        records: Number of distinct references.
+        versions: Hypotheses for each reference.
+        book: YAML file of domains, acts and severities in place of ``textmover/data/records.yaml``, such as for a new
+            domain.
+        held_back: Share of the references to hold back for validation, by a hash of their text; other references may
+            state the same facts in other words.
+        batch_size: Segments per batch over all processes.
+        validation_batch_size: Segments per validation batch.
+        seed: Seed of records, wordings and batch order; if None, that of the mixture, or 0.
+        workers: Worker processes for tokenisation; 0 tokenises in the main process.
     """
 
     def __init__(
@@ -159,14 +159,14 @@ class RecordsDataModule(GeneratedDataModule):
 
 
 def record_segments(book: RecordBook, records: int, versions: int, seed: int) -> list[Segment]:
-    """Records told as reference and hypothesis, rated from 0 (worthless) to 100 (the same facts).
+    """Return records verbalised as reference and hypothesis, rated from 0 (worthless) to 100 (the same facts).
 
-    Each record follows from its number and the seed alone. The segments have the group ``domain``.
+    Each record follows from its number and the seed only. The segments have the group ``domain``.
 
     Args:
-        book: What is drawn from.
-        records: How many distinct references.
-        versions: Hypotheses of each; fewer where fewer differ.
+        book: Domains, facts and wordings to draw from.
+        records: Number of distinct references.
+        versions: Hypotheses for each reference; fewer if fewer differ.
         seed: Seed of all choices.
 
     Example:
@@ -179,10 +179,10 @@ def record_segments(book: RecordBook, records: int, versions: int, seed: int) ->
     segments: list[Segment] = []
     references: set[str] = set()
     for number in range(ATTEMPTS * records):
-        made = distinct_versions(_versions(book, versions, f"{seed}\n{number}"), versions)
-        if made[0].references[0] not in references:
-            references.add(made[0].references[0])
-            segments += made
+        versions_of_record = distinct_versions(_versions(book, versions, f"{seed}\n{number}"), versions)
+        if versions_of_record[0].references[0] not in references:
+            references.add(versions_of_record[0].references[0])
+            segments += versions_of_record
         if len(references) == records:
             return segments
     raise InputError(
@@ -196,8 +196,8 @@ def _versions(book: RecordBook, versions: int, key: str) -> Iterator[Segment]:
     record, style = book.draw(rng), one_by_chance(STYLES, rng)
     reference = in_style(tell(record, book, rng), style)
     for _ in range(ATTEMPTS * versions):
-        told = book.draw(rng) if rng.random() < UNRELATED else book.change(record, rng)
-        written = style if rng.random() < OWN_STYLE else one_by_chance(STYLES, rng)
-        hypothesis = in_style(tell(told, book, rng), written)
-        rating = round(100 * (1 - book.severity(record, told)), 1)
+        other = book.draw(rng) if rng.random() < UNRELATED else book.change(record, rng)
+        other_style = style if rng.random() < OWN_STYLE else one_by_chance(STYLES, rng)
+        hypothesis = in_style(tell(other, book, rng), other_style)
+        rating = round(100 * (1 - book.severity(record, other)), 1)
         yield Segment(hypothesis, (reference,), score=rating, groups={"domain": record.domain})

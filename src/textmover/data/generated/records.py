@@ -1,4 +1,4 @@
-"""Records: facts about made-up things, as a file describes them, drawn at random, corrupted and put into words."""
+"""Synthetic records: facts about things, defined in a file, drawn at random, corrupted and verbalised."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SIZES = {
     "count": (1, 2, 2),
     "ask": (1,),
 }
-"""Numbers of facts that a text of each act has, one by chance."""
+"""Numbers of facts in a text of each act, to draw from."""
 
-CHANGES = (0, 1, 1, 1, 2, 2, 3)  # numbers of changes, one by chance; none is the same record told again
+CHANGES = (0, 1, 1, 1, 2, 2, 3)  # numbers of changes, to draw from; 0 paraphrases the same record
 
-# Weights of the changes; `name` changes the number where results are counted.
+# Weights of the changes; `name` changes the number of results for the act `count`.
 KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "act": 0.7}
 
-# Ways to write a text, one by chance: most systems that make texts of data give lower case or spaces around marks.
+# Text styles to draw from: most data-to-text systems write lower case or spaces around punctuation.
 STYLES = ("written", "written", "spaced", "spaced, lower case", "lower case")
 
 MARKS = re.compile(r"([.,?])(?=\s|$)")
@@ -33,23 +33,23 @@ MARKS = re.compile(r"([.,?])(?=\s|$)")
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact that may be true of a thing."""
+    """A fact that may hold for a thing."""
 
-    values: tuple[tuple[Words, ...], ...]  # what it can be; of each, the ways to say it
-    says: tuple[Words, ...]  # what follows the name, the value in place of {}: "has {}"
-    adds: tuple[Words, ...] = ()  # what can follow the kind: "with {}"
-    asked: Words = ""  # how it is asked for, such as "number of rooms"; by its name where it is empty
+    values: tuple[tuple[Words, ...], ...]  # possible values; wordings of each
+    says: tuple[Words, ...]  # predicates with {} for the value: "has {}"
+    adds: tuple[Words, ...] = ()  # additions to the kind: "with {}"
+    asked: Words = ""  # noun phrase for questions, such as "number of rooms"; the name of the fact if empty
 
 
 @dataclass(frozen=True)
 class Domain:
     """Things of one kind."""
 
-    kinds: tuple[Words, ...]  # what they are called after "a" or "the"
+    kinds: tuple[Words, ...]  # nouns after "a" or "the"
     names: tuple[Words, ...]
     facts: Mapping[Words, Fact]
     relative: Words = "that"  # or "who"
-    pronoun: Words | None = "it"  # for a second sentence; None where the kind is said again
+    pronoun: Words | None = "it"  # for a second sentence; None repeats the kind
 
 
 @dataclass(frozen=True)
@@ -66,30 +66,30 @@ class Record:
 
     domain: str
     act: str
-    name: str  # told where the thing is stated
-    count: int  # number of results, told where they are counted
-    facts: Mapping[str, int]  # number of the value of each fact
+    name: str  # used by statements
+    count: int  # number of results, for the act `count`
+    facts: Mapping[str, int]  # index of the value of each fact
 
 
 @dataclass(frozen=True)
 class RecordBook:
-    """Domains, facts and wordings that records are drawn from, and how bad each change is."""
+    """Domains, facts and wordings to draw records from, and the severity of each change."""
 
     domains: Mapping[Words, Domain]
     acts: Mapping[str, Act]
     severities: Mapping[str, float]
 
     def draw(self, rng: Random) -> Record:
-        """A record by chance."""
+        """Return a random record."""
         name = one_by_chance(sorted(self.domains), rng)
         domain = self.domains[name]
-        act = rng.choices(list(self.acts), [one.weight for one in self.acts.values()])[0]
+        act = rng.choices(list(self.acts), [act_entry.weight for act_entry in self.acts.values()])[0]
         facts = mixed(list(domain.facts), rng)[: one_by_chance(SIZES[act], rng)]
         values = {fact: int(rng.random() * len(domain.facts[fact].values)) for fact in facts}
         return Record(name, act, one_by_chance(domain.names, rng), one_by_chance(COUNTS, rng), values)
 
     def change(self, record: Record, rng: Random) -> Record:
-        """The record with up to three changes, as :data:`CHANGES` has it."""
+        """Return the record with up to three random changes, by :data:`CHANGES`."""
         changed = record
         for _ in range(one_by_chance(CHANGES, rng)):
             kind = rng.choices(list(KINDS_OF_CHANGE), list(KINDS_OF_CHANGE.values()))[0]
@@ -97,42 +97,42 @@ class RecordBook:
         return changed
 
     def severity(self, reference: Record, told: Record) -> float:
-        r"""Severity of stating one record in place of another.
+        r"""Return the severity of stating one record in place of another.
 
-        With :math:`n`, the number of facts of the reference, and 1 for its name where that is stated or half for what
-        it does where it is not,
+        With :math:`n`, the number of facts of the reference, plus 1 for its name in statements, or plus a half for the
+        act otherwise,
 
         .. math::
             \min\Bigl(s_{most},\ \frac{s_{omitted} O + s_{altered} A + s_{added} B + s_{name} N}{n}
             + s_{count} C + s_{asked} Q + s_{act} D\Bigr)
 
-        where O facts are omitted, A altered and B added, and N, C, Q and D are 1 where another thing is named, another
-        number counted, something else asked for, or another act done, and 0 elsewhere. Of what is asked for, Q and D
-        alone count; what asks tells no fact. Rounded to three places, so that ratings are the same on every machine.
+        where O facts are omitted, A altered and B added. N, C, Q and D are 1 for another name, another count, another
+        question or another act, and 0 otherwise. For questions only Q and D count, since they state no facts. Rounded
+        to three places, so that ratings are the same on every machine.
         """
         cost = self.severities
         if told.domain != reference.domain:
             return cost["unrelated"]
-        of_told = {} if told.act == "ask" != reference.act else told.facts
-        both = reference.facts.keys() & of_told.keys()
+        stated_facts = {} if told.act == "ask" != reference.act else told.facts
+        common = reference.facts.keys() & stated_facts.keys()
         total = cost["act"] * (told.act != reference.act)
         if reference.act == "ask":
-            total += cost["asked"] * (not both)
+            total += cost["asked"] * (not common)
         else:
-            altered = sum(reference.facts[fact] != of_told[fact] for fact in both)
-            of_facts = cost["omitted"] * (len(reference.facts) - len(both)) + cost["altered"] * altered
-            of_facts += cost["added"] * (len(of_told) - len(both))
+            altered = sum(reference.facts[fact] != stated_facts[fact] for fact in common)
+            facts_cost = cost["omitted"] * (len(reference.facts) - len(common)) + cost["altered"] * altered
+            facts_cost += cost["added"] * (len(stated_facts) - len(common))
             if reference.act == told.act == "state":
-                of_facts += cost["name"] * (told.name != reference.name)
+                facts_cost += cost["name"] * (told.name != reference.name)
             if reference.act == told.act == "count":
                 total += cost["count"] * (told.count != reference.count)
-            # A stated fact counts with the name of its thing; of what only seeks one, the seeking counts half a fact.
-            total += of_facts / (len(reference.facts) + (1.0 if reference.act == "state" else 0.5))
+            # Statements count the name as a fact; other acts count the act as half a fact.
+            total += facts_cost / (len(reference.facts) + (1.0 if reference.act == "state" else 0.5))
         return round(min(cost["most"], total), 3)
 
     def _changed(self, record: Record, kind: str, rng: Random) -> Record | None:
-        domain, told = self.domains[record.domain], dict(record.facts)
-        others = [fact for fact in domain.facts if fact not in told]
+        domain, current = self.domains[record.domain], dict(record.facts)
+        others = [fact for fact in domain.facts if fact not in current]
         if kind == "act":
             acts = [act for act in ("state", "confirm", "none") if act in self.acts and act != record.act]
             return replace(record, act=one_by_chance(acts, rng)) if acts else None
@@ -141,23 +141,23 @@ class RecordBook:
                 return replace(record, count=one_by_chance([one for one in COUNTS if one != record.count], rng))
             names = [name for name in domain.names if name != record.name]
             return replace(record, name=one_by_chance(names, rng)) if record.act == "state" and names else None
-        if record.act == "ask":  # what is asked for has no value
+        if record.act == "ask":  # questions have no values
             return replace(record, facts={one_by_chance(others, rng): 0}) if kind == "altered" and others else None
         if kind == "added":
             if not others:
                 return None
             fact = one_by_chance(others, rng)
-            return replace(record, facts={**told, fact: int(rng.random() * len(domain.facts[fact].values))})
-        fact = one_by_chance(list(told), rng)
+            return replace(record, facts={**current, fact: int(rng.random() * len(domain.facts[fact].values))})
+        fact = one_by_chance(list(current), rng)
         if kind == "omitted":
-            rest = {name: value for name, value in told.items() if name != fact}
+            rest = {name: value for name, value in current.items() if name != fact}
             return replace(record, facts=rest) if rest else None
-        values = [number for number in range(len(domain.facts[fact].values)) if number != told[fact]]
-        return replace(record, facts={**told, fact: one_by_chance(values, rng)}) if values else None
+        values = [number for number in range(len(domain.facts[fact].values)) if number != current[fact]]
+        return replace(record, facts={**current, fact: one_by_chance(values, rng)}) if values else None
 
 
 def tell(record: Record, book: RecordBook, rng: Random) -> str:
-    """A text that tells a record."""
+    """Return a text that verbalises a record."""
     teller = _Teller(record, book.domains[record.domain], rng)
     if record.act == "state":
         return teller.statement()
@@ -165,7 +165,7 @@ def tell(record: Record, book: RecordBook, rng: Random) -> str:
 
 
 def in_style(text: str, style: str) -> str:
-    """A text as one of :data:`STYLES` writes it.
+    """Return a text in one of :data:`STYLES`.
 
     Example:
         >>> in_style("Is it 1.5 m deep, or more?", "spaced, lower case")
@@ -179,7 +179,7 @@ def in_style(text: str, style: str) -> str:
 
 
 class _Teller:
-    """The parts of a text about one record, words and order by chance."""
+    """Generator of the parts of a text about one record, with random wording and order."""
 
     def __init__(self, record: Record, domain: Domain, rng: Random) -> None:
         self.record, self.domain, self.rng = record, domain, rng
@@ -187,7 +187,7 @@ class _Teller:
         self.facts = mixed(list(record.facts), rng)
 
     def statement(self) -> str:
-        """Sentences about a thing with a name."""
+        """Return sentences about a named thing."""
         name, kind = self.record.name, self.kind
         first, rest = self._split(self.facts, 3)
         openings = ["is a", "verb", "comma", "there is"]
@@ -214,7 +214,7 @@ class _Teller:
         return " ".join(_capital(f"{one}.") for one in sentences)
 
     def filled(self, way: str) -> str:
-        """One of an act's ways with the record's words in it."""
+        """Return a wording of an act, filled with the words of the record."""
         rest = self._described(self.facts)
         article = _with_article(self.kind)
         words = {"kind": self.kind, "a kind": article, "rest": rest, "one": f"{article} {rest}"}
@@ -222,27 +222,27 @@ class _Teller:
         return _capital(way.format_map({**words, "asked": asked, "count": self.record.count}))
 
     def _again(self) -> str:
-        """The thing in a further sentence."""
+        """Return a random reference to the thing for a further sentence."""
         others = [f"the {self.kind}", f"this {self.kind}"]
         pronoun = self.domain.pronoun
         return one_by_chance([self.record.name, *others] if pronoun is None else [pronoun, pronoun, *others], self.rng)
 
     def _described(self, names: Sequence[str]) -> str:
-        """Text after the kind: short additions first, then a relative clause."""
+        """Return the text after the kind: short additions first, then a relative clause."""
         added = {name for name in names if self.domain.facts[name].adds and self.rng.random() < 0.6}
         parts = [self._told([name for name in names if name in added], adding=True)] if added else []
         if len(added) < len(names):
-            said = self._told([name for name in names if name not in added])
-            parts.append(f"{self.domain.relative} {said}")
+            clause = self._told([name for name in names if name not in added])
+            parts.append(f"{self.domain.relative} {clause}")
         return " ".join(parts)
 
     def _split(self, facts: list[str], most: int) -> tuple[list[str], list[str]]:
-        """Facts for one sentence, and the others."""
+        """Split facts into those of one sentence and the others."""
         size = 1 + int(self.rng.random() * min(most, len(facts)))
         return facts[:size], facts[size:]
 
     def _told(self, names: Sequence[str], *, adding: bool = False) -> str:
-        """Statements about the thing, or additions to its kind, about some facts."""
+        """Return predicates of the thing, or additions to its kind, about some facts."""
         parts = []
         for name in names:
             fact = self.domain.facts[name]

@@ -1,4 +1,4 @@
-"""Tables in which people marked errors: their columns, YAML files that name these, and their rows."""
+"""Tables of human error annotations: columns, YAML descriptions and rows."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from textmover.types.error_spans import SEVERITIES, ErrorSpan, MarkedSegment, Se
 logger = logging.getLogger(__name__)
 
 NO_ERROR = frozenset(("no-error", "no_error", "neutral"))
-"""Severities of what is not counted as an error: neutral ones are matters of taste (Freitag et al. 2021)."""
+"""Severities that do not count as errors; neutral marks are matters of taste (Freitag et al. 2021)."""
 
-ATTENTION_TEST = "hotw-test"  # severity of rows about sentences that were changed to test the rater
+ATTENTION_TEST = "hotw-test"  # severity of rows whose sentence was altered to test the rater
 
 MARK = re.compile("</?v>")
 
 
 @dataclass(frozen=True)
 class MarkedColumns(NamedColumns):
-    """Roles of the columns of a table of marked errors.
+    """Column roles of a table of marked errors.
 
-    Errors are read from ``marked`` if it is named, else from ``spans`` if that is, else from ``words`` and ``tags``.
+    Errors are read from ``marked`` if it is named, else from ``spans`` if named, else from ``words`` and ``tags``.
 
     Attributes:
-        hypothesis: Column of the texts that were judged; not read where there is ``marked``.
-        references: Column of the reference, or several of them; none if empty.
-        source: Column of the text that was translated or described; ``None`` where there is none.
+        hypothesis: Column of the texts that were judged; not read with ``marked``.
+        references: One or several reference columns; may be empty.
+        source: Column of the text that was translated or described; ``None`` if the table has none.
         words: Column of the Moses tokens of the hypothesis.
-        tags: Column of ``2n + 1`` tags ``OK`` or ``BAD`` of ``n`` words: gap, word, gap, …, gap.
-        spans: Column of lists of errors, ``[{"start": 4, "end": 7, "severity": "major"}]``, ordered by place.
-        marked: Column of the texts that were judged with an error in ``<v>…</v>``, one row an error, as Google
-            publishes MQM. Overlapping errors become one of the worst severity; one that is marked in the source alone
-            is missing words behind the text.
-        severity: Column of the severity of that error; neutral ones are none.
-        segment: Columns that rows share where they are about one text by one rater.
+        tags: Column of ``2n + 1`` tags ``OK`` or ``BAD`` for ``n`` words: gap, word, gap, …, gap.
+        spans: Column of lists of errors, ``[{"start": 4, "end": 7, "severity": "major"}]``, ordered by position.
+        marked: Column of the judged texts with an error in ``<v>…</v>``, one row an error, as in the MQM data of
+            Google. Overlapping errors are merged with the worst severity. An error marked only in the source counts as
+            missing words at the end of the text.
+        severity: Column of the severity of that error; neutral marks are ignored.
+        segment: Columns that identify the rows about one text by one rater.
         groups: Columns kept as group keys, such as language pair or system.
 
     Raises:
@@ -67,12 +67,12 @@ class MarkedColumns(NamedColumns):
 
     @property
     def compared(self) -> bool:
-        """Return whether a reference or a source is named."""
+        """Whether a reference or a source is named."""
         return bool(self.reference_columns) or self.source is not None
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of field and column name, those of fields that are not read left out."""
+        """Pairs of field and column name, without unused fields."""
         if self.marked is not None:
             errors = named_fields(marked=self.marked, severity=self.severity, segment=tuple(self.segment))
         elif self.spans is not None:
@@ -82,38 +82,38 @@ class MarkedColumns(NamedColumns):
         return errors + named_fields(references=self.references, groups=tuple(self.groups), source=self.source)
 
 
-MARKS = ("tags", "spans", "marked")  # keys by which a description is one of marked errors
+MARKS = ("tags", "spans", "marked")  # a description with one of these keys is one of marked errors
 UNUSABLE = ("error", "leave out")
 
 
 @dataclass(frozen=True)
 class MarkedDescription:
-    """Columns of a set of marked errors, and which of its rows count."""
+    """Columns and row filters of a set of marked errors."""
 
     columns: MarkedColumns
-    name: str | None = None  # what tables call the set; the name of the file where it is ``None``
+    name: str | None = None  # name of the set in reports; the file name if ``None``
     about: str = ""
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values of a column: a row must have one
-    unusable: str = UNUSABLE[0]  # rows that cannot be used refuse the set, or are left out and counted
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # allowed values by column
+    unusable: str = UNUSABLE[0]  # unusable rows raise an error or are excluded and counted
 
 
-COLUMNS = {one.name: str(one.type) for one in dataclasses.fields(MarkedColumns)}
-OTHERS = {one.name: str(one.type) for one in dataclasses.fields(MarkedDescription) if one.name != "columns"}
+COLUMNS = {column.name: str(column.type) for column in dataclasses.fields(MarkedColumns)}
+OTHERS = {column.name: str(column.type) for column in dataclasses.fields(MarkedDescription) if column.name != "columns"}
 
 
 def marked_description(path: str | Path | None) -> MarkedDescription | None:
-    """Read a YAML file that describes marked errors; ``None`` for anything else, such as a set of ratings.
+    """Read a YAML description of marked errors; return ``None`` for anything else, such as a set of ratings.
 
-    Its keys are the fields of :class:`MarkedColumns`, of which one is ``tags``, ``spans`` or ``marked``, and those of
+    Its keys are the fields of :class:`MarkedColumns`, including ``tags``, ``spans`` or ``marked``, and those of
     :class:`MarkedDescription`.
     """
     if path is None or not Path(path).is_file():
         return None
-    found = read_yaml(Path(path))
-    if not isinstance(found, dict) or not any(found.get(key) for key in MARKS):
+    data = read_yaml(Path(path))
+    if not isinstance(data, dict) or not any(data.get(key) for key in MARKS):
         return None
-    check_keys(found, (*COLUMNS, *OTHERS), str(path))
-    values = {key: read_field(key, value, f"`{key}` of {path}", COLUMNS | OTHERS) for key, value in found.items()}
+    check_keys(data, (*COLUMNS, *OTHERS), str(path))
+    values = {key: read_field(key, value, f"`{key}` of {path}", COLUMNS | OTHERS) for key, value in data.items()}
     if (choice := values.get("unusable", UNUSABLE[0])) not in UNUSABLE:
         raise InputError(
             f"Expected `unusable` of {path} to be {' or '.join(map(repr, UNUSABLE))}, but got {choice!r}: choose one."
@@ -123,19 +123,19 @@ def marked_description(path: str | Path | None) -> MarkedDescription | None:
 
 
 def as_severity(value: object, place: str) -> Severity | None:
-    """Return the severity that people wrote; ``None`` where there is no error."""
+    """Return a severity as annotated; ``None`` if there is no error."""
     name = value.strip().lower() if isinstance(value, str) else ""
-    found: Severity | None = next((one for one in SEVERITIES if one == name), None)
-    if found is None and name not in NO_ERROR:
+    severity: Severity | None = next((known for known in SEVERITIES if known == name), None)
+    if severity is None and name not in NO_ERROR:
         raise InputError(
             f"Expected one of the severities {', '.join(SEVERITIES)}, neutral and no-error in {place}, but got "
             f"{told(value)}: {WAY_OUT}."
         )
-    return found
+    return severity
 
 
 def split_marks(text: str, place: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text without its marks, and the characters of it that they hold.
+    """Return a text without its marks, and the character ranges that they enclose.
 
     Example:
         >>> split_marks("A <v>cat</v> sat<v></v>.", "line 2")
@@ -161,20 +161,20 @@ def _unmatched(place: str, what: str) -> InputError:
 
 
 def joined(spans: Sequence[ErrorSpan]) -> tuple[ErrorSpan, ...]:
-    """Return spans by place; overlapping ones become one of the worst severity."""
-    found: list[ErrorSpan] = []
-    for one in sorted(spans, key=lambda span: (span.start, span.end)):
-        last = found[-1] if found else None
-        if last is not None and (one.start < last.end or (one.start, one.end) == (last.start, last.end)):
-            worst = max(last.severity, one.severity, key=SEVERITIES.index)
-            found[-1] = ErrorSpan(last.start, max(last.end, one.end), worst)
+    """Return spans by position; overlapping ones are merged with the worst severity."""
+    merged: list[ErrorSpan] = []
+    for current in sorted(spans, key=lambda span: (span.start, span.end)):
+        last = merged[-1] if merged else None
+        if last is not None and (current.start < last.end or (current.start, current.end) == (last.start, last.end)):
+            worst = max(last.severity, current.severity, key=SEVERITIES.index)
+            merged[-1] = ErrorSpan(last.start, max(last.end, current.end), worst)
         else:
-            found.append(one)
-    return tuple(found)
+            merged.append(current)
+    return tuple(merged)
 
 
 def errors_of_list(value: object, text: str, place: str) -> tuple[tuple[ErrorSpan, ...], bool]:
-    """Return the errors of a list of spans, or of its JSON, by place, and whether each has a severity."""
+    """Return the errors of a list of spans or its JSON, by position, and whether each has a severity."""
     if isinstance(value, str):
         try:
             value = load_json(value, place)
@@ -182,28 +182,28 @@ def errors_of_list(value: object, text: str, place: str) -> tuple[tuple[ErrorSpa
             raise _not_a_list(place, value) from error
     if not isinstance(value, list):
         raise _not_a_list(place, value)
-    found, graded = [], True
-    for one in value:
-        start, end = _ends(one, text, place)
-        known = one.get("severity")
-        graded &= known is not None
-        severity = as_severity("major" if known is None else known, place)
+    spans, graded = [], True
+    for entry in value:
+        start, end = _ends(entry, text, place)
+        grade = entry.get("severity")
+        graded &= grade is not None
+        severity = as_severity("major" if grade is None else grade, place)
         if severity is not None:
-            found.append(ErrorSpan(start, end, severity))
-    found.sort(key=lambda span: (span.start, span.end))
-    for first, second in itertools.pairwise(found):
+            spans.append(ErrorSpan(start, end, severity))
+    spans.sort(key=lambda span: (span.start, span.end))
+    for first, second in itertools.pairwise(spans):
         if second.start < first.end or (second.start, second.end) == (first.start, first.end):
             raise InputError(
                 f"Expected spans that do not overlap in {place}, but got {first.start} to {first.end} and "
                 f"{second.start} to {second.end}: {WAY_OUT}."
             )
-    return tuple(found), graded
+    return tuple(spans), graded
 
 
-def _ends(one: Any, text: str, place: str) -> tuple[int, int]:
-    start, end = (one.get("start"), one.get("end")) if isinstance(one, dict) else (None, None)
-    if type(start) is not int or type(end) is not int:  # a bool is an int, too
-        raise _not_a_list(place, one)
+def _ends(entry: Any, text: str, place: str) -> tuple[int, int]:
+    start, end = (entry.get("start"), entry.get("end")) if isinstance(entry, dict) else (None, None)
+    if type(start) is not int or type(end) is not int:  # a bool is also an int
+        raise _not_a_list(place, entry)
     if not 0 <= start <= end <= len(text):
         raise InputError(
             f"Expected spans from their first character to the one behind their last, within the {len(text)} of the "
@@ -228,21 +228,21 @@ def read_marked(
     split: str = "train",
     left_out: list[InputError] | None = None,
 ) -> list[MarkedSegment]:
-    r"""Read a table of texts whose errors people marked.
+    r"""Read a table of texts with human error annotations.
 
     Args:
-        path: A file, a set, or a table in memory, as for :func:`~textmover.readers.segments.read_segments`.
-        columns: Roles of the columns, which say how the errors are written.
+        path: File, set or in-memory table, as for :func:`~textmover.readers.segments.read_segments`.
+        columns: Roles of the columns, which define how errors are written.
         where: Rows to read, as values by column; all if ``None``.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
-        left_out: A list that takes the errors of unusable rows, which are left out; ``None`` raises the first.
+        left_out: List that collects the errors of unusable rows, which are skipped; ``None`` raises the first error.
 
     Returns:
-        One segment for each text of one rater, in file order.
+        One segment per text and rater, in file order.
 
     Raises:
-        InputError: If the file cannot be read or lacks a column, or a row cannot be used.
+        InputError: If the file cannot be read, lacks a column or has an unusable row.
 
     Example:
         >>> path = getfixture("tmp_path") / "tagged.tsv"
@@ -256,34 +256,34 @@ def read_marked(
     columns = replace(columns, groups=tuple(dict.fromkeys((*columns.groups, *where))))
     rows = [row for _, row in read_rows(path, fields, format=format, split=split)]
     chosen = rows_where([one for one in rows if isinstance(one, TableRow)], where, str(path), TableRow.group)
-    found: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
-    found += [_segment(several, columns) for several in _gathered(chosen, columns)]
-    read = list(usable(found, left_out))
-    if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in read)):
+    segments: list[MarkedSegment | InputError] = [one for one in rows if isinstance(one, InputError)]
+    segments += [_segment(members, columns) for members in _gathered(chosen, columns)]
+    result = list(usable(segments, left_out))
+    if columns.spans and not columns.marked and (count := sum(bool(one.errors) and not one.graded for one in result)):
         logger.warning("%s of %s had spans without a severity, which count as major.", plural(count, "text"), path)
-    return read
+    return result
 
 
 def _gathered(rows: Sequence[TableRow], columns: MarkedColumns) -> list[list[TableRow]]:
-    """Rows about one text by one rater, where each is about an error of it."""
+    """Group the rows about one text by one rater; in tables of marks, each row describes one error."""
     if columns.marked is None:
         return [[row] for row in rows]
-    found: dict[tuple[str, ...], list[TableRow]] = {}
+    groups: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows:
         if row.group(columns.severity).lower() != ATTENTION_TEST:
-            found.setdefault(tuple(map(row.group, columns.segment)), []).append(row)
-    return list(found.values())
+            groups.setdefault(tuple(map(row.group, columns.segment)), []).append(row)
+    return list(groups.values())
 
 
 def _segment(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment | InputError:
     row = rows[0]
     try:
-        found = _of_marks(rows, columns) if columns.marked else _of_row(row, columns)
+        segment = _of_marks(rows, columns) if columns.marked else _of_row(row, columns)
         compared = row.compared(columns.reference_columns, columns.source) if columns.compared else SourcedReferences()
         references = SourcedReferences(compared, None, compared.places)
-        source = found.source if columns.marked else compared.source
+        source = segment.source if columns.marked else compared.source
         groups = {column: row.group(column) for column in columns.groups}
-        return replace(found, references=references, source=source, groups=groups)
+        return replace(segment, references=references, source=source, groups=groups)
     except InputError as error:
         return error
 
@@ -306,7 +306,7 @@ def _words(text: str, place: str) -> str:
 
 
 def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment:
-    marked, found = str(columns.marked), []
+    marked, errors = str(columns.marked), []
     first: tuple[str, str | None] | None = None
     source = None
     for row in rows:
@@ -328,5 +328,5 @@ def _of_marks(rows: Sequence[TableRow], columns: MarkedColumns) -> MarkedSegment
             continue
         if not spans and not in_source:
             raise InputError(f"Expected a mark <v>…</v> in {place}, but got none for a {severity} error: {WAY_OUT}.")
-        found += [ErrorSpan(*one, severity) for one in spans or [(len(text.rstrip()),) * 2]]
-    return MarkedSegment(first[0] if first else "", joined(found), source=source or None, graded=True)
+        errors += [ErrorSpan(*span, severity) for span in spans or [(len(text.rstrip()),) * 2]]
+    return MarkedSegment(first[0] if first else "", joined(errors), source=source or None, graded=True)

@@ -1,4 +1,4 @@
-"""Sets of human judgements: tables read by a description, the shapes of well-known sets, and existing scores."""
+"""Human judgement sets: tables with descriptions, formats of well-known sets, and existing metric scores."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,4 +28,4 @@ READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
     "darr": (read_darr, ("preferences", "texts")),
     "coco-captions": (read_coco_captions, ("captions", "references", "ratings")),
 }
-"""Readers of sets that are no tables, with their arguments that are files or folders."""
+"""Readers of sets that are not tables, with their file and folder arguments."""

@@ -1,4 +1,4 @@
-"""Descriptions of judgement files: a YAML file that names the role of each column."""
+"""Descriptions of judgement tables: YAML files that define the role of each column."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from textmover.types.arguments import did_you_mean
 
 Choice = Literal["error", "keep", "leave out"]
 
-BUILT_IN = "the built-in description "  # begins the origin of a built-in description
-UNWRITTEN = "the description"  # the origin of one that stands in no file
+BUILT_IN = "the built-in description "  # prefix of the origin of a built-in description
+UNWRITTEN = "the description"  # origin of a description without a file
 
 
 def _text(value: object, place: str) -> str:
@@ -58,35 +58,35 @@ def _wrong(place: str, expected: str, value: object, way_out: str = "correct it"
 
 @dataclass(frozen=True)
 class SetDescription:
-    """Roles of the columns of a file of judgements.
+    """Column roles of a judgement table.
 
-    The name of a column may be a path into nested JSON, ``annotations.expert.fluency``, where ``*`` stands for every
-    entry of a list: ``annotations.*.fluency`` is their mean where a number is wanted, and all of them where references
-    are. A column that has the dots in its name comes first.
+    A column name may be a path into nested JSON such as ``annotations.expert.fluency``. ``*`` stands for every entry of
+    a list: ``annotations.*.fluency`` is the mean for numbers, and the list of all entries for references. A column
+    whose own name contains the dots takes precedence.
 
     Attributes:
-        name: What tables call the set; the name of the file where it is ``None``.
-        about: What the set is, in a line.
+        name: Name of the set in reports; the file name if ``None``.
+        about: One-line summary of the set.
         hypothesis: Column of the texts that were judged.
-        references: Columns of the references; a cell may hold a list.
-        ratings: Column of each dimension of the ratings.
+        references: Reference columns; a cell may hold a list.
+        ratings: Column of each rating dimension.
         lower_is_better: Dimensions whose ratings are negated, so that higher is better.
-        groups: Columns that make the group, joined by `` / ``; none puts all rows into the group ``all``.
-        item: Column of what a text is an output for; ``None`` where there is none.
-        system: Column of what produced a text; ``None`` where there is none.
-        source: Column of what was translated, summarised or described; ``None`` where there is none.
-        scores: Column of each metric whose scores the file brings along; only the word nan stands for none.
-        where: Values of a column of which a row must have one.
-        leave_out: Values of a column with which a row is left out.
-        optional: Columns among those of groups, item, system, source and scores that a file may lack.
+        groups: Columns of the group, joined by `` / ``; without them, all rows are in the group ``all``.
+        item: Column of the item that a text is an output for, if any.
+        system: Column of the system that produced a text, if any.
+        source: Column of the text that was translated, summarised or described, if any.
+        scores: Column of each metric whose scores the file contains; the word nan marks a missing score.
+        where: Allowed values by column; other rows are excluded.
+        leave_out: Excluded values by column.
+        optional: Columns among those of groups, item, system, source and scores that may be missing.
         missing_ratings: ``"keep"`` reads an empty or NaN rating as NaN.
-        missing_references: ``"leave out"`` leaves out and counts the rows that have none.
-        duplicates: ``"keep"`` lets the same group, item and system stand in several rows.
-        origin: What errors call the description.
-        flags: Flag of a command behind each key that has one: errors name it as the way out.
+        missing_references: ``"leave out"`` excludes and counts rows without references.
+        duplicates: ``"keep"`` allows several rows with the same group, item and system.
+        origin: Name of the description in errors.
+        flags: Command-line flag of each key that has one, for errors.
 
     Raises:
-        InputError: If a name is empty or refers to a missing field, or no rating or reference column is named.
+        InputError: If a name is empty or refers to a missing field, or neither rating nor reference columns are named.
 
     Example:
         >>> SetDescription(ratings={"fluency": "flu", "errors": "err"}, lower_is_better=("errors",)).columns
@@ -129,22 +129,22 @@ class SetDescription:
                 )
         self._check_known("lower_is_better", self.lower_is_better, list(self.ratings), "a dimension of `ratings`")
         may_lack = (*self.groups, *self.scores.values(), *(one for one in (self.item, self.system, self.source) if one))
-        known = "a column of `groups`, `item`, `system`, `source` or `scores`"
-        self._check_known("optional", self.optional, may_lack, known)
+        scopes = "a column of `groups`, `item`, `system`, `source` or `scores`"
+        self._check_known("optional", self.optional, may_lack, scopes)
 
     @property
     def columns(self) -> dict[str, str]:
-        """Every column that is read, and the first field that names it."""
-        found: dict[str, str] = {}
+        """All columns to read, with the first field that names each."""
+        first_field: dict[str, str] = {}
         for key in ROLES:
             value = getattr(self, key)
             several = value.values() if key in ("ratings", "scores") else value or ()
             for column in [value] if isinstance(value, str) else several:
-                found.setdefault(column, key)
-        return found
+                first_field.setdefault(column, key)
+        return first_field
 
     def place(self, key: str, value: str | None = None) -> str:
-        """Place to change a key, for errors: a flag or a file; a built-in description takes a file based on it."""
+        """Return where to change a key, for errors: a flag, a YAML file, or a new one for built-in descriptions."""
         written = key if value is None else f"{key}: {value}"
         built_in = self.origin.startswith(BUILT_IN)
         if built_in:
@@ -157,10 +157,10 @@ class SetDescription:
         flag = self.flags[key] if value is None else f"{self.flags[key]} {value.replace(' ', '-')}"
         return f"`{flag}`" if built_in or self.origin == UNWRITTEN else f"`{flag}`, or {in_file}"
 
-    def _check_known(self, key: str, names: Collection[str], known: Collection[str], what: str) -> None:
+    def _check_known(self, key: str, names: Collection[str], valid: Collection[str], what: str) -> None:
         for name in names:
-            if name not in known:
-                raise self._error(key, f"name {what}", repr(name), f"choose among {named(known) or 'none'}")
+            if name not in valid:
+                raise self._error(key, f"name {what}", repr(name), f"choose among {named(valid) or 'none'}")
 
     def _error(self, key: str, expected: str, got: str, way_out: str) -> InputError:
         return InputError(f"Expected `{key}` of {self.origin} to {expected}, but got {got}: {way_out}.")
@@ -175,8 +175,8 @@ CHOICES: Mapping[str, tuple[str, str]] = {
     "duplicates": ("error", "keep"),
 }
 
-FIELDS = {one.name: str(one.type) for one in dataclasses.fields(SetDescription) if one.repr}
-"""Fields that a file may give, with their types."""
+FIELDS = {item.name: str(item.type) for item in dataclasses.fields(SetDescription) if item.repr}
+"""Fields that a file may set, with their types."""
 
 KEYS = (*FIELDS, "based_on")
 
@@ -186,12 +186,12 @@ def load_description(name: str | Path) -> SetDescription:
 
     Args:
         name: One of :func:`built_in_descriptions`, or a file whose keys are the fields of :class:`SetDescription`.
-            Where a field takes several columns, one alone may stand without a list; ``ratings`` and ``scores`` may
-            also list columns that give the dimensions and metrics their names. With ``based_on``, the name of a
-            built-in description, keys that are not given are those of that description.
+            Fields of several columns also accept a single one; ``ratings`` and ``scores`` also accept a list of
+            columns, which then name the dimensions and metrics. ``based_on`` names a built-in description that
+            provides the other keys.
 
     Raises:
-        InputError: If there is no such description, the file is not YAML, or a key is unknown or of the wrong type.
+        InputError: If the description does not exist, is not YAML, or has an unknown key or a value of the wrong type.
 
     Example:
         >>> path = getfixture("tmp_path") / "mine.yaml"
@@ -212,7 +212,7 @@ def load_description(name: str | Path) -> SetDescription:
 
 
 def built_in_descriptions() -> dict[str, SetDescription]:
-    """The descriptions that the package ships, by name.
+    """Return the built-in descriptions by name.
 
     Example:
         >>> built_in_descriptions()["wmt-da"].groups
@@ -223,35 +223,35 @@ def built_in_descriptions() -> dict[str, SetDescription]:
 
 def _built_in_files() -> dict[str, Any]:
     folder = files("textmover.readers.judgements") / "sets"
-    found = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
-    return {one.name.removesuffix(".yaml"): one for one in found}
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    return {path.name.removesuffix(".yaml"): path for path in paths}
 
 
-def _parsed(found: object, origin: str) -> SetDescription:
-    if not isinstance(found, dict):
+def _parsed(data: object, origin: str) -> SetDescription:
+    if not isinstance(data, dict):
         raise InputError(
-            f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "
+            f"Expected {origin} to hold keys with values, but got {type(data).__name__}: write lines such as "
             "`hypothesis: output`."
         )
-    check_keys(found, KEYS, origin)
-    base, known = found.pop("based_on", None), _built_in_files()
-    if base is not None and (not isinstance(base, str) or base not in known):
-        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(known)}, but got {base!r}: choose one.")
-    fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in found.items()}
+    check_keys(data, KEYS, origin)
+    base, built_in = data.pop("based_on", None), _built_in_files()
+    if base is not None and (not isinstance(base, str) or base not in built_in):
+        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(built_in)}, but got {base!r}: choose one.")
+    fields = {key: read_field(key, value, f"`{key}` of {origin}") for key, value in data.items()}
     if base is None:
         return SetDescription(**fields, origin=origin)
     based_on = load_description(base)
-    if "optional" not in fields:  # those of the base, as far as they are still columns
-        kept = dataclasses.replace(based_on, optional=(), **fields, origin=origin).columns
-        fields["optional"] = tuple(column for column in based_on.optional if column in kept)
+    if "optional" not in fields:  # optional columns of the base that are still columns
+        new_columns = dataclasses.replace(based_on, optional=(), **fields, origin=origin).columns
+        fields["optional"] = tuple(column for column in based_on.optional if column in new_columns)
     return dataclasses.replace(based_on, **fields, origin=origin)
 
 
 def read_field(key: str, value: object, place: str, types: Mapping[str, str] = FIELDS) -> Any:
-    """The value of a field from that of its key; ``place`` is its name in errors."""
+    """Return the value of a field from its YAML value; ``place`` names the field in errors."""
     if key in ("where", "leave_out"):
         return _filters(value, place)
-    if key in ("ratings", "scores"):  # names with their columns, or columns that are their own names
+    if key in ("ratings", "scores"):  # a mapping of names to columns, or a list of columns
         if key == "ratings" and isinstance(value, str) and value:
             return {"score": value}
         if isinstance(value, dict):

@@ -22,7 +22,7 @@ KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", i
 
 
 def read_document(path: str | Path) -> Any:
-    """The value that a JSON file holds."""
+    """Return the value of a JSON file."""
     try:
         with open_bytes(path) as stream:
             raw = stream.read(most_of("json_bytes") + 1)
@@ -35,37 +35,37 @@ def read_document(path: str | Path) -> Any:
 
 
 def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:
-    """A part of a document, or the whole of it, if it is of the kind that it should be."""
-    found = holder if key is None else part(holder, None, dict, place).get(key)
-    if isinstance(found, kind) and not isinstance(found, bool):
-        return found
+    """Return a value of a JSON document, or the whole document; raise an error if it is of another type."""
+    value = holder if key is None else part(holder, None, dict, place).get(key)
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
     where = place if key is None else f"`{key}` of {place}"
-    shown = "nothing" if found is None else type(found).__name__
+    shown = "nothing" if value is None else type(value).__name__
     raise InputError(
         f"Expected {where} to be {KINDS[kind]}, but got {shown}: see docs/judgement-sets.md for the shape."
     )
 
 
-RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}  # key of each dimension in an annotation
+RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}  # key of each dimension
 
 
 def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None = None) -> Judgements:
-    """Read the summaries of TAC-2008 or TAC-2009 in the JSON that MoverScore's authors used.
+    """Read the summaries of TAC-2008 or TAC-2009 in the JSON format of the MoverScore authors.
 
-    The file is one object of topics. A topic has ``references``, each with its sentences as ``text``, and
-    ``annotations``, each with the sentences of a system's summary as ``text``, its ``pyr_score``, its
-    ``responsiveness`` and the number of the system as ``summ_id``. Sentences are joined by spaces.
+    The file is a JSON object of topics. A topic has ``references``, each with its sentences as ``text``, and
+    ``annotations``, one for each system summary, with its sentences as ``text``, ``pyr_score``, ``responsiveness`` and
+    the system number ``summ_id``. Sentences are joined by spaces.
 
     Args:
-        path: The file, such as ``tac.08.mds.gen.resp-pyr``.
-        minimum_sentences: Summaries of fewer sentences are left out and counted; MoverScore's script asks for 2.
-        name: What tables call the set; else the name of the file.
+        path: File such as ``tac.08.mds.gen.resp-pyr``.
+        minimum_sentences: Shorter summaries are excluded and counted; the MoverScore script uses 2.
+        name: Name of the set in reports; default: the file name.
 
     Returns:
-        One row per summary, grouped by topic, since agreement is computed for each topic and averaged.
+        One row per summary, grouped by topic, since agreement is computed per topic and averaged.
 
     Raises:
-        InputError: If the file is not of this shape, a summary is without references, or no summary is left.
+        InputError: If the file has another structure, a topic has no references, or no summary remains.
 
     Example:
         >>> path = getfixture("tmp_path") / "tac.json"
@@ -76,7 +76,7 @@ def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None =
         >>> judgements.hypotheses, judgements.systems
         (('A cat. It sat.',), ('7',))
 
-    Reference: Zhao et al. 2019, MoverScore, section 4.2 and tables 2 and 8; the file is in the authors' repository.
+    Reference: Zhao et al. 2019, MoverScore, section 4.2 and tables 2 and 8; the authors' repository has the file.
     """
     topics = part(read_document(path), None, dict, str(path))
     texts: list[JudgedText] = []
@@ -131,7 +131,7 @@ def _rating(entry: object, key: str, place: str) -> float:
     return number
 
 
-RESULTS = "captions_val2014*_results.json"  # the file of a system's captions in its folder
+RESULTS = "captions_val2014*_results.json"  # caption file of a system in its folder
 
 
 def read_coco_captions(
@@ -144,55 +144,57 @@ def read_coco_captions(
     images: Collection[int] | None = None,
     name: str | None = None,
 ) -> Judgements:
-    """Read captions of several systems and people's rating of each *system*.
+    """Read captions of several systems and human ratings of each *system*.
 
-    Every caption of a system carries the rating of the system, so that statistics of systems are right. Those of single
-    captions would say nothing: nobody rated a caption.
+    Every caption carries the rating of its system, so only system-level statistics are meaningful: single captions were
+    not rated.
 
     Args:
-        captions: Folder with one folder per system, called like the system, that holds one file
+        captions: Folder with one subfolder per system, named after it. Each holds one file
             ``captions_val2014*_results.json``: a list of objects with ``image_id`` and ``caption``.
-        references: The annotation file ``captions_val2014.json``, whose ``annotations`` are a list of such objects.
+        references: Annotation file ``captions_val2014.json``, whose ``annotations`` are a list of such objects.
         ratings: Table with a row per system: its name, and a column for each dimension.
         dimensions: Columns of the ratings, higher is better.
-        system: Column of the systems' names; they must be those of the folders.
-        images: Numbers of the images to read; ``None`` for all.
-        name: What tables call the set.
+        system: Column of the system names, which must match the folder names.
+        images: Image ids to read; ``None`` for all.
+        name: Name of the set in reports.
 
     Returns:
-        One row per caption, in one group; items are the numbers of the images.
+        One row per caption, in one group; items are the image ids.
 
     Raises:
-        InputError: If a file is not of this shape, or captions or references of an image are missing or there twice.
+        InputError: If a file has another structure, or captions or references of an image are missing or duplicated.
 
     Reference: Zhao et al. 2019, MoverScore, section 4.4 and table 4.
     """
     rated = _rated(ratings, dimensions, system)
     files = _files(Path(captions))
-    if missing := [one for one in rated if one not in files]:
+    if missing := [folder for folder in rated if folder not in files]:
         raise InputError(
             f"Expected a folder with {RESULTS} in {captions} for every system of {ratings}, but got none for "
             f"{named(missing)}: the folders have to be called {named(files) or 'like the systems'} there."
         )
-    known = _references(references)
-    asked_for = None if images is None else set(images)
+    human = _references(references)
+    image_set = None if images is None else set(images)
     left_out: Counter[str] = Counter()
     texts: list[JudgedText] = []
-    for one, path in files.items():
-        found = _captions(path)
-        wanted = [image for image in found if asked_for is None or image in asked_for]
-        if one not in rated:
-            left_out["system without a human rating"] += len(found)
+    for folder, path in files.items():
+        texts_of = _captions(path)
+        chosen = [image for image in texts_of if image_set is None or image in image_set]
+        if folder not in rated:
+            left_out["system without a human rating"] += len(texts_of)
             continue
-        left_out["image not asked for"] += len(found) - len(wanted)
-        for image in wanted:
-            if image not in known:
+        left_out["image not asked for"] += len(texts_of) - len(chosen)
+        for image in chosen:
+            if image not in human:
                 raise InputError(
                     f"Expected references of image {image} of {path} in {references}, but got none: give the "
                     "annotations of the same images, or name those to read with `images`."
                 )
             place = f"image {image} of {path}"
-            texts.append(JudgedText(place, found[image], known[image], rated[one], item=str(image), system=one))
+            texts.append(
+                JudgedText(place, texts_of[image], human[image], rated[folder], item=str(image), system=folder)
+            )
     if not texts:
         raise InputError(f"Expected {captions} to hold a caption to read, but got none: check `images` and the files.")
     counts = {reason: count for reason, count in left_out.items() if count}
@@ -205,32 +207,32 @@ def _rated(path: str | Path, dimensions: Sequence[str], system: str) -> dict[str
     wanted = {system: "system"} | dict.fromkeys(dimensions, "dimensions")
     first: dict[str, TableRow] = {}
     for row in read_cells(path, wanted).rows:
-        one = row.group(system)
-        if one in first:
+        name = row.group(system)
+        if name in first:
             raise InputError(
-                f"Expected one row for system {one!r} in {path}, but got {row.unit}s {first[one].number} and "
+                f"Expected one row for system {name!r} in {path}, but got {row.unit}s {first[name].number} and "
                 f"{row.number}: remove one of them."
             )
-        first[one] = row
+        first[name] = row
     return {
-        one: tuple(number(row, column, missing=False, hint="remove the system") for column in dimensions)
-        for one, row in first.items()
+        name: tuple(number(row, column, missing=False, hint="remove the system") for column in dimensions)
+        for name, row in first.items()
     }
 
 
 def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise InputError(f"Expected a folder of systems at {folder}, but there is none: correct the path.")
-    found: dict[str, Path] = {}
-    for one in sorted(path for path in folder.iterdir() if path.is_dir()):
-        paths = sorted(one.glob(RESULTS))
+    files: dict[str, Path] = {}
+    for sub in sorted(path for path in folder.iterdir() if path.is_dir()):
+        paths = sorted(sub.glob(RESULTS))
         if len(paths) > 1:
             raise InputError(
-                f"Expected one {RESULTS} in {one}, but got {named([path.name for path in paths])}: remove all but one."
+                f"Expected one {RESULTS} in {sub}, but got {named([path.name for path in paths])}: remove all but one."
             )
         if paths:
-            found[one.name] = paths[0]
-    return found
+            files[sub.name] = paths[0]
+    return files
 
 
 def _caption(entry: object, place: str) -> tuple[int, str]:
@@ -238,23 +240,23 @@ def _caption(entry: object, place: str) -> tuple[int, str]:
 
 
 def _captions(path: Path) -> dict[int, str]:
-    found: dict[int, str] = {}
+    captions: dict[int, str] = {}
     for place, entry in enumerate(part(read_document(path), None, list, str(path)), start=1):
         image, text = _caption(entry, f"entry {place} of {path}")
-        if image in found:
+        if image in captions:
             raise InputError(
                 f"Expected one caption of image {image} in {path}, but got another in entry {place}: remove one."
             )
-        found[image] = text
-    return found
+        captions[image] = text
+    return captions
 
 
 def _references(path: str | Path) -> dict[int, tuple[str, ...]]:
-    """The captions that people wrote for each image; empty ones are left out."""
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    """Return the human captions of each image, without empty ones."""
+    captions: defaultdict[int, list[str]] = defaultdict(list)
     annotations = part(read_document(path), "annotations", list, str(path))
     for place, entry in enumerate(annotations, start=1):
         image, text = _caption(entry, f"annotation {place} of {path}")
         if text:
-            found[image].append(text)
-    return {image: tuple(texts) for image, texts in found.items()}
+            captions[image].append(text)
+    return {image: tuple(texts) for image, texts in captions.items()}

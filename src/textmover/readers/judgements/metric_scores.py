@@ -1,4 +1,4 @@
-"""Scores of metrics that were computed elsewhere, aligned with the texts of a set."""
+"""Metric scores that were computed elsewhere, aligned with the texts of a judgement set."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements, plural
 
-ROLES = ("group", "item", "system")  # columns that distinguish the texts of a set
+ROLES = ("group", "item", "system")  # columns that identify the texts of a set
 
 NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
-"""Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
+"""Columns of texts and ratings in score tables of `textmover evaluate`."""
 
 CORRECT = "correct it, or write nan where there is no score"
 
@@ -28,11 +28,11 @@ Key = tuple[str, ...]
 
 
 class ReadyScores(NamedTuple):
-    """Scores of metrics for the texts of a set.
+    """Metric scores for the texts of a judgement set.
 
     Attributes:
-        scores: By the name of the metric, float64 ``[n]`` in the order of the set; NaN where the file says nan.
-        missing: How many of them are NaN, by the name of the metric.
+        scores: By metric name, float64 ``[n]`` in the order of the set; NaN where the file has nan.
+        missing: Number of NaN scores, by metric name.
     """
 
     scores: dict[str, np.ndarray]
@@ -51,22 +51,22 @@ def read_scores(
 ) -> ReadyScores:
     r"""Read scores that were computed elsewhere and align them with the texts of a set.
 
-    A plain file has one number a line, in the order of the set. A table has a column for each metric; if it has a
-    column ``item`` (and ``group``, ``system``), its rows are found by them and may stand in any order, otherwise they
-    are in the order of the set, and what it has of ``group`` and ``system`` is compared with the set.
+    A plain file has one number a line, in the order of the set. A table has a column for each metric. If it has a
+    column ``item`` (and ``group``, ``system``), rows are matched by these and may have any order. Otherwise they must
+    be in the order of the set, and its columns ``group`` and ``system``, if any, must match the set.
 
     Args:
         path: A plain file, or a table as for :func:`textmover.data.read_segments`.
         judgements: The set that was scored.
-        metrics: Columns of the scores; ``None`` for all but the keys and the columns ``hypothesis``, ``reference``,
-            ``reference_2``, …, ``source`` and ``human_…``, which tables of `textmover evaluate` have. For tables only.
-        keys: Columns of ``group``, ``item`` and ``system`` where they are called differently. For tables only.
-        name: Name of the metric of a plain file; else the name of the file. For plain files only.
+        metrics: Score columns; ``None`` for all except the keys and the columns ``hypothesis``, ``reference``,
+            ``reference_2``, …, ``source`` and ``human_…`` of `textmover evaluate`. For tables only.
+        keys: Columns of ``group``, ``item`` and ``system`` if they have other names. For tables only.
+        name: Metric name of a plain file; default: the file name. For plain files only.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set.
 
     Raises:
-        InputError: If scores and texts do not belong together, or a score is neither a finite number nor the word nan.
+        InputError: If scores and texts do not match, or a score is neither a finite number nor the word nan.
 
     Example:
         >>> path = getfixture("tmp_path") / "bleu.txt"
@@ -93,7 +93,7 @@ def read_scores(
 
 
 def _score(value: object, place: str, way_out: str = CORRECT) -> float:
-    """A finite number, or NaN where the file says nan."""
+    """Return a finite number, or NaN for the word nan."""
     if says_nan(value):
         return math.nan
     return finite(value, place, way_out, expected=f"{FINITE} or nan", got=named([str(value)]))
@@ -124,7 +124,7 @@ def _metric_scores(
         check_columns(str(path), table.columns, [("metrics", metric) for metric in metrics])
     way_out = CORRECT
     if metrics is None:
-        metrics = [one for one in table.columns if one not in keys.values() and not NOT_SCORES.fullmatch(one)]
+        metrics = [name for name in table.columns if name not in keys.values() and not NOT_SCORES.fullmatch(name)]
         way_out += "; if the column holds no scores, name those that do with `metrics`, and those of keys with `keys`"
     if not metrics:
         raise InputError(f"Expected {path} to have a column of scores, but got {named(table.columns)}: add one.")
@@ -135,19 +135,19 @@ def _metric_scores(
 
 
 def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judgements: Judgements) -> np.ndarray:
-    known = {"group": judgements.groups, "item": judgements.items, "system": judgements.systems}
+    columns_of_set = {"group": judgements.groups, "item": judgements.items, "system": judgements.systems}
     for role, column in columns.items():
-        if known[role] is None:
+        if columns_of_set[role] is None:
             raise InputError(
                 f"Expected {path} without the column {column!r}, since {judgements.name} names no {role}s, but got it: "
                 f"name the column of its {role}s, or remove this one and give the rows in the order of the set."
             )
-    wanted = list(zip(*(known[role] or () for role in columns), strict=True)) if columns else []
-    found = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
-    if "item" in columns and found != wanted:  # in order already, even where the same keys stand in several rows
-        return _places(table, columns, found, wanted, judgements)
+    set_keys = list(zip(*(columns_of_set[role] or () for role in columns), strict=True)) if columns else []
+    keys = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
+    if "item" in columns and keys != set_keys:  # rows in order need no unique keys
+        return _places(table, columns, keys, set_keys, judgements)
     _check_count(path, len(table.rows), judgements)
-    for row, key, expected in zip(table.rows, found, wanted, strict=False):
+    for row, key, expected in zip(table.rows, keys, set_keys, strict=False):
         if key != expected:
             raise InputError(
                 f"Expected {_shown(columns, expected)} in {row.place}, the order of {judgements.name}, but got "
@@ -157,18 +157,18 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
 
 
 def _places(
-    table: CellTable, columns: Mapping[str, str], found: Sequence[Key], wanted: Sequence[Key], judgements: Judgements
+    table: CellTable, columns: Mapping[str, str], keys: Sequence[Key], set_keys: Sequence[Key], judgements: Judgements
 ) -> np.ndarray:
-    """The row of the table for each text of the set, by its key, of which no two are the same."""
-    places = {key: place for place, key in enumerate(wanted)}
-    if len(places) < len(wanted):
-        key = next(key for place, key in enumerate(wanted) if places[key] != place)
+    """Return the table row of each text of the set, matched by unique keys."""
+    places = {key: place for place, key in enumerate(set_keys)}
+    if len(places) < len(set_keys):
+        key = next(key for place, key in enumerate(set_keys) if places[key] != place)
         raise InputError(
-            f"Expected columns that tell the texts of {judgements.name} apart, but got {wanted.count(key)} texts for "
+            f"Expected columns that tell the texts of {judgements.name} apart, but got {set_keys.count(key)} texts for "
             f"{_shown(columns, key)}: add a column of the group or system, or give the scores in the order of the set."
         )
-    order = np.full(len(wanted), -1)
-    for place, (row, key) in enumerate(zip(table.rows, found, strict=True)):
+    order = np.full(len(set_keys), -1)
+    for place, (row, key) in enumerate(zip(table.rows, keys, strict=True)):
         if key not in places:
             raise InputError(
                 f"Expected a text of {judgements.name} in {row.place}, but got {_shown(columns, key)}: correct the "
@@ -181,10 +181,10 @@ def _places(
                 f"{row.place}: remove one of them."
             )
         order[places[key]] = place
-    if lacking := [key for key, place in zip(wanted, order, strict=True) if place < 0]:
+    if missing := [key for key, place in zip(set_keys, order, strict=True) if place < 0]:
         raise InputError(
             f"Expected a score in {table.rows[0].name} for every text of {judgements.name}, but got none for "
-            f"{len(lacking)}, the first {_shown(columns, lacking[0])}: add them, with nan where there is no score."
+            f"{len(missing)}, the first {_shown(columns, missing[0])}: add them, with nan where there is no score."
         )
     return order
 

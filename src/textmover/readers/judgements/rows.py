@@ -1,4 +1,4 @@
-"""Rows of judgement tables: typed cells, and the set assembled from them."""
+"""Rows of judgement tables: typed cells, and the judgement set assembled from them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from textmover.readers.segments import TableRow, check_columns, finite
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Judgements, SourcedReferences
 
-ALL = "all"  # the group of texts that belong to none
+ALL = "all"  # group of texts without a group
 
 
 class JudgedText(NamedTuple):
-    """A text that people judged, and where it stands."""
+    """Judged text and its position."""
 
-    place: str  # line and file, or whatever else leads to it
+    place: str  # line and file, or another position for errors
     hypothesis: str
     references: tuple[str, ...]
-    ratings: tuple[float, ...]  # its ratings, one for each dimension of the set
+    ratings: tuple[float, ...]  # one rating for each dimension of the set
     group: str = ALL
-    item: str = ""  # what it is an output for; empty where the file does not say
-    system: str = ""  # what produced it; empty where the file does not say
-    source: str = ""  # what it was made from; empty where the file does not say
-    scores: tuple[float, ...] = ()  # scores that the file brings along, one for each metric
+    item: str = ""  # item that it is an output for; empty if unknown
+    system: str = ""  # system that produced it; empty if unknown
+    source: str = ""  # text that it was made from; empty if unknown
+    scores: tuple[float, ...] = ()  # scores in the file, one for each metric
 
 
 def assembled(
@@ -40,52 +40,52 @@ def assembled(
     left_out: Mapping[str, int] | None = None,
     preferences: np.ndarray | None = None,
 ) -> Judgements:
-    """The set that judged texts make; what none of them names (item, system, source) is ``None``."""
+    """Assemble a judgement set. Items, systems and sources are ``None`` if no text names any."""
 
     def unless_empty(field: str) -> tuple[str, ...] | None:
-        values = tuple(getattr(one, field) for one in texts)
+        values = tuple(getattr(text, field) for text in texts)
         return values if any(values) else None
 
-    sides = any(one.references for one in texts), any(one.source for one in texts)
+    sides = any(text.references for text in texts), any(text.source for text in texts)
 
-    def compared(one: JudgedText) -> SourcedReferences:
-        first, second = (one.place if side else "" for side in sides)
-        return SourcedReferences(one.references, one.source, (first, second))
+    def compared(text: JudgedText) -> SourcedReferences:
+        first, second = (text.place if side else "" for side in sides)
+        return SourcedReferences(text.references, text.source, (first, second))
 
     return Judgements(
         name=name,
-        hypotheses=tuple(one.hypothesis for one in texts),
+        hypotheses=tuple(text.hypothesis for text in texts),
         references=tuple(map(compared, texts)),
-        ratings=_columns(dimensions, [one.ratings for one in texts]),
-        groups=tuple(one.group for one in texts),
+        ratings=_columns(dimensions, [text.ratings for text in texts]),
+        groups=tuple(text.group for text in texts),
         items=unless_empty("item"),
         systems=unless_empty("system"),
         preferences=preferences,
-        scores=_columns(metrics, [one.scores for one in texts]),
+        scores=_columns(metrics, [text.scores for text in texts]),
         sources=unless_empty("source"),
         left_out=dict(left_out or {}),
     )
 
 
 def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
-    """Make sure that each text has a group, item and system of its own, as far as items are known."""
-    if not any(one.item for one in texts):
+    """Raise an error if texts share group, item and system. Without known items nothing is checked."""
+    if not any(text.item for text in texts):
         return
     first: dict[tuple[str, str, str], str] = {}
-    for one in texts:
-        key = (one.group, one.item, one.system)
+    for text in texts:
+        key = (text.group, text.item, text.system)
         if key in first:
-            group = "" if one.group == ALL else f"group {one.group!r}, "
-            system = f", system {one.system!r}" if one.system else ""
+            group = "" if text.group == ALL else f"group {text.group!r}, "
+            system = f", system {text.system!r}" if text.system else ""
             raise InputError(
-                f"Expected one text for {group}item {one.item!r}{system}, but got one in {first[key]} and another in "
-                f"{one.place}: remove one of them, or {way_out}."
+                f"Expected one text for {group}item {text.item!r}{system}, but got one in {first[key]} and another in "
+                f"{text.place}: remove one of them, or {way_out}."
             )
-        first[key] = one.place
+        first[key] = text.place
 
 
 def repeated_rows(judgements: Judgements) -> int:
-    """Number of rows that repeat group, item and system of an earlier row; 0 if items are unknown."""
+    """Return the number of rows that repeat group, item and system of an earlier row; 0 if items are unknown."""
     if judgements.items is None:
         return 0
     systems = judgements.systems or ("",) * len(judgements)
@@ -98,10 +98,10 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[st
 
 
 class CellTable(NamedTuple):
-    """The rows of a file with the cells that were asked for."""
+    """Rows of a file with the requested cells."""
 
     rows: list[TableRow]  # all rows in file order
-    columns: tuple[str, ...]  # the columns that the file has, of those that were asked for
+    columns: tuple[str, ...]  # requested columns that the file has
 
 
 def read_cells(
@@ -112,45 +112,45 @@ def read_cells(
     format: str | None = None,
     split: str = "train",
 ) -> CellTable:
-    """Read the rows of a table, paths into nested values resolved."""
+    """Read the rows of a table and resolve paths into nested values."""
     asked = None if wanted is None else {name for column in wanted for name in (column, column.split(".")[0])}
     rows: list[TableRow] = []
     present: dict[str, None] = {}
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=asked)) as tables:
         for table in tables:
-            seen = dict.fromkeys(table.columns or ())
+            in_file = dict.fromkeys(table.columns or ())
             before = len(rows)
             if table.columns is not None:
                 _check(table.name, table.columns, wanted, optional)
             for line, cells in table.rows:
                 if isinstance(cells, InputError):
                     raise cells
-                seen.update(dict.fromkeys(cells))
+                in_file.update(dict.fromkeys(cells))
                 row = TableRow(table.name, table.unit, line, cells)
                 resolved = cells if wanted is None else {column: _value(row, column) for column in wanted}
                 rows.append(row._replace(cells=resolved))
             if table.columns is None and len(rows) > before:
-                _check(table.name, tuple(seen), wanted, optional)
-            found = seen if wanted is None else [one for one in wanted if _found(one, seen) is not None]
-            present.update(dict.fromkeys(found))
+                _check(table.name, tuple(in_file), wanted, optional)
+            names = in_file if wanted is None else [one for one in wanted if _found(one, in_file) is not None]
+            present.update(dict.fromkeys(names))
     if not rows:
         raise InputError(f"Expected {path} to hold at least one row, but got none: give a file with rows.")
     return CellTable(rows, tuple(present))
 
 
 def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:
-    """A finite number, or the mean of several behind a star; NaN for an empty cell where it may be ``missing``."""
+    """Return a finite number, or the mean of the values of a ``*`` path; NaN for an empty cell if ``missing``."""
     value = row.cells.get(column)
     values = value if isinstance(value, list) and "*" in column.split(".") else [value]
-    numbers = [_number(row, column, one, missing=missing, hint=hint) for one in values]
-    given = [one for one in numbers if not math.isnan(one)]
-    if given:
-        return math.fsum(given) / len(given)
+    numbers = [_number(row, column, entry, missing=missing, hint=hint) for entry in values]
+    valid = [entry for entry in numbers if not math.isnan(entry)]
+    if valid:
+        return math.fsum(valid) / len(valid)
     return math.nan if missing else _number(row, column, value, missing=False, hint=hint)
 
 
 def as_text(value: object) -> str:
-    """A cell as it is compared with the values of a filter: an empty one is the empty text, 2017.0 is 2017."""
+    """Return a cell as text for filters: an empty cell is the empty text, 2017.0 is 2017."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -159,12 +159,12 @@ def as_text(value: object) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a cell holds no number: it is empty, or as Python and R write NaN."""
+    """Return whether a cell is empty or holds NaN as written by Python or R."""
     return as_text(value).strip().lower() in ("", "nan", "na")
 
 
 def says_nan(value: object) -> bool:
-    """Return whether a cell holds the word nan, or NaN itself."""
+    """Return whether a cell holds the word nan or a NaN."""
     return isinstance(value, (str, float)) and str(value).strip().lower() == "nan"
 
 
@@ -177,35 +177,35 @@ def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: s
 
 
 def _found(column: str, columns: Collection[str]) -> str | None:
-    """The column itself, or the one in which its path begins."""
+    """Return the column itself, or the column in which its path begins."""
     return next((one for one in (column, column.split(".")[0]) if one in columns), None)
 
 
 def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None, optional: Collection[str]) -> None:
-    """Make sure that the columns that a file must have stand in it once."""
+    """Raise an error unless the table has each required column exactly once."""
     asked = dict.fromkeys(columns, "columns") if wanted is None else wanted
-    there = {column: _found(column, columns) for column in asked}
-    needed = (column for column in asked if there[column] is not None or column not in optional)
-    check_columns(table, columns, [(asked[column], there[column] or column) for column in needed])
+    available = {column: _found(column, columns) for column in asked}
+    needed = (column for column in asked if available[column] is not None or column not in optional)
+    check_columns(table, columns, [(asked[column], available[column] or column) for column in needed])
 
 
 def _value(row: TableRow, column: str) -> object:
-    """The value of a column or at the end of a path; ``None`` where there is none."""
+    """Return the value of a column or path; ``None`` if it is missing."""
     if column in row.cells or "." not in column:
         return row.cells.get(column)
     parts = column.split(".")
-    found: list[object] = [row.cells]
+    values: list[object] = [row.cells]
     for depth, part in enumerate(parts):
         kind, what = (list, "a list") if part == "*" else (Mapping, "an object")
-        there = [one for one in found if one is not None]
-        for one in there:
-            if not isinstance(one, kind):
+        present = [value for value in values if value is not None]
+        for value in present:
+            if not isinstance(value, kind):
                 raise InputError(
                     f"Expected {what} at {'.'.join(parts[:depth])!r} of {row.name}, {row.unit} {row.number}, but got "
-                    f"{type(one).__name__}: correct the path {column!r}."
+                    f"{type(value).__name__}: correct the path {column!r}."
                 )
         if part == "*":
-            found = [entry for one in there for entry in one]  # type: ignore[attr-defined]
+            values = [entry for value in present for entry in value]  # type: ignore[attr-defined]
         else:
-            found = [None if one is None else one.get(part) for one in found]  # type: ignore[attr-defined]
-    return found if "*" in parts else found[0]
+            values = [None if value is None else value.get(part) for value in values]  # type: ignore[attr-defined]
+    return values if "*" in parts else values[0]

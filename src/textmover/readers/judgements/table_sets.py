@@ -1,4 +1,4 @@
-"""Tables of judgements, read as their description says."""
+"""Judgement tables, read according to their description."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def read_judgements(
 
     Args:
         path: A table as for :func:`textmover.data.read_segments`: CSV, TSV, JSON Lines, Parquet or a hub data set.
-        description: What its columns mean: a built-in name, a YAML file, or the description itself.
-        name: What tables call the set; else the name in the description, else that of the file.
+        description: Column roles: a built-in name, a YAML file or a :class:`SetDescription`.
+        name: Name of the set in reports; default: the name in the description, else the file name.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set.
 
     Returns:
-        The judged texts in file order, ratings in float64, with the rows that were left out counted by reason.
+        The judged texts in file order with ratings in float64; excluded rows are counted by reason.
 
     Raises:
-        InputError: If a column is missing, a row cannot be used or stands there twice, or no row is left.
+        InputError: If a column is missing, a row is unusable or a duplicate, or no row remains.
 
     Example:
         >>> path = getfixture("tmp_path") / "ratings.tsv"
@@ -61,33 +61,33 @@ def read_judgements(
         (('de-en',), {'score': array([0.5])})
     """
     one = description if isinstance(description, SetDescription) else load_description(description)
-    key = re.compile(r"set `(\w+)` to the name")  # of a missing column: say where it can be changed
-    with reworded_errors(lambda said: key.sub(lambda found: f"set {one.place(found[1])} to the name", said)):
-        found = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
+    key = re.compile(r"set `(\w+)` to the name")  # in errors of missing columns: name the place to change the column
+    with reworded_errors(lambda said: key.sub(lambda table: f"set {one.place(table[1])} to the name", said)):
+        table = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
     texts: list[JudgedText] = []
     left_out: Counter[str] = Counter()
-    for row in found.rows:
+    for row in table.rows:
         reason = _unwanted(row, one)
         references = () if reason else _references(row, one)
         if reason or references is None:
             left_out[reason or "no reference"] += 1
         else:
-            texts.append(_judged(row, one, references, found.columns))
+            texts.append(_judged(row, one, references, table.columns))
     if not texts:
         reasons = ", ".join(f"{count} since {reason}" for reason, count in left_out.items())
         raise InputError(
-            f"Expected a row of {path} that {one.origin} keeps, but got none of {len(found.rows)} ({reasons}): correct "
+            f"Expected a row of {path} that {one.origin} keeps, but got none of {len(table.rows)} ({reasons}): correct "
             "the table or the description."
         )
     if one.duplicates == "error":
         systems = "" if one.system is not None else f"name the column of systems with {one.place('system')}, or "
         check_unique(texts, f"{systems}allow it with {one.place('duplicates', 'keep')}")
-    metrics = [metric for metric, column in one.scores.items() if column in found.columns]
+    metrics = [metric for metric, column in one.scores.items() if column in table.columns]
     judgements = assembled(
         name or one.name or set_name(path), texts, list(one.ratings), metrics=metrics, left_out=left_out
     )
     for dimension, ratings in judgements.ratings.items():
-        if np.isnan(ratings).all():  # such as those of a path that leads nowhere
+        if np.isnan(ratings).all():  # such as a path that does not exist in any row
             raise InputError(
                 f"Expected ratings in column {one.ratings[dimension]!r} of {path}, but got none in "
                 f"{plural(len(judgements), 'row')}: correct {one.place('ratings')}."
@@ -96,7 +96,7 @@ def read_judgements(
 
 
 def set_name(path: str | Path) -> str:
-    """Default name of a set: its file without suffixes."""
+    """Return the default name of a set: its file name without suffixes."""
     last = Path(place_of(path).removeprefix("hub:"))
     return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
 
@@ -113,7 +113,7 @@ def _unwanted(row: TableRow, description: SetDescription) -> str | None:
 
 
 def _references(row: TableRow, description: SetDescription) -> tuple[str, ...] | None:
-    """The references of a row that are not empty, possibly none beside a source; ``None`` leaves the row out."""
+    """Return the non-empty references of a row, possibly none if it has a source; ``None`` excludes the row."""
     if not description.references:
         return ()
     try:
@@ -152,20 +152,20 @@ def _judged(
 
 
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
-    kept, column = description.missing_ratings == "keep", description.ratings[dimension]
+    allow_missing, column = description.missing_ratings == "keep", description.ratings[dimension]
     value = row.cells.get(column)
     steps = [] if is_missing(value) else ["leave the cell empty"]
-    if not kept:
+    if not allow_missing:
         steps.append(f"allow missing ratings with {description.place('missing_ratings', 'keep')}")
     hint = " and ".join(steps)
     if isinstance(value, str) and re.match(r"(?!inf)[^\W\d]", value.strip()) and not is_missing(value):
         hint = f"write words as numbers, name another column of ratings with {description.place('ratings')}, or {hint}"
-    rating = number(row, column, missing=kept, hint=hint)
-    # Subtracted rather than negated: there is no need of a negative zero.
+    rating = number(row, column, missing=allow_missing, hint=hint)
+    # Subtract instead of negating, to avoid negative zeros.
     return 0.0 - rating if dimension in description.lower_is_better else rating
 
 
 def _score(row: TableRow, column: str) -> float:
-    """A score that the file brings along; NaN where it says nan."""
+    """Return a score from the file; NaN for the word nan."""
     value = row.cells.get(column)
     return math.nan if says_nan(value) else number(row, column, missing=False, hint="write nan where there is none")

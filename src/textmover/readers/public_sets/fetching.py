@@ -1,4 +1,4 @@
-"""Named sets from their publishers: download, check, convert, and put into the folder of the sets."""
+"""Download, check and convert named data sets into the data folder."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ logger = logging.getLogger(__name__)
 
 Tell = Callable[[str], object]
 
-DOWNLOADS = ".downloads"  # folder of published files, by host and path; they go when the set is complete
-MIRROR = "TEXTMOVER_DATA_MIRROR"  # environment variable: a mirror has the files of each host in a folder of its name
+DOWNLOADS = ".downloads"  # folder of published files by host and path, deleted when the set is complete
+MIRROR = "TEXTMOVER_DATA_MIRROR"  # environment variable: base of a mirror with a folder per host
 
 HUB = "https://huggingface.co"
 ATTEMPTS = 5
 LARGE = 1_000_000  # bytes
-NO_BARS = "HF_HUB_DISABLE_PROGRESS_BARS"  # that of the hub's library, which `--quiet` sets, too
+NO_BARS = "HF_HUB_DISABLE_PROGRESS_BARS"  # variable of the hub library, also set by `--quiet`
 TIMEOUT = 60.0  # seconds without a byte
 FULL = (errno.ENOSPC, errno.EDQUOT)
-TOO_FAR = 416  # the range begins behind the end: the file is complete
+TOO_FAR = 416  # HTTP status: the range starts at the end of the file, so it is complete
 
 
 def address_of(published: str) -> str:
-    """The address to ask: that of the publisher, of ``HF_ENDPOINT`` for the hub, or of a mirror."""
+    """Return the URL to request: the publisher's, the ``HF_ENDPOINT`` for the hub, or a mirror's."""
     if mirror := os.environ.get(MIRROR):
         return f"{mirror.rstrip('/')}/{published.partition('://')[2]}"
     endpoint = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
@@ -51,9 +51,9 @@ def address_of(published: str) -> str:
 
 
 def download(published: str, path: Path, sha256: str | None, by_hand: str, tell: Tell) -> None:
-    """Fetch a file, which appears at ``path`` once it is complete; what an earlier attempt left is continued.
+    """Download a file to ``path``. It appears there once complete; an interrupted download is resumed.
 
-    ``by_hand`` is the way out where the file cannot be fetched, ``tell`` takes the names and sizes of large files.
+    ``by_hand`` is the advice in errors if the download fails. ``tell`` receives names and sizes of large files.
     """
     if path.is_file():
         return
@@ -87,85 +87,85 @@ def download(published: str, path: Path, sha256: str | None, by_hand: str, tell:
                 f"Expected to fetch {address}, but got: {reason}. Check the network and run the command again, which "
                 f"continues; without a network, {by_hand}."
             )
-    if sha256 is not None and (found := file_sha256(part)) != sha256.lower():
+    if sha256 is not None and (actual := file_sha256(part)) != sha256.lower():
         part.unlink()
         raise InputError(
-            f"Expected {address} to have the SHA-256 {sha256.lower()[:16]}…, but got {found[:16]}…: the download was "
+            f"Expected {address} to have the SHA-256 {sha256.lower()[:16]}…, but got {actual[:16]}…: the download was "
             f"damaged or the publisher changed the file. It was removed; run the command again, or {by_hand}."
         )
     part.replace(path)
 
 
 def _complete(address: str, part: Path, tell: Tell) -> bool:
-    """Append what is missing; returns whether the file is complete."""
-    note = part.with_name(f"{part.name}.version")  # of the file that the part is of
-    have = part.stat().st_size if part.exists() else 0
+    """Download the missing rest of a file; return whether it is complete."""
+    note = part.with_name(f"{part.name}.version")  # version of the partial file
+    offset = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": f"textmover/{__version__}", "Accept-Encoding": "identity"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
+    if offset:
+        headers["Range"] = f"bytes={offset}-"
         if note.exists():
             headers["If-Range"] = note.read_text(encoding="utf-8")
     try:
-        with urlopen(Request(address, headers=headers), timeout=TIMEOUT) as answer:
-            version = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-            goes_on = answer.status == http.HTTPStatus.PARTIAL_CONTENT
-            if not goes_on and version and not version.startswith("W/"):
+        with urlopen(Request(address, headers=headers), timeout=TIMEOUT) as response:
+            version = response.headers.get("ETag") or response.headers.get("Last-Modified")
+            resumed = response.status == http.HTTPStatus.PARTIAL_CONTENT
+            if not resumed and version and not version.startswith("W/"):
                 note.write_text(version, encoding="utf-8")
-            stated = answer.headers.get("Content-Length")
-            length = int(stated or 0)
+            content_length = response.headers.get("Content-Length")
+            length = int(content_length or 0)
             if length >= LARGE:
-                already = f" after {have / 1e6:,.0f} MB that are here" if goes_on else ""
+                already = f" after {offset / 1e6:,.0f} MB that are here" if resumed else ""
                 tell(f"  {part.stem}: {length / 1e6:,.0f} MB{already}")
-            shown = length >= LARGE and os.environ.get(NO_BARS) != "1"
-            with part.open("ab" if goes_on else "wb") as out, progress_bars(shown=shown) as advance:
+            show_bar = length >= LARGE and os.environ.get(NO_BARS) != "1"
+            with part.open("ab" if resumed else "wb") as out, progress_bars(shown=show_bar) as advance:
                 start = out.tell()
                 total = math.ceil((start + length) / LARGE)
                 advance(bar := f"{part.stem}, MB", start // LARGE, total)
-                while block := answer.read(LARGE):
+                while block := response.read(LARGE):
                     out.write(block)
                     advance(bar, 1, total)
-                whole = stated is None or out.tell() - start == length
+                complete = content_length is None or out.tell() - start == length
     except HTTPError as error:
-        if error.code != TOO_FAR or not have:
+        if error.code != TOO_FAR or not offset:
             raise
-        whole = True
-    if whole:
+        complete = True
+    if complete:
         note.unlink(missing_ok=True)
-    return whole
+    return complete
 
 
 def get_sets(names: Iterable[str], folder: Path | None, tell: Tell) -> None:
-    """Fetch the missing files of sets or parts into a folder (the usual one if ``None``), and tell line by line."""
+    """Download missing files of sets or parts into a folder (default: the data folder) and report progress lines."""
     place = data_folder() if folder is None else folder.absolute()
     _fetch([find_parts(name) for name in dict.fromkeys(names)], place, tell)
     if folder is not None:
         tell(f"Recipes find these files where {FOLDER}={place}.")
 
 
-def fetch_for_recipe(one: NamedSet, key: str) -> None:
-    """Fetch a file that a recipe names; other processes that want it wait."""
-    _fetch([(one, [key])], data_folder(), logger.warning)
+def fetch_for_recipe(entry: NamedSet, key: str) -> None:
+    """Download a file that a recipe names. Other processes that need it wait for the lock."""
+    _fetch([(entry, [key])], data_folder(), logger.warning)
 
 
 def listing() -> list[dict[str, str]]:
-    """Describe every set, and say which of its files are there."""
-    folder, found = data_folder(), []
-    for one in named_sets().values():
-        here = [key for key, part in one.parts.items() if (folder / part.file).exists()]
-        state = "yes" if len(here) == len(one.parts) else ", ".join(here) or "no"
-        names = ", ".join(f"{one.name}-{key}" if key else one.name for key in one.parts)
-        parts = ", ".join(filter(None, one.parts))
-        told = {"licence": one.licence, "citation": one.citation, "address": one.address}
-        found.append({"name": one.name, "parts": parts, "here": state, "about": one.about, "files": names, **told})
-    return found
+    """Return a description of every set, including which of its files exist."""
+    folder, rows = data_folder(), []
+    for entry in named_sets().values():
+        present = [key for key, part in entry.parts.items() if (folder / part.file).exists()]
+        state = "yes" if len(present) == len(entry.parts) else ", ".join(present) or "no"
+        names = ", ".join(f"{entry.name}-{key}" if key else entry.name for key in entry.parts)
+        parts = ", ".join(filter(None, entry.parts))
+        more = {"licence": entry.licence, "citation": entry.citation, "address": entry.address}
+        rows.append({"name": entry.name, "parts": parts, "here": state, "about": entry.about, "files": names, **more})
+    return rows
 
 
-def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tell) -> None:
+def _fetch(sets: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tell) -> None:
     used: set[Path] = set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):  # one process at a time downloads
-            for one, keys in wanted:
+        with FileLock(folder / ".lock"):  # only one process downloads at a time
+            for one, keys in sets:
                 missing = [one.parts[key] for key in keys if not (folder / one.parts[key].file).exists()]
                 if missing:
                     tell(
@@ -176,7 +176,7 @@ def _fetch(wanted: Sequence[tuple[NamedSet, list[str]]], folder: Path, tell: Tel
                     tell(f"{one.name} is there already: {', '.join(str(folder / one.parts[key].file) for key in keys)}")
                 for part in missing:
                     used |= _make(one, part, folder, tell)
-            for path in used:  # several sets may be made of one file
+            for path in used:  # deleted last, since several parts may share a file
                 path.unlink(missing_ok=True)
             if not any(path.is_file() for path in (folder / DOWNLOADS).rglob("*")):
                 shutil.rmtree(folder / DOWNLOADS, ignore_errors=True)
@@ -190,25 +190,25 @@ def _unwritable(folder: Path, error: OSError) -> InputError:
     )
 
 
-def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
-    """Make the file of a part; returns the downloads that it is made of."""
+def _make(entry: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
+    """Convert the downloads of a part to its file; return the paths of the downloads."""
     by_hand = f"put {part.file} into {folder} yourself (its columns are in docs/training-data.md)"
 
     def published(path: str) -> Path:
-        address = urlsplit(one.address + path)
+        address = urlsplit(entry.address + path)
         return folder / DOWNLOADS / f"{address.netloc}{address.path}"
 
-    paths = paths_of(part, one.layout)
+    paths = paths_of(part, entry.layout)
     tell(f"  {part.file} is made of {len(paths)} published file{'' if len(paths) == 1 else 's'}")
     for path in paths:
-        download(one.address + path, published(path), one.sha256.get(path), by_hand, tell)
+        download(entry.address + path, published(path), entry.sha256.get(path), by_hand, tell)
     try:
-        count, digest = _write(converted(one.layout, published, part), folder / part.file, part.rows)
+        count, digest = _write(converted(entry.layout, published, part), folder / part.file, part.rows)
     except LayoutError as error:
-        for path in paths:  # fetched again next time
+        for path in paths:  # so that the next attempt downloads them again
             published(path).unlink(missing_ok=True)
         raise InputError(
-            f"{error}: {one.address} has changed since {one.checked}. Update textmover, or {by_hand}."
+            f"{error}: {entry.address} has changed since {entry.checked}. Update textmover, or {by_hand}."
         ) from error
     tell(f"  {folder / part.file}: {plural(count, 'row')}")
     if part.sha256 not in (None, digest):
@@ -217,7 +217,7 @@ def _make(one: NamedSet, part: Part, folder: Path, tell: Tell) -> set[Path]:
 
 
 def _write(rows: Iterator[Row], path: Path, expected: int | None) -> tuple[int, str]:
-    """Write a table as its suffix says; it appears when it is complete and has as many rows as expected."""
+    """Write a table in the format of its suffix. The file appears once complete, with the expected number of rows."""
     count, digest = 0, hashlib.sha256()
     with atomic_bytes(path) as stream:
         for count, row in enumerate(rows, start=1):

@@ -1,7 +1,7 @@
-"""Rows of recipes' tables out of published files, layout by layout.
+"""Conversion of published files to the rows of recipe tables, by layout.
 
-A pattern names a file as ``PATH`` or ``ARCHIVE!MEMBER``, with ``{variables}``. In the options of a part, a column is
-that of the published file under another name, ``=TEXT`` the same text in every row, and ``=#`` the number of the line.
+A pattern names a file as ``PATH`` or ``ARCHIVE!MEMBER``, with ``{variables}``. The column options of a part map a new
+name to a published column, to ``=TEXT`` (a constant) or to ``=#`` (the line number).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from textmover.types import InputError
 
 Row = dict[str, Any]
 
-Published = Callable[[str], Path]  # place of the downloaded file of a pattern's path
+Published = Callable[[str], Path]  # local path of a published file
 
 
 class LayoutError(InputError):
-    """Published files that do not look as they did when the table of sets was written."""
+    """Published files whose structure differs from the table of sets."""
 
 
 def paths_of(part: Part, layout: str) -> list[str]:
-    """Every file to download for a part, without the members of archives."""
+    """Return the published files to download for a part, without archive members."""
     needed = _texts(part.options) if layout == "side-by-side" else part.options.get("files", [part.source])
     paths = [pattern.partition("!")[0].format_map(values) for values in part.each for pattern in needed]
     return list(dict.fromkeys(paths))
@@ -39,7 +39,7 @@ def paths_of(part: Part, layout: str) -> list[str]:
 
 def _texts(options: Mapping[str, Any]) -> list[str]:
     columns = (value if isinstance(value, list) else [value] for value in options["columns"].values())
-    return [one for several in columns for one in several if not one.startswith("=")]
+    return [name for names in columns for name in names if not name.startswith("=")]
 
 
 def _open(published: Published, name: str) -> IO[bytes]:
@@ -72,7 +72,7 @@ def _lines(published: Published, name: str) -> list[str]:
 
 
 def _records(published: Published, name: str, options: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The records of a table as dictionaries; ``names`` are its columns where it has no header."""
+    """Yield the records of a table as dicts. ``names`` gives the columns of a table without header."""
     form: str = options.get("format", "tsv")
     with _open(published, name) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
         if form == "jsonl":
@@ -90,65 +90,65 @@ def _records(published: Published, name: str, options: Mapping[str, Any]) -> Ite
 
 
 def _table(published: Published, part: Part) -> Iterator[Row]:
-    """Tables with other names of columns; rows that ``where`` asks for, without values that ``skip`` names."""
+    """Tables with renamed columns: rows that match ``where``, without rows that have values of ``skip``."""
     options = part.options
     where, skip = options.get("where", {}), options.get("skip", {})
     for values in part.each:
         name = part.source.format_map(values)
         columns = {key: column.format_map(values) for key, column in options["columns"].items()}
         for record in _records(published, name, options):
-            lacking = {one for one in (*columns.values(), *where) if not one.startswith("=")} - {*record}
+            lacking = {column for column in (*columns.values(), *where) if not column.startswith("=")} - {*record}
             if lacking:
                 raise LayoutError(f"Expected {name} to have a column {min(lacking)}, but it has {', '.join(record)}")
             if any(not re.fullmatch(pattern.format_map(values), record[key]) for key, pattern in where.items()):
                 continue
             if any(record[columns[key]] in unwanted for key, unwanted in skip.items()):
                 continue
-            yield {key: one[1:] if one.startswith("=") else record[one] for key, one in columns.items()}
+            yield {key: column[1:] if column.startswith("=") else record[column] for key, column in columns.items()}
 
 
 def _side_by_side(published: Published, part: Part) -> Iterator[Row]:
-    """Plain files whose lines belong together; a list of files makes a list in each row."""
+    """Parallel plain text files; a list of files gives a list in each row."""
     for values in part.each:
-        files = [one.format_map(values) for one in _texts(part.options)]
-        found = {name: _lines(published, name) for name in files}
-        if len(counts := {len(lines) for lines in found.values()}) > 1:
-            told = ", ".join(f"{len(lines)} in {name}" for name, lines in found.items())
-            raise LayoutError(f"Expected the same number of lines in each file, but got {told}")
+        files = [pattern.format_map(values) for pattern in _texts(part.options)]
+        lines_by_name = {name: _lines(published, name) for name in files}
+        if len(counts := {len(lines) for lines in lines_by_name.values()}) > 1:
+            counted = ", ".join(f"{len(lines)} in {name}" for name, lines in lines_by_name.items())
+            raise LayoutError(f"Expected the same number of lines in each file, but got {counted}")
         for place in range(counts.pop()):
             row: Row = {}
             for key, value in part.options["columns"].items():
                 if isinstance(value, list):
-                    row[key] = [found[one.format_map(values)][place].strip() for one in value]
+                    row[key] = [lines_by_name[pattern.format_map(values)][place].strip() for pattern in value]
                 elif value.startswith("="):
                     row[key] = place + 1 if value == "=#" else value[1:].format_map(values)
                 else:
-                    row[key] = found[value.format_map(values)][place].strip()
+                    row[key] = lines_by_name[value.format_map(values)][place].strip()
             if all(row[key] for key in part.options.get("required", ())):
                 yield row
 
 
 def _plain(published: Published, part: Part) -> Iterator[Row]:
-    """Lines, or what a regular expression takes of each."""
-    taken = re.compile(part.options.get("match", "(.*)"))
+    """Text lines, or the first group of a regular expression in each line."""
+    pattern = re.compile(part.options.get("match", "(.*)"))
     for values in part.each:
         for line in _lines(published, part.source.format_map(values)):
-            if (match := taken.fullmatch(line)) is not None:
+            if (match := pattern.fullmatch(line)) is not None:
                 yield {"text": match[1]}
 
 
 def _quality_estimation(published: Published, part: Part) -> Iterator[Row]:
-    """MLQE-PE: a table of ratings beside post-edits, tokenised, in another archive."""
+    """MLQE-PE: a table of ratings, and tokenised post-edits in another archive."""
     ratings, edits = part.options["files"]
     for values in part.each:
         pair, name = values["lp"].replace("-", ""), values["part"]
         table = f"{ratings.format_map(values)}!{values['lp']}-{name}/{name}.{pair}.df.short.tsv"
         member = f"{edits.format_map(values)}!{values['lp']}-{name}/{name}"
         rated = list(_records(published, table, {}))
-        beside = [_lines(published, f"{member}.{kind}") for kind in ("mt", "pe", "hter", "tags")]
-        if {len(one) for one in beside} != {len(rated)}:
-            raise LayoutError(f"Expected {len(rated)} lines in each file of {member}, but got {[*map(len, beside)]}")
-        for record, hypothesis, reference, hter, tags in zip(rated, *beside, strict=True):
+        columns = [_lines(published, f"{member}.{kind}") for kind in ("mt", "pe", "hter", "tags")]
+        if {len(lines) for lines in columns} != {len(rated)}:
+            raise LayoutError(f"Expected {len(rated)} lines in each file of {member}, but got {[*map(len, columns)]}")
+        for record, hypothesis, reference, hter, tags in zip(rated, *columns, strict=True):
             try:
                 row = {
                     "part": name,
@@ -195,7 +195,7 @@ def detokenised(text: str, language: str = "en") -> str:
 
 
 def _systems_of_2017(published: Published, part: Part) -> Iterator[Row]:
-    """WMT17: ratings name systems and line numbers; ``A+B`` are systems with the same output."""
+    """WMT17: ratings refer to systems and line numbers; ``A+B`` denotes systems with identical output."""
     ratings, *texts = part.options["files"]
     renamed: Mapping[str, str] = part.options.get("renamed", {})
     rated: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
@@ -211,13 +211,13 @@ def _systems_of_2017(published: Published, part: Part) -> Iterator[Row]:
         for systems, number, score in rated.get((values["lp"], values["system"]), []):
             if not 0 < number <= min(map(len, (source, reference, hypothesis))):
                 raise LayoutError(f"Expected {' and '.join(names)} to have a line {number}, but they are shorter")
-            found = [one[number - 1].strip() for one in (source, reference, hypothesis)]
+            cells = [lines[number - 1].strip() for lines in (source, reference, hypothesis)]
             about = {"year": "2017", "lp": values["lp"], "system": systems, "seg_id": number}
-            yield {**about, **dict(zip(("source", "reference", "hypothesis"), found, strict=True)), "score": score}
+            yield {**about, **dict(zip(("source", "reference", "hypothesis"), cells, strict=True)), "score": score}
 
 
 class _PlainPickle(pickle.Unpickler):
-    """Numbers, texts, lists and dictionaries alone: anything else could run code."""
+    """Unpickler of numbers, texts, lists and dicts only; other classes could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise LayoutError(f"Expected plain values in a pickle, but got {module}.{name}")
@@ -227,13 +227,13 @@ ASPECTS = ("informativeness", "naturalness", "quality")
 
 
 def _data_to_text(published: Published, part: Part) -> Iterator[Row]:
-    """BAGEL, SFHOTEL and SFREST: texts in a pickle each, and the names of the systems in a table in the same order."""
+    """BAGEL, SFHOTEL and SFREST: texts in one pickle each, and a table with the systems in the same order."""
     texts, systems = part.options["files"]
-    named: dict[str, list[dict[str, str]]] = {}
+    records_by_dataset: dict[str, list[dict[str, str]]] = {}
     for record in _records(published, systems, {"format": "csv"}):
-        named.setdefault(record.get("dataset", ""), []).append(record)
+        records_by_dataset.setdefault(record.get("dataset", ""), []).append(record)
     for values in part.each:
-        path, beside = texts.format_map(values), named.get(values["dataset"], [])
+        path, records = texts.format_map(values), records_by_dataset.get(values["dataset"], [])
         with _open(published, path) as stream:
             try:
                 items = list(_PlainPickle(stream).load().values())
@@ -241,16 +241,16 @@ def _data_to_text(published: Published, part: Part) -> Iterator[Row]:
                     {"mr": one["src"], "hypothesis": one["sys_summ"], "references": one["ref_summs"]} for one in items
                 ]
                 rated = [[float(item["scores"][key]) for key in ASPECTS] for item in items]
-                known = [[float(record[key]) for key in ASPECTS] for record in beside]
+                expected = [[float(record[key]) for key in ASPECTS] for record in records]
             except (pickle.UnpicklingError, EOFError, AttributeError, KeyError, TypeError, ValueError) as error:
                 raise LayoutError(
                     f"Expected {path} and {systems} to hold texts and ratings, but got: {error!r}"
                 ) from error
-        if rated != known:
+        if rated != expected:
             raise LayoutError(
                 f"Expected {path} and {systems} to hold the same ratings in the same order, but they differ"
             )
-        for number, (row, record, scores) in enumerate(zip(rows, beside, rated, strict=True)):
+        for number, (row, record, scores) in enumerate(zip(rows, records, rated, strict=True)):
             row["references"] = list(dict.fromkeys(row["references"]))
             about = {"dataset": values["dataset"], "id": str(number), "system": record["system"]}
             yield {**about, **row, **dict(zip(ASPECTS, scores, strict=True))}
@@ -267,12 +267,12 @@ READERS: Mapping[str, Callable[[Published, Part], Iterator[Row]]] = {
 
 
 def converted(layout: str, published: Published, part: Part) -> Iterator[Row]:
-    """The rows of a part, ``numbers`` as floats; of those with the same values of ``distinct`` columns, the first."""
+    """Yield the rows of a part, with ``numbers`` as floats; of rows with equal ``distinct`` columns, only the first."""
     keys, seen = part.options.get("distinct", ()), set[tuple[Any, ...]]()
     try:
         for row in READERS[layout](published, part):
             row |= {key: float(row[key]) for key in part.options.get("numbers", ())}
-            key = tuple(row[one] for one in keys)
+            key = tuple(row[name] for name in keys)
             if not keys or key not in seen:
                 seen.add(key)
                 yield row
