@@ -1,1 +1,1 @@
-"""Checkpoints: metrics saved, loaded, averaged, described and shared."""
+"""Save, load, average, describe and share metrics as checkpoints."""

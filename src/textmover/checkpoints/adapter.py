@@ -1,8 +1,8 @@
-"""Adapters: an encoder stored as the low-rank difference from the pretrained one that its training started from.
+"""Adapters: trained encoders stored as low-rank weight differences from their pretrained base.
 
-What is stored does not depend on how the encoder was trained: all its weights or LoRA's factors. A matrix becomes the
-factors of its difference, a vector its difference, and what training left alone takes no space. The rank is a mean: the
-space of all matrices is dealt out so that it keeps the most of what training changed.
+The format does not depend on how the encoder was trained (all weights or LoRA). A changed matrix is stored as two
+low-rank factors of its difference, a changed vector as its difference; unchanged weights take no space. The configured
+rank is a mean: the storage budget is split between the matrices so that it keeps the most of what training changed.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric, check_choice, check_whole
 
 LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
-"""Ends of the names under which a weight's factors, or its whole difference, are stored."""
+"""Suffixes of stored tensor names: left factor, right factor, full difference."""
 
-ROWS = 8192  # rows of a matrix that are worked on at a time, since an embedding in float64 is large
-SPREAD = 4  # largest rank of a single matrix, in mean ranks
-NOTHING = 1e-12  # singular values below this share of the largest add nothing in float64
+ROWS = 8192  # matrix rows per chunk: a whole embedding matrix in float64 is large
+MAX_RANK_FACTOR = 4  # maximum rank of one matrix, as a multiple of the configured rank
+SINGULAR_TOLERANCE = 1e-12  # singular values below this fraction of the largest are dropped: rounding noise in float64
 
 
 @dataclass(frozen=True)
 class AdapterConfig:
-    """Storage of an encoder's difference from its base.
+    """Storage settings of an adapter.
 
     Attributes:
-        rank: Rank of the differences, at least 1: the factors of all matrices together take no more space than if each
-            had this rank. A single one gets up to :data:`SPREAD` times as much.
-        dtype: Type of the stored numbers.
+        rank: Mean rank of the differences, at least 1. All factors together take no more space than if each matrix had
+            this rank; a single matrix gets at most :data:`MAX_RANK_FACTOR` times this rank.
+        dtype: Data type of the stored tensors.
 
     Raises:
-        InputError: If a value does not fit.
+        InputError: If a value is invalid.
     """
 
     rank: int = 16
@@ -54,44 +54,45 @@ class AdapterConfig:
 
 @dataclass(frozen=True)
 class AdapterReport:
-    """Figures of a stored adapter."""
+    """Rank, size and approximation error of a stored adapter."""
 
     base: str  # name of the base encoder
     sha256: str  # hash of the base's weights
-    rank: int  # of the differences, on the mean
-    dtype: str  # of the stored numbers
-    matrices: int  # that differ from the base
-    vectors: int  # vectors and numbers that do
-    error: float  # |D - stored D| / |D| (Frobenius) of all matrices' differences D together, 0 to 1
-    largest_error: float  # of a single matrix; 1 where its change was not worth the space
-    matrix: str | None  # that has it; ``None`` where no matrix differs
-    size: int  # of all files of the folder, in bytes
+    rank: int  # mean rank of the differences
+    dtype: str  # data type of the stored tensors
+    matrices: int  # number of matrices that differ from the base
+    vectors: int  # number of vectors and scalars that differ from the base
+    error: float  # relative error |D - stored D| / |D| (Frobenius) over the differences D of all matrices, 0 to 1
+    largest_error: float  # largest relative error of one matrix; 1 if its difference is not stored
+    matrix: str | None  # name of the matrix with the largest error; ``None`` if no matrix differs
+    size: int  # total size of the folder's files in bytes
 
 
 def adapter_report(folder: Path | str) -> AdapterReport | None:
     """Read the report of an adapter's folder; ``None`` for a checkpoint with full weights.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
+        folder: Folder written by :func:`~textmover.checkpoints.saving.save_checkpoint`.
     """
     path = Path(folder) / CONFIG
     entries = read_json(path)
     if not isinstance(entries, dict) or "adapter" not in entries:
         return None
-    measured = [one.name for one in fields(AdapterReport) if one.name not in ("base", "sha256", "size")]
-    check_entries(path, entries, ["encoder.base.name", "encoder.base.sha256", *(f"adapter.{one}" for one in measured)])
-    base, told = entries["encoder"]["base"], {name: entries["adapter"][name] for name in measured}
+    keys = [one.name for one in fields(AdapterReport) if one.name not in ("base", "sha256", "size")]
+    check_entries(path, entries, ["encoder.base.name", "encoder.base.sha256", *(f"adapter.{one}" for one in keys)])
+    base, values = entries["encoder"]["base"], {name: entries["adapter"][name] for name in keys}
     size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-    return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **told)
+    return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **values)
 
 
 def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
-    """Ranks of matrices that keep the most of their squares in the space that an equal rank would take.
+    """Choose each matrix's rank to keep the most squared singular values within the space of an equal ``rank`` for all.
 
-    ``values`` are the singular values of each matrix, the largest first; ``sizes`` what a rank of it takes, ``m + n``.
+    ``values`` holds the singular values of each matrix in descending order; ``sizes`` the numbers stored per rank,
+    ``m + n`` for an ``[m, n]`` matrix.
     """
     space = rank * sum(sizes.values())
-    gains = [(float(one) ** 2 / sizes[name], name) for name, given in values.items() for one in given]
+    gains = [(float(one) ** 2 / sizes[name], name) for name, spectrum in values.items() for one in spectrum]
     ranks = dict.fromkeys(values, 0)
     for gain, name in sorted(gains, key=lambda one: -one[0]):
         if gain > 0 and sizes[name] <= space:
@@ -101,34 +102,34 @@ def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: i
 
 
 def _singular(matrix: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """The largest singular values of a matrix, in falling order, and their vectors ``[min(m, n), r]``."""
-    short = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
-    squares, vectors = torch.linalg.eigh(short.T @ short)
+    """Return the ``most`` largest singular values in descending order and their vectors ``[min(m, n), r]``."""
+    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    squares, vectors = torch.linalg.eigh(tall.T @ tall)
     return squares[-most:].clamp(min=0).sqrt().flip(0), vectors[:, -most:].flip(1)
 
 
 def _factors(matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The factors ``[m, r]`` and ``[r, n]`` of the nearest matrix of a rank (Eckart and Young 1936).
+    r"""Return factors ``[m, r]`` and ``[r, n]`` of the best rank-``r`` approximation (Eckart and Young 1936).
 
-    Balanced by the roots of the singular values, both stay within float16.
+    Each factor is scaled by the square roots of the singular values, so that both fit into float16.
     """
     if matrix.shape[0] < matrix.shape[1]:
         left, right = _factors(matrix.T, vectors)
         return right.T, left.T
     left = matrix @ vectors
     values = left.norm(dim=0)
-    kept = values > NOTHING * values.max()
-    root = values[kept].sqrt()
-    return left[:, kept] / root, (vectors[:, kept] * root).T
+    mask = values > SINGULAR_TOLERANCE * values.max()
+    root = values[mask].sqrt()
+    return left[:, mask] / root, (vectors[:, mask] * root).T
 
 
 def as_adapter(
     metric: SegmentMetric, state: Mapping[str, Tensor], entry: Mapping[str, Any], config: AdapterConfig
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
-    """A metric's state on the CPU with its encoder as the difference from its base.
+    """Convert a metric's state to adapter form: encoder weights become differences from the base, on the CPU.
 
     Returns:
-        The state to write, the ``encoder`` entry of ``config.json`` that goes with it, and the ``adapter`` entry.
+        The state to write, and the ``encoder`` and ``adapter`` entries of ``config.json``.
     """
     before = untrained(trained_encoder(metric))
     base = base_of(before)
@@ -138,7 +139,7 @@ def as_adapter(
     stored, measured = _differences(trained, before.state_dict(), config)
     after = restore(before.state_dict(), stored)
     base = replace(base, weights=weights_print(before.state_dict()))
-    told = {
+    encoder_entry = {
         **entry,
         "identity": identity_of(entry["identity"], base, weights_print(after)),
         "base": base.entry(),
@@ -146,62 +147,62 @@ def as_adapter(
         "dtype": str(next(before.parameters()).dtype).removeprefix("torch."),
     }
     prefix = encoder_prefix(metric)
-    whole = {**rest, **{f"{prefix}{name}": one for name, one in stored.items()}}
-    return whole, told, {"rank": config.rank, "dtype": config.dtype, **measured}
+    new_state = {**rest, **{f"{prefix}{name}": one for name, one in stored.items()}}
+    return new_state, encoder_entry, {"rank": config.rank, "dtype": config.dtype, **measured}
 
 
 def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights from those of the base and what an adapter stores, summed in float64."""
-    found = {name: tensor.detach().cpu() for name, tensor in before.items()}
+    """Add an adapter's stored differences to the base weights, in float64."""
+    weights = {name: tensor.detach().cpu() for name, tensor in before.items()}
     for name in stored:
-        weight, at, end = name.rpartition("@")
-        if weight not in found or f"{at}{end}" not in (LEFT, RIGHT, WHOLE):
+        weight, separator, end = name.rpartition("@")
+        if weight not in weights or f"{separator}{end}" not in (LEFT, RIGHT, WHOLE):
             raise InputError(f"Expected an adapter of weights that its base has, but got {name}: export it again.")
-    for weight, old in found.items():
+    for weight, old in weights.items():
         left, right, whole = (stored.get(f"{weight}{end}") for end in (LEFT, RIGHT, WHOLE))
         if left is None and right is None and whole is None:
             continue
         try:
-            found[weight] = _added(old, left, right, whole)
+            weights[weight] = _add_difference(old, left, right, whole)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             shapes = [tuple(one.shape) for one in (left, right, whole) if one is not None]
             raise InputError(
                 f"Expected what the adapter holds of {weight} to fit the base's shape {tuple(old.shape)}, but got "
                 f"{shapes}: export it again."
             ) from error
-    return found
+    return weights
 
 
 def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The whole state of a metric with the weights of its base, from what :func:`as_adapter` made of it."""
+    """Return the full state of a metric that holds its base encoder, from the state that :func:`as_adapter` built."""
     stored, rest = split_state(metric, state)
     weights = restore(trained_encoder(metric).state_dict(), stored)
     prefix = encoder_prefix(metric)
     return {**rest, **{f"{prefix}{name}": one for name, one in weights.items()}}
 
 
-def _added(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor | None) -> Tensor:
+def _add_difference(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor | None) -> Tensor:
     if whole is not None:
         return (old.double() + whole.double().reshape(old.shape)).to(old.dtype)
     rows = old.flatten(1)
     if left is None or right is None or (len(left), right.shape[-1]) != tuple(rows.shape):
         raise ValueError("one factor without the other, or of another size")
-    # float64 throughout, so that other processors round to the same weights.
-    parts = [
-        (part.double() + factor.double() @ right.double()).to(old.dtype)
-        for part, factor in zip(torch.split(rows, ROWS), torch.split(left, ROWS), strict=True)
+    # Compute in float64 so that all processors round to the same weights.
+    chunks = [
+        (chunk.double() + factor.double() @ right.double()).to(old.dtype)
+        for chunk, factor in zip(torch.split(rows, ROWS), torch.split(left, ROWS), strict=True)
     ]
-    return torch.cat(parts).reshape(old.shape)
+    return torch.cat(chunks).reshape(old.shape)
 
 
 def _differences(
     trained: Mapping[str, Tensor], before: Mapping[str, Tensor], config: AdapterConfig
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Stored matrices of each weight that differs, and their accuracy."""
+    """Return the tensors to store for each changed weight, and the approximation errors."""
     if trained.keys() != before.keys():
-        other = sorted(trained.keys() ^ before.keys())[0]
+        name = sorted(trained.keys() ^ before.keys())[0]
         raise InputError(
-            f"Expected an encoder with the weights of its base, but they differ by {other}: merge or remove what "
+            f"Expected an encoder with the weights of its base, but they differ by {name}: merge or remove what "
             "training added to it."
         )
     changed = {
@@ -210,32 +211,32 @@ def _differences(
         if (difference := _difference(name, new, before[name].cpu())) is not None
     }
     matrices = {name: one.flatten(1) for name, one in changed.items() if one.ndim >= 2}
-    found = {name: _singular(one, SPREAD * config.rank) for name, one in matrices.items()}
+    svd = {name: _singular(one, MAX_RANK_FACTOR * config.rank) for name, one in matrices.items()}
     sizes = {name: sum(one.shape) for name, one in matrices.items()}
-    ranks = spread_ranks({name: values for name, (values, _) in found.items()}, sizes, config.rank)
+    ranks = spread_ranks({name: values for name, (values, _) in svd.items()}, sizes, config.rank)
     dtype = getattr(torch, config.dtype)
     stored: dict[str, Tensor] = {}
-    lost: dict[str, tuple[float, float]] = {}
+    norms: dict[str, tuple[float, float]] = {}
     for name, difference in changed.items():
-        kept = {f"{name}{WHOLE}": difference}
+        tensors = {f"{name}{WHOLE}": difference}
         rank = ranks.get(name, 0)
         if name in matrices and rank * sizes[name] < difference.numel():
-            ends = (f"{name}{LEFT}", f"{name}{RIGHT}")
-            kept = dict(zip(ends, _factors(matrices[name], found[name][1][:, :rank]), strict=True)) if rank else {}
-        kept = {key: one.to(dtype).contiguous() for key, one in kept.items()}
-        if not all(bool(one.isfinite().all()) for one in kept.values()):
+            names = (f"{name}{LEFT}", f"{name}{RIGHT}")
+            tensors = dict(zip(names, _factors(matrices[name], svd[name][1][:, :rank]), strict=True)) if rank else {}
+        tensors = {key: one.to(dtype).contiguous() for key, one in tensors.items()}
+        if not all(bool(one.isfinite().all()) for one in tensors.values()):
             raise InputError(
                 f"Expected the difference of {name} to fit into {config.dtype}, but it is too large: choose float32."
             )
-        stored.update(kept)
+        stored.update(tensors)
         if name in matrices:
-            rest = restore({name: torch.zeros_like(difference)}, kept)[name] - difference
-            lost[name] = float(rest.norm()), float(difference.norm())
-    return stored, _measured(lost, len(changed) - len(matrices))
+            rest = restore({name: torch.zeros_like(difference)}, tensors)[name] - difference
+            norms[name] = float(rest.norm()), float(difference.norm())
+    return stored, _error_summary(norms, len(changed) - len(matrices))
 
 
 def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
-    """Change of a weight by training, in float64; ``None`` if there is none."""
+    """Return how training changed a weight, in float64; ``None`` if it is unchanged."""
     if new.shape != old.shape or not (new.is_floating_point() or torch.equal(new, old)):
         raise InputError(
             f"Expected {name} to have the shape {tuple(old.shape)} of its base, but got {tuple(new.shape)}: save the "
@@ -249,11 +250,11 @@ def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
     return difference
 
 
-def _measured(lost: Mapping[str, tuple[float, float]], vectors: int) -> dict[str, Any]:
-    """Accuracy of stored matrices, from the norms of the loss and of the original."""
-    errors = {name: rest / whole for name, (rest, whole) in lost.items()}
+def _error_summary(norms: Mapping[str, tuple[float, float]], vectors: int) -> dict[str, Any]:
+    """Summarize approximation errors from each matrix's norms: of the residual and of the full difference."""
+    errors = {name: rest / whole for name, (rest, whole) in norms.items()}
     worst = max(errors, key=lambda name: errors[name], default=None)
-    rest, whole = (math.hypot(*(pair[side] for pair in lost.values())) for side in (0, 1))
+    rest, whole = (math.hypot(*(pair[side] for pair in norms.values())) for side in (0, 1))
     return {
         "matrices": len(errors),
         "vectors": vectors,

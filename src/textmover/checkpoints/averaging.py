@@ -1,7 +1,7 @@
-"""Averages of the weights of several metrics, and of a trained metric with the untrained encoder; token tables.
+"""Average the weights of metrics, interpolate with the untrained encoder, and build token tables.
 
-Corpus mean, baseline and calibration depend on the encoder in no linear way, so the average of their values is only
-near what a fit with the new weights would give: both functions take texts and rated segments to fit them again.
+Corpus mean, baseline and calibration do not depend linearly on the encoder, so averaging their values is only an
+approximation. Both averaging functions accept texts and rated segments to refit them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textmover.modules.encoder.encoder_identity import base_of
 from textmover.modules.metric_model import MetricModel
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric, compared_texts
 
-BATCH = 64  # rated segments that are scored at a time
+BATCH = 64  # rated segments per batch
 
 
 def average_metrics(
@@ -33,41 +33,41 @@ def average_metrics(
     texts: Sequence[str] | None = None,
     rated: Sequence[Segment] | None = None,
 ) -> SegmentMetric:
-    r"""A new metric with the mean of several metrics' weights, :math:`\sum_k w_k \theta_k / \sum_k w_k`, in float64.
+    r"""Return a new metric with the weighted mean of the weights, :math:`\sum_k w_k \theta_k / \sum_k w_k`, in float64.
 
-    It is in evaluation mode. Everything with real numbers is averaged: encoder, layer mix, temperature (its logarithm),
-    and, as an approximation, corpus mean, baseline, scale and offset, unless there is something to fit them on. Idf
-    tables have to be equal then.
+    The new metric is in evaluation mode. All floating-point values are averaged: encoder, layer mix, temperature (its
+    logarithm) and, as an approximation, corpus mean, baseline, scale and offset. ``texts`` and ``rated`` refit the
+    approximated values. Without ``texts``, the idf tables of all metrics must be equal.
 
     Args:
-        metrics: At least one, all of one configuration and from one base encoder; they stay as they are.
-        weights: A finite number of at least 0 for each, not all 0; equal ones if ``None``.
-        texts: A corpus to fit corpus mean, idf tables and baseline on, with the averaged weights.
-        rated: Segments with human scores to fit the scale and offset of the calibration head to; needed where the
-            metrics were calibrated to ratings of different scales, whose mean is on none of them.
+        metrics: At least one metric. All have the same configuration and base encoder; none is modified.
+        weights: A finite weight of at least 0 for each metric, not all 0; ``None`` for equal weights.
+        texts: Corpus to refit corpus mean, idf tables and baseline on, with the averaged weights.
+        rated: Segments with human scores to refit the scale and offset of the calibration head. Required if the
+            metrics were calibrated to different rating scales.
 
     Raises:
-        InputError: If the metrics differ in what their weights mean, a statistic is fitted in some of them only, or
-            there is nothing to fit on the texts or ratings.
+        InputError: If the metrics differ in configuration, base encoder or shapes, a statistic is fitted in only some
+            of them, or there is nothing to fit on the texts or ratings.
 
     Reference:
         Wortsman et al. 2022 (Model soups), the uniform soup.
     """
     if len(metrics) < 1:
         raise InputError("Expected `metrics` to hold at least one metric, but got none.")
-    given = [1.0] * len(metrics) if weights is None else [float(one) for one in weights]
-    if len(given) != len(metrics):
+    numbers = [1.0] * len(metrics) if weights is None else [float(one) for one in weights]
+    if len(numbers) != len(metrics):
         raise InputError(
-            f"Expected `weights` to hold {len(metrics)} numbers, one for each metric, but got {len(given)}."
+            f"Expected `weights` to hold {len(metrics)} numbers, one for each metric, but got {len(numbers)}."
         )
-    if not all(math.isfinite(one) and one >= 0 for one in given) or sum(given) <= 0:
-        raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {given}.")
-    shares = [one / sum(given) for one in given]
-    _check_alike(metrics)
+    if not all(math.isfinite(one) and one >= 0 for one in numbers) or sum(numbers) <= 0:
+        raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {numbers}.")
+    shares = [one / sum(numbers) for one in numbers]
+    _check_compatible(metrics)
     states = [_module(metric).state_dict() for metric in metrics]
     result: Any = copy.deepcopy(metrics[0])
-    mixed = {name: _mean(name, [one[name] for one in states], shares, refitted=texts is not None) for name in states[0]}
-    result.load_state_dict(mixed)
+    mean = {name: _mean(name, [one[name] for one in states], shares, refitted=texts is not None) for name in states[0]}
+    result.load_state_dict(mean)
     name_weights(result)
     refit(result, texts=texts, rated=rated)
     return result.eval()
@@ -76,20 +76,19 @@ def average_metrics(
 def interpolate(
     trained: SegmentMetric, share: float, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None
 ) -> SegmentMetric:
-    r"""A trained metric on the way back to its untrained encoder: :math:`\theta = (1 - s)\,\theta_1 + s\,\theta_0`.
+    r"""Interpolate between a trained encoder and its untrained base: :math:`\theta = (1 - s)\,\theta_1 + s\,\theta_0`.
 
-    Only the encoder moves, in a new metric in evaluation mode. Layer mix, temperature, corpus mean, baseline and
-    calibration, which have no untrained counterpart, stay as they were trained, unless there is something to fit them
-    on.
+    Return a new metric in evaluation mode. Only encoder weights are interpolated. Layer mix, temperature, corpus mean,
+    baseline and calibration keep their trained values; ``texts`` and ``rated`` refit the statistics and calibration.
 
     Args:
-        trained: The metric, which stays as it is; the encoder that it started from has to be at hand.
-        share: ``s`` between 0 (as trained) and 1 (the untrained encoder).
+        trained: The trained metric, which is not modified. Its base encoder must be available.
+        share: ``s`` between 0 (trained) and 1 (untrained encoder).
         texts: See :func:`average_metrics`.
         rated: See :func:`average_metrics`.
 
     Raises:
-        InputError: If the share lies outside, or the untrained encoder cannot be found or is another one.
+        InputError: If the share is out of range, or the base encoder cannot be found or has another hash.
 
     Reference:
         Wortsman et al. 2022 (Robust fine-tuning of zero-shot models, WiSE-FT).
@@ -114,9 +113,9 @@ def interpolate(
 
 
 def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None) -> None:
-    """Fit statistics on a corpus and the calibration head on rated segments again, in place; ``None`` leaves either.
+    """Refit statistics on a corpus and the calibration head on rated segments, in place; ``None`` skips either.
 
-    Statistics that each call fits are left to it; of each segment the first reference is read.
+    Statistics that each scoring call fits itself are skipped. Only the first reference of each segment is used.
     """
     if texts is not None:
         metric.fit(list(texts), names=fitted_names(metric))
@@ -143,30 +142,30 @@ def _module(metric: SegmentMetric) -> nn.Module:
     return metric
 
 
-def _check_alike(metrics: Sequence[SegmentMetric]) -> None:
-    first = _meaning(metrics[0])
+def _check_compatible(metrics: Sequence[SegmentMetric]) -> None:
+    first = _compared_fields(metrics[0])
     for position, metric in enumerate(metrics[1:], start=2):
-        other = _meaning(metric)
-        for name in dict.fromkeys([*first, *other]):
-            if first.get(name) != other.get(name):
+        fields = _compared_fields(metric)
+        for name in dict.fromkeys([*first, *fields]):
+            if first.get(name) != fields.get(name):
                 raise InputError(
                     f"Expected metrics of one configuration to average, but `{name}` is {first.get(name)!r} in the "
-                    f"first and {other.get(name)!r} in number {position}: average only runs of one recipe."
+                    f"first and {fields.get(name)!r} in number {position}: average only runs of one recipe."
                 )
 
 
-def _meaning(metric: SegmentMetric) -> dict[str, Any]:
+def _compared_fields(metric: SegmentMetric) -> dict[str, Any]:
     values = metric.config.to_dict()
-    # What may differ: where the encoder lies (its hash is compared), and what was trained.
-    free = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
+    # Compare the encoder by hash, not by path; trained values may differ.
+    ignored = {"encoder", "revision", "freeze_layers", *(["temperature"] if values.get("learn_temperature") else [])}
     base = base_of(metric.runnable_encoder)
-    name = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
+    encoder = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
     shapes = {f"shape of {key}": tuple(one.shape) for key, one in _module(metric).state_dict().items()}
-    return {**{key: one for key, one in values.items() if key not in free}, "encoder": name, **shapes}
+    return {**{key: one for key, one in values.items() if key not in ignored}, "encoder": encoder, **shapes}
 
 
 def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refitted: bool) -> Tensor:
-    """The weighted mean of a tensor; of whole numbers, which only count, those that are equal or the largest."""
+    """Return the weighted mean of a float tensor. Integer tensors must be equal; for counts take the maximum."""
     first = tensors[0]
     if first.is_floating_point():
         total = torch.zeros(first.shape, dtype=torch.float64)
@@ -184,33 +183,33 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
 
 
 def fit_scale(metric: Any, rated: Sequence[Segment], ratings: Tensor) -> None:
-    """Fit the calibration head to ratings ``[n]`` by first references, then what combines them with sources."""
+    """Fit the calibration head to ratings ``[n]`` on first references, then the combination with source scores."""
     compared = compared_texts(metric, [one.compared for one in rated])
-    kept = [place for place, one in enumerate(compared) if one] or list(range(len(rated)))
-    pairs = [replace(rated[place], references=compared[place].texts[:1]) for place in kept]
-    metric.fit_calibration(token_pairs(metric, pairs), ratings[kept])
+    rows = [row for row, one in enumerate(compared) if one] or list(range(len(rated)))
+    pairs = [replace(rated[row], references=compared[row].texts[:1]) for row in rows]
+    metric.fit_calibration(token_pairs(metric, pairs), ratings[rows])
     if any(one.source for one in compared):
         metric.combination.fit(*side_scores(metric, rated), ratings.cpu(), metric.ends.cpu())
 
 
 @torch.no_grad()
 def side_scores(metric: Any, rated: Sequence[Segment]) -> tuple[Tensor, Tensor]:
-    """Scores of segments against first references and sources, ``[n]`` each on the CPU; NaN where there is none."""
+    """Return scores against first references and against sources, ``[n]`` each on the CPU; NaN if missing."""
     compared = compared_texts(metric, [one.compared for one in rated])
-    found = torch.full((2, len(rated)), torch.nan)
+    result = torch.full((2, len(rated)), torch.nan)
     sides = [one[:1] for one in compared], [one.texts[len(one) :] for one in compared]
-    for scores, texts in zip(found, sides, strict=True):
+    for scores, texts in zip(result, sides, strict=True):
         places = [place for place, text in enumerate(texts) if text]
         pairs = token_pairs(metric, [replace(rated[place], references=texts[place]) for place in places])
         with evaluating(metric):
             for start, pair in zip(range(0, len(places), BATCH), pairs, strict=True):
                 values = metric.pair_scores(*(side.to(metric.device) for side in pair)).score
                 scores[places[start : start + BATCH]] = values.cpu()
-    return found[0], found[1]
+    return result[0], result[1]
 
 
 def first_scores(metric: Any, rated: Sequence[Segment]) -> Tensor:
-    """Scores of segments against first references and sources ``[n]``, on the CPU."""
+    """Return scores against first references, combined with source scores if there are any, ``[n]`` on the CPU."""
     references, sources = side_scores(metric, rated)
     if bool(sources.isnan().all()):
         return references
@@ -219,7 +218,7 @@ def first_scores(metric: Any, rated: Sequence[Segment]) -> Tensor:
 
 
 def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:
-    """Tokens of hypotheses and their first references, in batches."""
+    """Yield batches of tokenized hypotheses and first references."""
     for start in range(0, len(rated), BATCH):
         chunk = rated[start : start + BATCH]
         hypotheses = metric.tokenize([one.hypothesis for one in chunk])
@@ -227,26 +226,26 @@ def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tup
 
 
 def as_token_table(metric: Any, dimension: int | None = None, texts: Sequence[str] = ()) -> MetricModel:
-    """The metric with a table of its tokens' vectors in the place of its encoder; all else stays.
+    """Return a copy of the metric with its encoder replaced by a table of token vectors.
 
-    A token's vector is the mean over its places in a text, so scores differ a little from those of the metric itself.
+    A token's vector is the mean over its positions in a text, so scores differ slightly from those of the metric.
 
     Args:
-        metric: Of the transport family, on layer 0.
-        dimension: Directions that are kept of the vectors, those with the largest squares; ``None`` for all. Fewer are
-            smaller and faster, and often agree better with people.
-        texts: A corpus to fit the mean and the baseline on again, which depend on the directions.
+        metric: A metric of the transport family that uses layer 0.
+        dimension: Number of principal directions to keep; ``None`` for all. Fewer directions make the table smaller
+            and faster, and often improve agreement with human ratings.
+        texts: Corpus to refit the corpus mean and the baseline, which depend on the directions kept.
 
     Raises:
-        InputError: If the metric is none of the transport family, reads another layer than 0, the embeddings, or
-            misses texts to be fitted on.
+        InputError: If the metric is not of the transport family, uses a layer other than 0 (the embeddings), or needs
+            texts to refit statistics.
     """
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected a metric of the transport family to make a table of, but got {metric.config.kind}.")
     table = MetricModel(metric.config.override(freeze_layers=None), as_table(metric.parts, dimension))
     changed = ("encoder.", *(f"{one}." for one in ("centering", "baseline") if dimension is not None))
-    kept = {name: one for name, one in metric.state_dict().items() if not name.startswith(changed)}
-    table.load_state_dict({**table.state_dict(), **kept})
+    state = {name: one for name, one in metric.state_dict().items() if not name.startswith(changed)}
+    table.load_state_dict({**table.state_dict(), **state})
     if (missing := [name for name, one in table.statistics.items() if not one.fitted]) and not texts:
         raise InputError(
             f"Expected texts to fit {' and '.join(missing)} again on, which depend on the directions kept, but "

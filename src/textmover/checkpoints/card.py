@@ -1,4 +1,4 @@
-"""Model cards of what ``textmover export`` writes: what a metric is, and what is known of those it was made from."""
+"""Model cards of exported metrics, including the cards of the metrics they were made from."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_
 from textmover.modules.probe_sentences import PROBES, probe_scores
 from textmover.types import SegmentMetric
 
-NOT_HANDED_ON = ("Adapter", "Configuration")  # sections that hold for the very weights of their card alone
-DATA = "Data"  # headings of data sections, at any level
+EXCLUDED_SECTIONS = ("Adapter", "Configuration")  # sections that are not copied: they describe the card's own weights
+DATA = "Data"  # heading of data sections, at any level
 
 
 def write_card(
@@ -31,7 +31,7 @@ def write_card(
     data: Mapping[str, str] | None = None,
     notices: Sequence[str] = (),
 ) -> str:
-    """The model card of an exported metric: its title, origin (behind "Exported by textmover"), data and notices."""
+    """Return the model card of an exported metric; ``origin`` continues the sentence "Exported by textmover …"."""
     name_weights(metric)
     config = yaml.safe_dump(
         dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
@@ -51,23 +51,23 @@ def write_card(
 
 
 def made_from(cards: Sequence[tuple[str, str]]) -> str:
-    """The section of a card that hands on those of the named metrics that another one was made from.
+    """Return the section "Made from" of a card, from the names and cards of the metrics that a metric was made from.
 
-    Agreement, recipe and whatever else is a section are those of the first; notices are those of all, and so are the
-    data, for the weights of each have seen their own. Nothing where the cards tell nothing.
+    Data sections and notices come from all cards, since the weights of each metric were trained on its own data. Other
+    sections come from the first card. Return an empty string if there is nothing to copy.
     """
     (first, card), *others = cards
-    (_, head), *sections = _split(card, "##")
-    kept = [text for title, text in sections if title.strip() not in NOT_HANDED_ON]
-    told = [*_notices(head), *(one for _, other in others for one in _notices(other))]
-    notices = [one for one in dict.fromkeys(told) if not any(one in text for text in kept)]
-    told_data = _data(card)
+    (_, introduction), *sections = _split(card, "##")
+    copied = [text for title, text in sections if title.strip() not in EXCLUDED_SECTIONS]
+    all_notices = [*_notices(introduction), *(one for _, other in others for one in _notices(other))]
+    notices = [one for one in dict.fromkeys(all_notices) if not any(one in text for text in copied)]
+    data_texts = _data(card)
     for name, other in others:
         for text in _data(other):
-            if text not in told_data:
-                told_data.append(text)
-                kept.append(f"## {DATA} of {markdown_code(name)}\n\n{text}")
-    if not kept and not notices:
+            if text not in data_texts:
+                data_texts.append(text)
+                copied.append(f"## {DATA} of {markdown_code(name)}\n\n{text}")
+    if not copied and not notices:
         return ""
     names = ", ".join(markdown_code(name) for name, _ in cards)
     whose = markdown_code(first) + (
@@ -78,56 +78,56 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
         f"The following is from the card of {whose}. Correlations are those of what this metric was made from, not its "
         "own.",
         *notices,
-        *(_one_lower(text).strip() for text in kept),
+        *(_lower_headings(text).strip() for text in copied),
     ]
     return "\n" + "\n\n".join(lines) + "\n"
 
 
 def _split(card: str, marks: str) -> list[tuple[str, str]]:
-    """Titles and texts, headings included, of what begins with a heading of these marks; first what is before them."""
-    found: list[tuple[str, list[str]]] = [("", [])]
-    for line, code in _lines(card):
-        heading = None if code else re.match(rf"{marks} (.*)", line)
+    """Split a card at headings of a level into titles and texts with headings; the first is the text before them."""
+    sections: list[tuple[str, list[str]]] = [("", [])]
+    for line, is_code in _lines(card):
+        heading = None if is_code else re.match(rf"{marks} (.*)", line)
         if heading:
-            found.append((heading[1], []))
-        found[-1][1].append(line)
-    return [(title, "\n".join(lines)) for title, lines in found]
+            sections.append((heading[1], []))
+        sections[-1][1].append(line)
+    return [(title, "\n".join(lines)) for title, lines in sections]
 
 
 def _data(card: str) -> list[str]:
-    """Texts under all headings of data, without the headings."""
-    titled = [one for one in _split(card, "#{2,6}") if one[0].strip() == DATA or one[0].startswith(f"{DATA} of ")]
-    return list(dict.fromkeys(filter(None, (text.partition("\n")[2].strip() for _, text in titled))))
+    """Return the texts of all data sections, without headings or duplicates."""
+    sections = [one for one in _split(card, "#{2,6}") if one[0].strip() == DATA or one[0].startswith(f"{DATA} of ")]
+    return list(dict.fromkeys(filter(None, (text.partition("\n")[2].strip() for _, text in sections))))
 
 
-def _one_lower(text: str) -> str:
+def _lower_headings(text: str) -> str:
     return "\n".join(f"#{line}" if re.match("#{2,5} ", line) and not code else line for line, code in _lines(text))
 
 
 def _notices(text: str) -> list[str]:
-    """Paragraphs that are bold from end to end."""
+    """Return the paragraphs that are entirely bold."""
     prose = "\n".join("" if code else line for line, code in _lines(text))
     paragraphs = (one.strip() for one in re.split(r"\n\s*\n", prose))
     return [one for one in paragraphs if re.fullmatch(r"\*\*[^*].*\*\*", one, re.DOTALL)]
 
 
 def _lines(text: str) -> list[tuple[str, bool]]:
-    """Each line, and whether it is code, in which ``#`` begins a comment."""
-    found, code = [], False
+    """Return each line, and whether it is in a code block, where ``#`` does not begin a heading."""
+    lines, code = [], False
     for line in text.splitlines():
         fence = line.lstrip().startswith("```")
-        found.append((line, code or fence))
+        lines.append((line, code or fence))
         code ^= fence
-    return found
+    return lines
 
 
 def without_adapter(card: str) -> str:
-    """A card without its section about an adapter."""
+    """Remove the section about an adapter from a card."""
     return re.sub(r"\n## Adapter\n.*?(?=\n## |\Z)", "", card, flags=re.DOTALL)
 
 
 def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
-    """One line on an adapter's size, and on how far it is from the metric that it was made of."""
+    """Describe an adapter in one line: size, approximation error and score deviation from the original metric."""
     report = adapter_report(folder)
     if report is None:
         raise RuntimeError(f"Expected {folder} to hold the adapter that was written there, but it does not.")
@@ -137,9 +137,9 @@ def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
         parts.append(f"largest of one {report.largest_error:.1e} ({report.matrix})")
     else:
         parts.append("no weight differs from the encoder's")
-    again = load_metric(folder)
+    loaded = load_metric(folder)
     if not metric.needs_fit:
-        deviation = float((probe_scores(again) - probe_scores(metric)).abs().max())
+        deviation = float((probe_scores(loaded) - probe_scores(metric)).abs().max())
         parts.append(f"largest deviation of an uncalibrated score on {len(PROBES)} pairs {deviation:.1e}")
     return (
         f"Adapter of rank {report.rank} ({report.dtype}) over {report.base} (sha256 {report.sha256[:16]}…): "
@@ -148,7 +148,7 @@ def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
 
 
 def adapter_card(card: str, folder: Path, line: str) -> str:
-    """The model card with what an adapter's reader has to know."""
+    """Append a section about the adapter to a model card."""
     signature = load_metric(folder).signature
     return (
         f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "

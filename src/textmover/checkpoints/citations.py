@@ -1,7 +1,7 @@
-"""Citations of a metric: BibTeX of its paper, encoder, solvers, training data, and this project.
+"""BibTeX citations of a metric: its paper, encoder, solvers, training data, and this project.
 
-The entries stand in ``citations.bib``, and which of them belong to what in ``citations.yaml``. A part without an entry
-is named in a comment, so that nobody takes the list for complete.
+``citations.bib`` holds the entries, ``citations.yaml`` maps metrics and components to their keys. Components without an
+entry are listed in comments, so that nobody takes the list for complete.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SOFTWARE = "textmover"  # key of this project's own entry
 
 
 def _flat(keys: Sequence[Any]) -> tuple[str, ...]:
-    """Keys, and those of lists among them, which YAML's anchors share."""
+    """Flatten keys with nested lists, which YAML anchors create."""
     return tuple(one for part in keys for one in ([part] if isinstance(part, str) else part))
 
 
@@ -33,34 +33,34 @@ SOURCES, MATCHINGS, SOLVERS, ENCODERS, TRAINED_ON = (
     {name: _flat(keys) for name, keys in _TABLES[table].items()}
     for table in ("sources", "matchings", "solvers", "encoders", "trained_on")
 )
-"""Keys of entries by what they are cited for."""
+"""BibTeX keys of each paper, matching, solver, encoder and trained metric."""
 
 
 class Cited(NamedTuple):
-    """A cited source, in the order of the list."""
+    """Sources of a metric, in citation order."""
 
-    keys: Mapping[str, tuple[str, ...]]  # by what they are cited for; an entry stands where it is needed first
-    lacking: tuple[str, ...]  # parts that have no entry here, in words
+    keys: Mapping[str, tuple[str, ...]]  # BibTeX keys by component; each key appears under the first that needs it
+    lacking: tuple[str, ...]  # descriptions of components without an entry
 
 
 @lru_cache(maxsize=1)
 def bibliography() -> Mapping[str, str]:
-    """All entries by their keys, this project's with its version."""
+    """Return all BibTeX entries by key; this project's entry contains its version."""
     text = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8")
-    found = re.finditer(r"^@\w+\{([^,\s]+),\n.*?\n\}$", text, re.MULTILINE | re.DOTALL)
-    entries = {one[1]: one[0] for one in found}
+    matches = re.finditer(r"^@\w+\{([^,\s]+),\n.*?\n\}$", text, re.MULTILINE | re.DOTALL)
+    entries = {one[1]: one[0] for one in matches}
     entries[SOFTWARE] = entries[SOFTWARE].removesuffix("\n}") + f",\n  version = {{{__version__}}}\n}}"
     return entries
 
 
 def cite(name: str | Path, *, revision: str | None = None, used_for: Iterable[str] = (), **overrides: Any) -> str:
-    """BibTeX of everything that a metric comes from.
+    """Return BibTeX entries of all sources of a metric.
 
     Args:
         name: A preset, a released metric, a checkpoint folder or a hub id.
         revision: Commit or tag on the hub.
-        used_for: Keys of what else was done with it, such as tests.
-        **overrides: Fields of its configuration that are changed.
+        used_for: BibTeX keys of further methods used, such as significance tests.
+        **overrides: Configuration fields that are changed.
 
     Example:
         >>> [line for line in cite("bertscore-f1").splitlines() if line.startswith("@")][0]
@@ -80,18 +80,18 @@ def cited(name: str | Path, *, revision: str | None = None, used_for: Iterable[s
             groups.setdefault(part, []).extend(keys)
     groups["what was done with the scores"] = list(used_for)
     groups["the software"] = [SOFTWARE]
-    return Cited(_each_once(groups), tuple(dict.fromkeys(lacking)))
+    return Cited(_deduplicate(groups), tuple(dict.fromkeys(lacking)))
 
 
-def _each_once(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """Keys by their reasons, each where it is needed first."""
+def _deduplicate(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Keep each key only under the first component that needs it, and drop components without keys."""
     first = {key: part for part, keys in reversed(list(groups.items())) for key in keys}
-    each = {part: tuple(key for key in dict.fromkeys(keys) if first[key] == part) for part, keys in groups.items()}
-    return {part: keys for part, keys in each.items() if keys}
+    result = {part: tuple(key for key in dict.fromkeys(keys) if first[key] == part) for part, keys in groups.items()}
+    return {part: keys for part, keys in result.items() if keys}
 
 
 def bibtex(several: Iterable[Cited]) -> str:
-    """One list of entries for several metrics, each entry once."""
+    """Return the BibTeX entries of several metrics without duplicates."""
     groups: dict[str, dict[str, None]] = {}
     lacking: dict[str, None] = {}
     for one in several:
@@ -101,14 +101,14 @@ def bibtex(several: Iterable[Cited]) -> str:
     groups["the software"] = groups.pop("the software", {SOFTWARE: None})  # stays last
     entries = bibliography()
     blocks = [
-        "\n\n".join([f"% {part}", *(entries[key] for key in found)]) for part, found in _each_once(groups).items()
+        "\n\n".join([f"% {part}", *(entries[key] for key in keys)]) for part, keys in _deduplicate(groups).items()
     ]
     blocks += [f"% No entry is known for {part}: cite what its authors ask for." for part in lacking]
     return "\n\n".join(blocks) + "\n"
 
 
 def configuration(name: str | Path, revision: str | None = None, **overrides: Any) -> Any:
-    """The configuration of a metric, without loading it."""
+    """Return the configuration of a metric without loading its weights."""
     folder = checkpoint_folder(name, revision)
     if folder is None:
         return preset_config(str(name), **overrides)
@@ -116,7 +116,7 @@ def configuration(name: str | Path, revision: str | None = None, **overrides: An
     return KINDS[entries["kind"]].config_class.from_dict(entries["metric"]).override(**overrides)
 
 
-Part = tuple[str, "Sequence[str] | None"]  # reasons and keys of citations; ``None`` for a source without an entry
+Part = tuple[str, "Sequence[str] | None"]  # component and BibTeX keys; ``None`` if it has no entry
 
 
 def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:
@@ -134,7 +134,7 @@ def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Par
 
 
 def _transport_parts(config: MetricConfig, *, named: bool) -> Iterator[Part]:
-    """Matching, representation, encoder and solvers; no matching where a preset has ``named`` its paper."""
+    """Yield citations of matching, representation, encoder and solver; ``named`` skips the matching."""
     matching = str(config.matching)
     if not named:
         yield _entries("the metric", MATCHINGS.get(matching), f"the matching {matching}")
@@ -169,9 +169,9 @@ def _rome_parts(config: RomeConfig, *, named: bool) -> Iterator[Part]:
 
 
 def _encoder_part(encoder: str) -> Part:
-    last = Path(encoder).name.lower()
-    found = next((keys for start, keys in ENCODERS.items() if last.startswith(start)), None)
-    return _entries("the encoder", found, f"the encoder {Path(encoder).name}")
+    name = Path(encoder).name.lower()
+    keys = next((keys for start, keys in ENCODERS.items() if name.startswith(start)), None)
+    return _entries("the encoder", keys, f"the encoder {Path(encoder).name}")
 
 
 def _entries(part: str, keys: Sequence[str] | None, lacking: str) -> Part:

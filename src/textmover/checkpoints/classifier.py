@@ -1,8 +1,8 @@
-"""Save classifiers as folders: a head, and the metric whose encoder it stands on, inside the folder or named.
+"""Save classifiers as folders: a classification head and the metric whose encoder it uses.
 
-``config.json`` describes the head and names the metric; ``head.safetensors`` holds the head's weights; ``README.md`` is
-the card. The metric is a checkpoint of its own in ``metric/``, with full weights or as an adapter, or the folder, hub
-id or preset that is named, whose weights have to be those that the head was trained on.
+``config.json`` describes the head and names the metric, ``head.safetensors`` holds the head's weights, ``README.md`` is
+the model card. The metric is either a checkpoint in ``metric/``, with full weights or as an adapter, or a named folder,
+hub id or preset. A named metric must have the encoder weights that the head was trained on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PART_CARD = """# A part of a classifier
 
 The metric whose encoder the classifier in the folder above stands on; that folder's card tells the data and the recipe.
 """
-"""Card of the metric in a classifier's folder, where it has none of its own."""
+"""Default card of the metric inside a classifier's folder."""
 
 
 def save_classifier(
@@ -37,41 +37,41 @@ def save_classifier(
     adapter: AdapterConfig | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a classifier as a folder; it appears under its name only when it is complete and predicts.
+    """Write a classifier to a folder atomically, after a test prediction, and return its path.
 
     Args:
         classifier: The classifier.
-        folder: Where to write.
-        card: Text of the model card, Markdown. Where it says how to score with a metric's folder, that of the
-            classifier says how to tell classes.
-        metric: Preset, hub id or folder (absolute, or relative to the classifier's) of the metric, where its encoder is
-            to be found there; the metric is written into the classifier's folder if ``None``.
-        adapter: How to store the encoder in that folder as a difference from its base; all its weights if ``None``.
-        overwrite: Whether an earlier folder may be replaced.
+        folder: Output folder.
+        card: Text of the model card, in Markdown. The metric's usage example in it is replaced by that of the
+            classifier.
+        metric: Preset, hub id or folder (absolute, or relative to the classifier's) of a metric with the same encoder;
+            ``None`` writes the metric into the classifier's folder.
+        adapter: Settings to store the encoder as a difference from its base; ``None`` stores all weights.
+        overwrite: Whether to replace an existing checkpoint.
     """
     if metric is not None and adapter is not None:
         raise InputError("Expected `adapter` or `metric`, but got both: the named metric is stored where it is.")
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
-    with atomic_folder(folder, overwrite=overwrite) as beside:
+    with atomic_folder(folder, overwrite=overwrite) as temporary:
         if metric is None:
             save_checkpoint(
-                classifier.metric, beside / METRIC_FOLDER, card=card if card.strip() else PART_CARD, adapter=adapter
+                classifier.metric, temporary / METRIC_FOLDER, card=card if card.strip() else PART_CARD, adapter=adapter
             )
         state = classifier.head.state_dict()
-        write_weights(beside / HEAD, state, card.replace(METRIC_USAGE, _usage(classifier.config)))
+        write_weights(temporary / HEAD, state, card.replace(METRIC_USAGE, _usage(classifier.config)))
         entries = {
             "format": CLASSIFIER_FORMAT,
             "textmover": __version__,
             "kind": CLASSIFIER,
             "classifier": classifier.config.to_dict(),
             "metric": metric,
-            # An adapter restores weights that are near those it was made of, and checks them itself.
+            # An adapter restores only approximately equal weights, and verifies them itself.
             "encoder": None if adapter is not None else encoder_print(classifier),
         }
-        write_config(beside, entries, [HEAD])
-        written, (first, second) = load_classifier(beside), zip(*PROBES[:2], strict=True)
-        if not written.predict(first, None if written.config.encoding == "single" else second).isfinite().all():
+        write_config(temporary, entries, [HEAD])
+        loaded, (first, second) = load_classifier(temporary), zip(*PROBES[:2], strict=True)
+        if not loaded.predict(first, None if loaded.config.encoding == "single" else second).isfinite().all():
             raise InputError(
                 "Expected finite probabilities from the classifier that was written, but got NaN: take weights of an "
                 "earlier epoch, or train with a lower learning rate."

@@ -1,4 +1,4 @@
-"""The encoder's weights among those of its metric: their names, and what the signature calls them."""
+"""Encoder weights within a metric: names in the state dict, and identity in the signature."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def trained_encoder(metric: SegmentMetric) -> Encoder:
-    """The encoder of a metric, where it has weights that can be trained."""
+    """Return the encoder of a metric; raise an error if it has no trainable weights."""
     encoder = metric.runnable_encoder
     if not isinstance(encoder, Encoder):
         raise InputError(
@@ -29,7 +29,7 @@ def trained_encoder(metric: SegmentMetric) -> Encoder:
 
 
 def encoder_prefix(metric: SegmentMetric) -> str:
-    """Prefix of the encoder's weights among those of its metric."""
+    """Return the prefix of the encoder's weights in the metric's state dict."""
     encoder = trained_encoder(metric)
     if not isinstance(metric, nn.Module):
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
@@ -37,18 +37,18 @@ def encoder_prefix(metric: SegmentMetric) -> str:
 
 
 def split_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The encoder's part of a metric's state, under the encoder's own names, and the rest of it."""
+    """Split a metric's state into encoder weights, without their prefix, and the rest."""
     prefix = encoder_prefix(metric)
-    inside = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-    return inside, {name: one for name, one in state.items() if not name.startswith(prefix)}
+    encoder_state = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
+    return encoder_state, {name: one for name, one in state.items() if not name.startswith(prefix)}
 
 
 def name_weights(metric: Any) -> None:
-    """Let a metric's signature tell the present weights of its encoder from those that it was built on.
+    """Update the encoder's identity in a metric's signature to its current weights.
 
-    The encoder ``all-MiniLM-L6-v2@53aa5117`` becomes ``all-MiniLM-L6-v2+0c1d2e3f@53aa5117`` once it is trained, where
-    the first hash is that of the weights as they are and the second one that of the encoder they started from. Where
-    the latter cannot be compared any more, the weights count as trained.
+    After training, ``all-MiniLM-L6-v2@53aa5117`` becomes ``all-MiniLM-L6-v2+0c1d2e3f@53aa5117``: the first hash is that
+    of the current weights, the second that of the base encoder. If the base is no longer available for comparison, the
+    weights count as trained.
     """
     encoder = metric.runnable_encoder
     base = base_of(encoder)
@@ -57,25 +57,25 @@ def name_weights(metric: Any) -> None:
     if base.weights is None and base.folder is not None:
         try:
             base = replace(base, weights=weights_print(untrained(encoder).state_dict()))
-        except InputError as error:  # it was removed or trained in its place
+        except InputError as error:  # the base was removed or overwritten
             logger.info("The weights that training started from cannot be compared: %s", error)
         remember_base(encoder, base)
     metric.encoder_identity = identity_of(metric.encoder_identity, base, weights_print(encoder.state_dict()))
 
 
 def encoder_entry(metric: Any) -> dict[str, Any]:
-    """Entry of a run's checkpoint for the encoder that training starts from: its base, or its name.
+    """Return the entry of a run's checkpoint for the encoder that training starts from: its base, or its identity.
 
-    Nothing is hashed here: an encoder knows its base from when it was read.
+    Nothing is hashed here: an encoder stores its base when it is loaded.
     """
     base = base_of(metric.runnable_encoder)
     return {"identity": metric.encoder_identity} if base is None else {"base": base.entry()}
 
 
 def encoder_misfit(metric: Any, entry: Mapping[str, Any]) -> str | None:
-    """Begin a sentence on how a metric's encoder differs from the one of an :func:`encoder_entry`; ``None`` if not.
+    """Return the start of an error message if a metric's encoder differs from an :func:`encoder_entry`, else ``None``.
 
-    Entries of earlier versions are empty and fit any encoder.
+    Entries of earlier versions are empty and match any encoder.
     """
     base = base_of(metric.runnable_encoder)
     if "base" in entry and base is not None:

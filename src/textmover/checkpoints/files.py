@@ -1,4 +1,4 @@
-"""Folders of checkpoints: written with the hash of each file, and read only if they are whole and sound."""
+"""Read and write checkpoint folders; files are verified against their hashes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from textmover.presets import KINDS
 from textmover.safe_reading import read_json
 from textmover.types import InputError
 
-FORMAT = 2  # version of a metric's folder: 1 holds all weights, 2 an adapter; a reader refuses a later one
-CLASSIFIER, CLASSIFIER_FORMAT = "classifier", 1  # kind of a classifier's folder, and its version
+FORMAT = 2  # format version of a metric's folder: 1 for full weights, 2 for an adapter; later versions are rejected
+CLASSIFIER, CLASSIFIER_FORMAT = "classifier", 1  # kind and format version of a classifier's folder
 
 CONFIG, WEIGHTS, HEAD, CARD = "config.json", "model.safetensors", "head.safetensors", "README.md"
 
@@ -29,7 +29,7 @@ VALUES: Mapping[str, Any] = {
     "a number": (int, float),
     "null": type(None),
 }
-"""Types of values in JSON."""
+"""Python types of the JSON types, by their names in messages."""
 
 SHAPES: Mapping[str, str] = {
     key: shape
@@ -46,15 +46,15 @@ SHAPES: Mapping[str, str] = {
     }.items()
     for key in keys.split()
 }
-"""Types of a metric's entries, where they are there; its configuration's class checks ``metric``."""
+"""JSON types of a metric's entries, if present; the configuration class validates ``metric``."""
 
 CLASSIFIER_SHAPES = dict.fromkeys(("metric", "encoder"), "text or null") | {
     "files.*": "text", "classifier.classes": "a list", "classifier.classes.*": "text",
 }  # fmt: skip
-"""Types of a classifier's entries; its configuration's class checks the rest of ``classifier``."""
+"""JSON types of a classifier's entries; the configuration class validates the rest of ``classifier``."""
 
-DEEPEST = 4
-"""Checkpoints that may stand inside one another: a metric as a feature, a classifier, and the metric below it."""
+MAX_DEPTH = 4
+"""Maximum nesting depth of checkpoints, such as a metric as a feature, its classifier, and the classifier's metric."""
 
 _LOADING: ContextVar[tuple[Path, ...]] = ContextVar("folders that are being loaded", default=())
 
@@ -62,13 +62,13 @@ Found = TypeVar("Found")
 
 
 @contextlib.contextmanager
-def inside(folder: Path) -> Iterator[None]:
-    """Load a folder that may name others. One that names itself, or names others too deep, is refused."""
+def nested_loading(folder: Path) -> Iterator[None]:
+    """Mark a folder as being loaded; raise an error for circular or too deeply nested checkpoints."""
     outer, path = _LOADING.get(), folder.resolve()
-    if path in outer or len(outer) == DEEPEST:
+    if path in outer or len(outer) == MAX_DEPTH:
         chain = " -> ".join(map(str, (*outer, path)))
-        what = "contain themselves" if path in outer else f"contain others more than {DEEPEST} deep"
-        raise InputError(f"Expected checkpoints that do not {what}, but got {chain}: name another metric.")
+        problem = "contain themselves" if path in outer else f"contain others more than {MAX_DEPTH} deep"
+        raise InputError(f"Expected checkpoints that do not {problem}, but got {chain}: name another metric.")
     token = _LOADING.set((*outer, path))
     try:
         yield
@@ -77,7 +77,7 @@ def inside(folder: Path) -> Iterator[None]:
 
 
 def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
-    """Write weights as safetensors, and the card beside them."""
+    """Write weights as safetensors, and the model card next to them."""
     from safetensors.torch import save_file
 
     plain = {name: one.detach().cpu().contiguous() for name, one in state.items()}
@@ -86,7 +86,7 @@ def write_weights(path: Path, state: Mapping[str, Tensor], card: str) -> None:
 
 
 def read_weights(path: Path, take: Callable[[dict[str, Tensor]], Found]) -> Found:
-    """Give weights to what takes them; those that do not fit are an error that names the file."""
+    """Pass a file's weights to ``take``; if they do not fit, raise an error that names the file."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -97,7 +97,7 @@ def read_weights(path: Path, take: Callable[[dict[str, Tensor]], Found]) -> Foun
 
 
 def write_config(folder: Path, entries: Mapping[str, Any], names: Sequence[str] | None = None) -> None:
-    """Write a checkpoint's ``config.json``: its entries, and the hash of each file that is named, or of all others."""
+    """Write ``config.json``: the entries, and hashes of the named files (``None``: all files except model cards)."""
     if names is None:
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CARD)
         names = [path.relative_to(folder).as_posix() for path in files]
@@ -106,7 +106,7 @@ def write_config(folder: Path, entries: Mapping[str, Any], names: Sequence[str] 
 
 
 def check_checkpoint(folder: Path) -> dict[str, Any]:
-    """Make sure that the checkpoint of a metric is whole, and return its ``config.json``."""
+    """Verify that a metric's checkpoint is complete and undamaged, and return its ``config.json``."""
     entries = _read_config(folder)
     for name, expected in {WEIGHTS: None, **entries["files"]}.items():
         path = folder / name
@@ -129,53 +129,53 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: "
             "give a folder that `textmover export` wrote."
         )
-    held = _object(path)
-    if "format" not in held and "model_type" in held:
+    entries = _object(path)
+    if "format" not in entries and "model_type" in entries:
         raise InputError(
             f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
-            f"({held['model_type']}): use `--model twmd --encoder {folder}`, in Python `encoder=`."
+            f"({entries['model_type']}): use `--model twmd --encoder {folder}`, in Python `encoder=`."
         )
     for key in ("format", "kind"):
-        if key not in held:
+        if key not in entries:
             raise InputError(
                 f"Expected {path} to be the configuration of a textmover checkpoint, but it holds no `{key}`: give a "
                 "folder that `textmover export` wrote."
             )
-    found, kind = held["format"], held["kind"]
-    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= FORMAT:
+    version, kind = entries["format"], entries["kind"]
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
         raise InputError(
-            f"Expected {path} to have format {FORMAT} or earlier, but got {found}: install a newer textmover."
+            f"Expected {path} to have format {FORMAT} or earlier, but got {version}: install a newer textmover."
         )
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )
-    lacking = [key for key in ("metric", "files") if not isinstance(held.get(key), Mapping)]
-    if lacking:
+    missing = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
+    if missing:
         raise InputError(
-            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint again."
+            f"Expected {path} to hold `{missing[0]}`, but it does not: export or copy the checkpoint again."
         )
-    check_entries(path, held, _needed(held))
-    return held
+    check_entries(path, entries, _required_entries(entries))
+    return entries
 
 
-def _needed(held: Mapping[str, Any]) -> list[str]:
-    if held["kind"] != "transport":
+def _required_entries(entries: Mapping[str, Any]) -> list[str]:
+    if entries["kind"] != "transport":
         return ["network"]
-    entry = held.get("encoder")
+    entry = entries.get("encoder")
     kind = next((one for one in ("static", "table") if isinstance(entry, Mapping) and one in entry), None)
-    own = {None: ("depth", "layers"), "static": (), "table": ("table.size", "table.dimension")}[kind]
-    needed = ["encoder", "encoder.identity", *(f"encoder.{one}" for one in own)]
-    if kind or not isinstance(entry, Mapping) or not ("adapter" in held or "stored" in entry or "base" in entry):
-        return needed
-    needed += ["encoder.base", "encoder.base.name", "encoder.base.revision", "encoder.base.sha256"]
-    return [*needed, "encoder.stored", "encoder.dtype"] if "adapter" in held or "stored" in entry else needed
+    encoder_keys = {None: ("depth", "layers"), "static": (), "table": ("table.size", "table.dimension")}[kind]
+    keys = ["encoder", "encoder.identity", *(f"encoder.{one}" for one in encoder_keys)]
+    if kind or not isinstance(entry, Mapping) or not ("adapter" in entries or "stored" in entry or "base" in entry):
+        return keys
+    keys += ["encoder.base", "encoder.base.name", "encoder.base.revision", "encoder.base.sha256"]
+    return [*keys, "encoder.stored", "encoder.dtype"] if "adapter" in entries or "stored" in entry else keys
 
 
 def check_entries(
     path: Path, entries: Mapping[str, Any], needed: Sequence[str], shapes: Mapping[str, str] = SHAPES
 ) -> None:
-    """Refuse a ``config.json`` that lacks an entry or holds one of another type; entries go by dotted keys."""
+    """Raise an error if ``config.json`` lacks a required entry or has one of a wrong type. Keys are dotted paths."""
     dotted = list(_dotted(entries))
     for key, parent, value in dotted:
         shape = shapes.get(key, shapes.get(f"{parent}*"))
@@ -190,7 +190,7 @@ def check_entries(
 
 
 def _dotted(entries: Mapping[str, Any] | list[Any], parent: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Each entry, also inside others: its dotted key, that of its parent with a dot, and its value."""
+    """Yield each entry recursively: its dotted key, its parent's key with a trailing dot, and its value."""
     for key, value in entries.items() if isinstance(entries, Mapping) else enumerate(entries):
         yield f"{parent}{key}", parent, value
         if isinstance(value, (Mapping, list)):
@@ -198,25 +198,25 @@ def _dotted(entries: Mapping[str, Any] | list[Any], parent: str = "") -> Iterato
 
 
 def read_classifier_config(folder: Path) -> dict[str, Any]:
-    """Read a classifier's ``config.json``, with its ``classifier`` still as plain values."""
+    """Read and validate a classifier's ``config.json``; ``classifier`` remains a plain dictionary."""
     path = folder / CONFIG
     if not path.is_file():
         raise InputError(f"Expected {folder} to be a classifier, but it holds no {CONFIG}: give another folder.")
-    held = _object(path)
-    kind, found = held.get("kind", CLASSIFIER), held.get("format", CLASSIFIER_FORMAT)
-    if kind != CLASSIFIER or found != CLASSIFIER_FORMAT:
+    entries = _object(path)
+    kind, version = entries.get("kind", CLASSIFIER), entries.get("format", CLASSIFIER_FORMAT)
+    if kind != CLASSIFIER or version != CLASSIFIER_FORMAT:
         raise InputError(
             f"Expected {path} to be of a {CLASSIFIER} in format {CLASSIFIER_FORMAT}, but got a {kind} in format "
-            f"{found}: give a classifier's folder, or install a newer textmover."
+            f"{version}: give a classifier's folder, or install a newer textmover."
         )
     for key in ("kind", "format", "classifier", "metric", "encoder", "files"):
-        if key not in held or (key in ("classifier", "files") and not isinstance(held[key], Mapping)):
+        if key not in entries or (key in ("classifier", "files") and not isinstance(entries[key], Mapping)):
             raise InputError(
                 f"Expected {path} to be the configuration of a classifier, but it holds no such `{key}`: give a folder "
                 "that `save_classifier` wrote."
             )
-    check_entries(path, held, (), CLASSIFIER_SHAPES)
-    return held
+    check_entries(path, entries, (), CLASSIFIER_SHAPES)
+    return entries
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -19,24 +19,24 @@ ADVICE = {
     403: "the token does not allow writing there: take one with write permission, or a name that is yours",
     404: "there is no such owner, or the token does not see it: check the name, and log in with `hf auth login`",
 }
-"""Meanings of the hub's status codes, and the way out."""
+"""Explanations of the hub's HTTP status codes, with advice."""
 
 
 def push_to_hub(
     folder: Path | str, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
 ) -> str:
-    """Put a checkpoint's folder on the Hugging Face Hub, replacing what is there, and return the repository's address.
+    """Upload a checkpoint to the Hugging Face Hub, replacing all files there, and return the repository's URL.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
-        repo_id: The repository, ``"owner/name"``; made if there is none.
-        private: Whether a repository that is made now is private; one that is there stays as it is.
-        revision: Branch to write to, made if there is none; the main one if ``None``.
-        token: Token with write permission; the one of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
+        folder: Folder written by :func:`~textmover.checkpoints.saving.save_checkpoint`.
+        repo_id: The repository, ``"owner/name"``. It is created if missing.
+        private: Whether a newly created repository is private; an existing one is not changed.
+        revision: Branch to upload to, created if missing; ``None`` for the main branch.
+        token: Token with write permission; ``None`` for that of ``hf auth login`` or ``HF_TOKEN``.
 
     Raises:
-        InputError: If the folder is not a whole checkpoint, the name not a repository's, or the hub cannot be reached
-            or refuses.
+        InputError: If the checkpoint is incomplete, the repository name is invalid, or the hub cannot be reached or
+            rejects the upload.
     """
     from huggingface_hub import HfApi
 
@@ -60,16 +60,16 @@ def push_to_hub(
             revision=revision,
             repo_type="model",
             commit_message=f"Checkpoint of textmover {__version__}",
-            allow_patterns=[CONFIG, CARD, *files],  # not what else lies there
-            delete_patterns="*",  # a file of an earlier checkpoint would travel along
+            allow_patterns=[CONFIG, CARD, *files],  # exclude unrelated files of the folder
+            delete_patterns="*",  # remove files of an earlier checkpoint
         )
-    except Exception as error:  # the hub's client raises those of its network library too, which changed with versions
+    except Exception as error:  # the client also raises errors of its network library, which differs between versions
         raise InputError(f"Expected the hub to take {repo_id}, but {_reason(error)}.") from error
     return str(address)
 
 
 def check_repository(repo_id: str) -> None:
-    """Refuse what cannot be the name of a repository."""
+    """Raise an error for an invalid repository name."""
     if not isinstance(repo_id, str) or re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", repo_id) is None:
         raise InputError(f"Expected `repo_id` to be a repository such as owner/name, but got {repo_id!r}.")
 
@@ -91,25 +91,25 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT_METRIC = "textmover-general"
-AUTO = "auto"  # in place of a metric's name: the default one for English texts, the multilingual one for others
+AUTO = "auto"  # metric name that selects the default metric for English texts and the multilingual one for others
 
 MULTILINGUAL_METRIC = "textmover-multilingual"
 
-DEFAULT_PRESET = "twmd"  # default preset with another encoder, on which the released metrics were not trained
+DEFAULT_PRESET = "twmd"  # default if the user sets an encoder, since released metrics have their own encoder
 
 
 def released_metrics() -> dict[str, Path]:
-    """Folders of the released metrics that are here, by name."""
+    """Return the folders of locally available released metrics by name."""
     return {name: folder for name, folder in released_folders(CONFIG).items() if is_metric(folder / CONFIG)}
 
 
 def released_folder(name: str) -> Path | None:
-    """The folder of a released metric; ``None`` if there is none of this name."""
+    """Return the folder of a released metric, or ``None``."""
     return released_metrics().get(name)
 
 
 def check_known(name: str) -> None:
-    """Refuse what is neither a released metric that is here nor a preset."""
+    """Raise an error unless the name is a locally available released metric or a preset."""
     released = list(released_metrics())
     if name in PRESETS or name in released:
         return
@@ -125,12 +125,12 @@ def check_known(name: str) -> None:
 
 
 def default_metric(fields: Collection[str]) -> str:
-    """Name of the metric that scores by default, given the fields of the configuration that are set."""
+    """Return the default metric's name, given the configuration fields that the user set."""
     return DEFAULT_PRESET if "encoder" in fields else DEFAULT_METRIC
 
 
 def is_metric(path: Path) -> bool:
-    """Return whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
+    """Return whether a ``config.json`` describes a metric's checkpoint, not a classifier's."""
     try:
         entries = read_json(path)
         return "textmover" in entries and entries["kind"] != "classifier"

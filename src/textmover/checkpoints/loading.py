@@ -1,7 +1,6 @@
 """Load metrics and classifiers by folder, released name, preset or hub id.
 
-A metric may be made of a classifier and of other metrics, and a classifier stands on a metric, so that one file loads
-all of them.
+One module loads both, since a metric may contain classifiers and other metrics, and a classifier contains a metric.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from textmover.checkpoints.files import (
     HEAD,
     WEIGHTS,
     check_checkpoint,
-    inside,
+    nested_loading,
     read_classifier_config,
     read_weights,
 )
@@ -39,24 +38,24 @@ from textmover.types import CompositeMetric, InputError, SegmentMetric, check_wh
 
 logger = logging.getLogger(__name__)
 
-METRIC_FOLDER = "metric"  # folder within that of a classifier for the metric whose encoder it stands on
+METRIC_FOLDER = "metric"  # subfolder of a classifier's folder for the metric whose encoder it uses
 
 
 @lasting()
 def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
-    """Rebuild a metric, in evaluation mode, from its folder.
+    """Load a metric from its folder, in evaluation mode.
 
     Args:
-        folder: What :func:`~textmover.checkpoints.saving.save_checkpoint` wrote.
-        **overrides: Fields of the configuration to change, except those that would need other weights. For an adapter
-            ``encoder`` and ``revision`` say where its base is; the hash has to be the same.
+        folder: Folder written by :func:`~textmover.checkpoints.saving.save_checkpoint`.
+        **overrides: Configuration fields to change, except those that would need other weights. For an adapter,
+            ``encoder`` and ``revision`` locate its base, which must have the stored hash.
 
     Raises:
-        InputError: If a file is missing or damaged, the folder is of a later version, or the base of an adapter cannot
-            be found or is another one.
+        InputError: If a file is missing or damaged, the format is newer than this version reads, or an adapter's base
+            is missing or has another hash.
     """
     folder = Path(folder)
-    with inside(folder):
+    with nested_loading(folder):
         return _load(folder, overrides)
 
 
@@ -66,7 +65,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
     try:
         if is_adapter:
             check_whole("rank", entries["adapter"]["rank"], place=f" of the adapter in {folder}")
-            entries, overrides = _placed(entries, overrides)
+            entries, overrides = _apply_base_overrides(entries, overrides)
         kind: Any = KINDS[entries["kind"]]
         try:
             kind.config_class.from_dict(entries["metric"])
@@ -80,21 +79,21 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
             "export or copy the checkpoint again."
         ) from error
     identity = metric.encoder_identity
-    found = read_weights(
+    result = read_weights(
         folder / WEIGHTS,
         lambda state: metric.load_state_dict(restore_state(metric, state) if is_adapter else state, strict=False),
     )
     if isinstance(metric, EncoderMetric):
-        metric.encoder_identity = identity  # which is that of the weights that were read
+        metric.encoder_identity = identity  # loading the state changed it; this is the identity of the loaded weights
     if is_adapter:
-        metric.cast_encoder(getattr(torch, metric.config.dtype))  # the sum was that of the type it was saved in
-    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
+        metric.cast_encoder(getattr(torch, metric.config.dtype))  # differences were added in the saved dtype
+    # Overrides may add a new part (such as a calibration head) or remove one.
     optional = metric.optional_parts if overrides else ()
-    misfits = [key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(optional)]
+    misfits = [key for key in (*result.missing_keys, *result.unexpected_keys) if not key.startswith(optional)]
     if misfits:
         raise InputError(
             f"Expected {folder / WEIGHTS} to fit {CONFIG}, but {misfits[0]} "
-            f"{'is missing' if misfits[0] in found.missing_keys else 'is not described there'}: "
+            f"{'is missing' if misfits[0] in result.missing_keys else 'is not described there'}: "
             "export or copy the checkpoint again."
         )
     return metric.eval()
@@ -104,17 +103,17 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
 def load_metric(
     name: str | Path, *, revision: str | None = None, shipped: bool = True, **overrides: Any
 ) -> SegmentMetric:
-    """A metric, in evaluation mode, by checkpoint folder, name of a released metric, preset or hub id, in this order.
+    """Load a metric in evaluation mode: by checkpoint folder, released name, preset or hub id, in this order.
 
     Args:
-        name: A folder, a released metric (see ``textmover list``), a preset such as ``"twmd"``, or a repository such as
-            ``"owner/metric"``.
-        revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
-        shipped: Whether a preset takes the corpus mean and the weights of words that are shipped, where there are any.
-        **overrides: Fields of the configuration to change.
+        name: A checkpoint folder, a released metric (see ``textmover list``), a preset such as ``"twmd"``, or a hub
+            repository such as ``"owner/metric"``.
+        revision: Commit or tag on the hub of the checkpoint (or of a preset's encoder).
+        shipped: Whether a preset uses the shipped corpus mean and idf word weights, if available.
+        **overrides: Configuration fields to change.
 
     Raises:
-        InputError: If it is none of these, or cannot be loaded.
+        InputError: If the name is unknown, or the metric cannot be loaded.
     """
     text = str(name)
     as_encoder = metric_named(overrides.get("encoder"))
@@ -142,7 +141,7 @@ def load_metric(
 
 
 def changes(folder: Path, overrides: Mapping[str, Any]) -> bool:
-    """Return whether overrides differ from the configuration of a checkpoint."""
+    """Return whether overrides change the configuration of a checkpoint."""
     entries = check_checkpoint(folder)
     kind: Any = KINDS[entries["kind"]]
     saved = kind.config_class.from_dict(entries["metric"])
@@ -150,7 +149,7 @@ def changes(folder: Path, overrides: Mapping[str, Any]) -> bool:
 
 
 def metric_named(name: object) -> str | None:
-    """Describe the metric of a name in words; ``None`` for an unknown name and a folder without a checkpoint."""
+    """Describe a named metric for messages; ``None`` for an unknown name or a folder without a checkpoint."""
     if not isinstance(name, (str, Path)):
         return None
     folder = Path(name).expanduser()
@@ -162,28 +161,28 @@ def metric_named(name: object) -> str | None:
 
 
 def complete(metric: Any) -> None:
-    """Give a metric that is made of others, or of a classifier, the ones that it names."""
+    """Load the classifiers and metrics that a composite metric names, and attach them."""
     if not isinstance(metric, CompositeMetric):
         return
     for part, name in metric.wanted_classifiers.items():
         metric.take_part(part, load_classifier(name))
     for part, name in metric.wanted_metrics.items():
         try:
-            found = load_metric(name)
+            feature = load_metric(name)
         except InputError as error:
             raise InputError(
                 f"Expected `features` to be RoMe's own or metrics by name, but {name!r} is neither: {error}"
             ) from error
-        metric.take_part(part, found)
+        metric.take_part(part, feature)
 
 
 @lasting()
 def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextClassifier:
-    """Rebuild a classifier from its folder.
+    """Load a classifier from its folder.
 
     Args:
-        folder: A folder that ``save_classifier`` wrote, or the name of a released classifier.
-        metric: Where the metric is, if it is not where the folder says.
+        folder: Folder written by ``save_classifier``, or the name of a released classifier.
+        metric: Folder or name of the classifier's metric, to override the one in ``config.json``.
     """
     folder = classifier_folder(folder)
     entries = read_classifier_config(folder)
@@ -194,13 +193,13 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
             f"Expected `classifier` in {folder / CONFIG} to describe a classifier, but it does not: give a folder that "
             "`save_classifier` wrote."
         ) from error
-    named = metric or entries["metric"]
-    with inside(folder):
-        if named is None or (folder / named).is_dir():
-            found: Any = load_metric(folder / (named or METRIC_FOLDER))
+    metric_name = metric or entries["metric"]
+    with nested_loading(folder):
+        if metric_name is None or (folder / metric_name).is_dir():
+            base_metric: Any = load_metric(folder / (metric_name or METRIC_FOLDER))
         else:
-            found = load_metric(named)
-    classifier = TextClassifier.untrained(found, config)
+            base_metric = load_metric(metric_name)
+    classifier = TextClassifier.untrained(base_metric, config)
     expected = entries["encoder"]
     if expected is not None and encoder_print(classifier) != expected:
         raise InputError(
@@ -215,7 +214,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
 
 
 def classifier_folder(name: str | Path) -> Path:
-    """The folder of a classifier, by its path or the name of a released one."""
+    """Return the folder of a classifier from a path or the name of a released one."""
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     released = released_folders(HEAD)
@@ -228,13 +227,13 @@ def classifier_folder(name: str | Path) -> Path:
 
 
 def encoder_print(classifier: TextClassifier) -> str:
-    """Print of the weights of a classifier's encoder, the same in every precision."""
+    """Return the weight hash of a classifier's encoder, the same in every precision."""
     encoder = trained_encoder(classifier.metric)
     return weights_print({name: one.to(torch.float32) for name, one in encoder.state_dict().items()})
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:
-    """The folder of a checkpoint by path, released name or hub id, fetched if need be; ``None`` for anything else."""
+    """Return a checkpoint's folder by path, released name or hub id, downloaded if needed; ``None`` for other names."""
     text = str(name)
     if Path(text).expanduser().is_dir():
         return Path(text).expanduser()
@@ -245,24 +244,24 @@ def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | N
     return None
 
 
-def _placed(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The entries of an adapter whose base is where the overrides say, and the other overrides."""
-    place = {key: overrides[key] for key in ("encoder", "revision") if key in overrides}
-    if "encoder" in place:
-        place = {"revision": None, **place}
-    base = {**entries["encoder"]["base"], **{"name" if key == "encoder" else key: one for key, one in place.items()}}
-    moved = {**entries, "metric": {**entries["metric"], **place}, "encoder": {**entries["encoder"], "base": base}}
-    return moved, {key: one for key, one in overrides.items() if key not in place}
+def _apply_base_overrides(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Apply the overrides ``encoder`` and ``revision`` to an adapter's entries; return them and the other overrides."""
+    location = {key: overrides[key] for key in ("encoder", "revision") if key in overrides}
+    if "encoder" in location:
+        location = {"revision": None, **location}
+    base = {**entries["encoder"]["base"], **{"name" if key == "encoder" else key: one for key, one in location.items()}}
+    updated = {**entries, "metric": {**entries["metric"], **location}, "encoder": {**entries["encoder"], "base": base}}
+    return updated, {key: one for key, one in overrides.items() if key not in location}
 
 
 def _download(name: str, revision: str | None) -> Path:
-    """A checkpoint from the Hugging Face cache, if it is whole there, or else the hub."""
+    """Return a checkpoint's folder from the Hugging Face cache if complete there, otherwise download it."""
     from huggingface_hub import snapshot_download
 
     broken: InputError | None = None
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
-        check_checkpoint(folder)  # a download that was interrupted leaves a folder without some of its files
+        check_checkpoint(folder)  # an interrupted download leaves an incomplete folder
         return folder
     except InputError as error:
         broken = error

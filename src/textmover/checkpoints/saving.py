@@ -1,8 +1,8 @@
-"""Save checkpoints: folders that hold everything to rebuild a metric, without pickle.
+"""Save checkpoints: folders with everything needed to rebuild a metric, without pickle.
 
-``config.json`` names the kind, the configuration and the hash of each file; ``model.safetensors`` holds the weights and
-fitted statistics; ``README.md`` is the model card; ``encoder/`` the encoder's configuration and tokenizer. An adapter
-has no such folder: it names the base encoder, and its weights are the difference from that one.
+``config.json`` holds the metric kind, the configuration and the hash of each file. ``model.safetensors`` holds the
+weights and fitted statistics, ``README.md`` the model card, ``encoder/`` the encoder's configuration and tokenizer. An
+adapter has no ``encoder/``: it names its base encoder and stores the weight differences.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from textmover.modules.probe_sentences import PROBES, probe_scores
 from textmover.safe_reading import read_json
 from textmover.types import InputError, SegmentMetric
 
-LOOSE = {"long_texts": "truncate", "unknown_words": "drop"}
-"""Fields by which a metric may refuse texts, with a value by which it does not."""
+LENIENT_VALUES = {"long_texts": "truncate", "unknown_words": "drop"}
+"""Configuration fields that can make a metric reject texts, with a value that accepts all."""
 
-UNFITTED = {
+VALUES_WITHOUT_STATISTICS = {
     **dict.fromkeys(("idf", "idf_hypothesis"), ("weights", "uniform")),
     "mean": ("centering", "none"),
     "baseline": ("rescale", False),
 }
-"""Field by which a metric needs each statistic, with a value by which it does not."""
+"""For each statistic, the configuration field that requires it, with a value that does not."""
 
 METRIC_USAGE = """\
 ```python
@@ -46,7 +46,7 @@ from textmover import Scorer
 Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores
 ```
 """
-"""Usage of a metric's folder, for its model card."""
+"""Usage example in a metric's model card."""
 
 
 @lasting()
@@ -59,84 +59,83 @@ def save_checkpoint(
     add: Callable[[Path], None] | None = None,
     adapter: AdapterConfig | None = None,
 ) -> Path:
-    """Write a metric as a folder, which is returned; it appears under its name only when it is complete.
+    """Write a metric to a folder and return its path. The folder is written atomically.
 
-    LoRA matrices are merged into the weights that are written. The folder is loaded again and scores two pairs before
-    it appears, with the parts that it names. The signature of a metric that is written in full names its present
-    weights afterwards.
+    LoRA matrices are merged into the saved weights. Before the folder appears, it is loaded and scores two pairs. After
+    a save with full weights, the metric's signature contains the hash of its current weights.
 
     Args:
         metric: A metric that is a ``torch.nn.Module``.
-        folder: Where to write.
-        card: Text of the model card, Markdown.
-        overwrite: Whether an earlier folder may be replaced.
-        add: Writes further files into the folder that it is given, such as those of back-ends.
-        adapter: How to store the encoder as a low-rank difference from the pretrained one that it started from, which
-            has to be at hand to save and to load; all its weights are written if ``None``. How much that loses,
-            :func:`~textmover.checkpoints.adapter.adapter_report` tells.
+        folder: Output folder.
+        card: Text of the model card, in Markdown.
+        overwrite: Whether to replace an existing checkpoint.
+        add: Callback that writes more files into the folder it receives, such as those of back-ends.
+        adapter: Settings to store the encoder as a low-rank difference from its pretrained base, which must be
+            available for saving and loading; ``None`` stores all weights.
+            :func:`~textmover.checkpoints.adapter.adapter_report` returns the approximation error.
 
     Raises:
-        InputError: If the place cannot be written to, the encoder has no such difference, or a score is not finite.
+        InputError: If the folder cannot be written, the encoder has no known base, or a score is not finite.
     """
     if not isinstance(metric, nn.Module):
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
-    whole = _without_lora(metric)
-    state = {name: tensor.detach().cpu() for name, tensor in whole.state_dict().items()}
+    merged = _without_lora(metric)
+    state = {name: tensor.detach().cpu() for name, tensor in merged.state_dict().items()}
     if adapter is None:
-        name_weights(whole)
-    with atomic_folder(folder, overwrite=overwrite) as beside:
-        entries = whole.save_files(beside)
+        name_weights(merged)
+    with atomic_folder(folder, overwrite=overwrite) as temporary:
+        entries = merged.save_files(temporary)
         if adapter is not None:
-            state, entries["encoder"], entries["adapter"] = as_adapter(whole, state, entries["encoder"], adapter)
-            shutil.rmtree(beside / ENCODER_FOLDER)  # the base brings its own
-        write_weights(beside / WEIGHTS, state, card)
+            state, entries["encoder"], entries["adapter"] = as_adapter(merged, state, entries["encoder"], adapter)
+            shutil.rmtree(temporary / ENCODER_FOLDER)  # loading takes these files from the base
+        write_weights(temporary / WEIGHTS, state, card)
         if add is not None:
-            add(beside)
-        known = {
-            "format": 1 if adapter is None else FORMAT,  # full weights can be read by earlier versions
+            add(temporary)
+        header = {
+            "format": 1 if adapter is None else FORMAT,  # earlier versions can read full weights
             "textmover": __version__,
-            "kind": whole.config.kind,
+            "kind": merged.config.kind,
         }
-        write_config(beside, {**known, **entries})
-        check_written(beside)
+        write_config(temporary, {**header, **entries})
+        check_written(temporary)
     return folder
 
 
 def save_encoder(metric: SegmentMetric, folder: Path | str) -> Path:
-    """Write a metric's encoder and tokenizer as a folder that ``AutoModel.from_pretrained`` of transformers reads.
+    """Write a metric's encoder and tokenizer to a folder that transformers' ``AutoModel.from_pretrained`` can load.
 
-    All weights are written, LoRA merged. Layers above the highest that is read were cut off, as its configuration
-    says; a pooler or decoder that no metric reads is not there, and ``AutoModel`` initialises a new one.
+    All weights are written, with LoRA merged. Layers above the highest one that the metric uses are cut off, which the
+    saved configuration states. A pooler or decoder is not saved; ``AutoModel`` initialises a new one.
 
     Args:
-        metric: A metric on a pretrained encoder.
-        folder: Where to write, new or empty; it is returned.
+        metric: A metric with a pretrained encoder.
+        folder: Output folder, new or empty. It is returned.
     """
-    trained_encoder(metric)  # refuses others
-    whole = _without_lora(metric)
-    model = whole.encoder.model
+    trained_encoder(metric)  # raises for metrics without a trainable encoder
+    merged = _without_lora(metric)
+    model = merged.encoder.model
     state = {name: one.detach().cpu().contiguous() for name, one in model.state_dict().items()}
-    if getattr(model.config, "is_encoder_decoder", False):  # the half of one, under the names of the whole
+    if getattr(model.config, "is_encoder_decoder", False):  # use the weight names of the full model
         shared = model.get_input_embeddings().weight.detach().cpu()
         state = {**{f"encoder.{name}": one for name, one in state.items()}, "shared.weight": shared.clone()}
-    with atomic_folder(folder) as beside:
-        model.config.save_pretrained(str(beside))
-        whole.tokenizer.save(beside)
-        save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
+    with atomic_folder(folder) as temporary:
+        model.config.save_pretrained(str(temporary))
+        merged.tokenizer.save(temporary)
+        save_file(state, str(temporary / WEIGHTS), metadata={"format": "pt"})
     return Path(folder)
 
 
 def check_written(folder: Path) -> None:
-    """Load a checkpoint again, and score two pairs with it."""
+    """Load a checkpoint and score two pairs; raise if weights or scores are not finite."""
     metric: Any = load_checkpoint(folder)
-    loose: dict[str, Any] = {
-        name: value for name, value in LOOSE.items() if getattr(metric.config, name, value) == "error"
+    overrides: dict[str, Any] = {
+        name: value for name, value in LENIENT_VALUES.items() if getattr(metric.config, name, value) == "error"
     }
-    loose |= dict(UNFITTED[name] for name, one in metric.statistics.items() if not one.fitted)
-    if loose:
-        metric = load_checkpoint(folder, **loose)  # which takes any text, with no statistics
+    overrides |= dict(VALUES_WITHOUT_STATISTICS[name] for name, one in metric.statistics.items() if not one.fitted)
+    if overrides:
+        metric = load_checkpoint(folder, **overrides)  # accepts any text and needs no statistics
     for name, weight in metric.named_parameters():
         if not weight.isfinite().all():
             raise InputError(
@@ -151,7 +150,7 @@ def check_written(folder: Path) -> None:
 
 
 def _without_lora(metric: Any) -> Any:
-    """The metric itself, or a copy of it with merged weights where its encoder has LoRA matrices."""
+    """Return the metric, or a copy with merged weights if its encoder has LoRA matrices."""
     encoder = metric.runnable_encoder
     if encoder is None or not has_lora(encoder):
         return metric
@@ -161,7 +160,7 @@ def _without_lora(metric: Any) -> Any:
 
 
 def check_replaceable(folder: Path, *, overwrite: bool) -> None:
-    """Refuse to replace a folder that holds anything but a checkpoint."""
+    """Raise an error if the folder holds anything except a checkpoint that may be overwritten."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:
