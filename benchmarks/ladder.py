@@ -155,7 +155,7 @@ def check_manifest(target: Path, made: dict[str, Any]) -> None:
             stream.write(text)
     elif not note.is_file() or note.read_text() != text:
         raise SystemExit(
-            f"Expected {target.parent} to be made of the present recipe, but it was made of another: remove the folder "
+            f"Expected {target.parent} to be of the present recipe, but it was made with another: remove the folder "
             f"of its rung, {target.parent.parent}, to make it again, or give another --output."
         )
 

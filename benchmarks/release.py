@@ -87,7 +87,7 @@ def put_head(trained: Path, released: Path) -> None:
     write_config(released, entries, list(entries["files"]))
     after = Scorer.from_pretrained(released, backend="torch").score(*texts).scores
     if before.tolist() != after.tolist():
-        raise RuntimeError("Expected the scores to stay as they are, but they changed: the head is of another encoder.")
+        raise RuntimeError("Expected unchanged scores, but they changed: the head was trained with another encoder.")
 
 
 def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:

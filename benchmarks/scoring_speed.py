@@ -310,7 +310,7 @@ def compare(options: argparse.Namespace) -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
     if options.layer and not options.encoder:
-        sys.exit("Expected `--layer` beside the `--encoder` that it is of: name both.")
+        sys.exit("Expected `--layer` together with `--encoder`: name both.")
     default_names = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
     names, setting = options.only or default_names, Setting(options.encoder, options.layer or 6, options.device)
     pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)

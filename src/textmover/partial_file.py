@@ -51,4 +51,4 @@ def partial_file(path: Path, what: str, unit: str) -> Iterator[tuple[IO[bytes], 
         saved = f"{what.format(plural(written, unit))} are in {partial}"
         if isinstance(stopped, KeyboardInterrupt):
             raise type(stopped)(f"interrupted: {saved}") from None
-        raise InputError(f"{stopped} What was made before is not lost: {saved}.") from stopped
+        raise InputError(f"{stopped} Finished output is kept: {saved}.") from stopped

@@ -67,7 +67,7 @@ def test_what_was_made_of_another_recipe_is_not_taken(ladder, runs, tmp_path, ch
     rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
     ladder(**rungs).run("second", 1)
     folder = re.escape(str(tmp_path / named / "seed1"))
-    with pytest.raises(SystemExit, match=f"to be made of the present recipe, but it was made of another.*{folder}, to"):
+    with pytest.raises(SystemExit, match=f"to be of the present recipe, but it was made with another.*{folder}, to"):
         ladder(**(rungs | changed)).run("second", 1)
     assert len(runs.commands) == 2
 

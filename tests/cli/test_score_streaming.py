@@ -394,7 +394,7 @@ def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, w
     (damaged,) = (path for path in before if path.name in (output, "000002.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:-20])
     assert (
-        "what is there has been changed since it was written"
+        "its content was changed after it was written"
         in score("-i", first, references, "--output", output, "--resume").complaint()
     )
     assert score("-i", first, references, "--output", output, "--overwrite").code == 0

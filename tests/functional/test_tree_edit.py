@@ -265,7 +265,9 @@ def test_costs_that_do_not_fit_the_trees_are_refused():
         tree_edit_distance([-1, 0], [-1], np.zeros((2, 1)), delete=[1, 1, 1])
     with pytest.raises(InputError, match=r"`insert` to be costs from 0 up, but got inf"):
         tree_edit_distance([-1, 0], [-1], np.zeros((2, 1)), insert=np.inf)
-    with pytest.raises(InputError, match=r"one of everything to a pair, but got 2 of `first`, 1 of `second`, 2 of"):
+    with pytest.raises(
+        InputError, match=r"as many trees and costs as pairs, but got 2 of `first`, 1 of `second`, 2 of"
+    ):
         tree_edit_distances([[-1]] * 2, [[-1]], np.zeros((2, 1, 1)))
 
 

@@ -99,8 +99,8 @@ class TestEveryProtocol:
             assert np.isnan(result.p_values).all()
             assert all(math.isnan(one.low) and one.rank is None for one in result.metrics)
             assert result.notes == (
-                "No intervals: soft accuracy has no bootstrap here.",
-                "No tests: soft accuracy has none here.",
+                "No intervals: soft accuracy has no bootstrap.",
+                "No tests: soft accuracy has no permutation test.",
             )
             return
         for one in result.metrics:
@@ -211,7 +211,7 @@ class TestIntervals:
         same = dataclasses.replace(judgements, items=("one",) * len(judgements))
         result = evaluate(same, metrics, permutations=0)
         assert math.isnan(result.metrics[0].low)
-        assert result.notes == (f"No intervals: group {judgements.groups[0]} has only one thing to draw.",)
+        assert result.notes == (f"No intervals: group {judgements.groups[0]} has a single cluster to resample.",)
 
 
 class TestTests:

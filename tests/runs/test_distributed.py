@@ -393,7 +393,7 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     assert 3 <= kept < 16
     code, why = {
         "terminate": (143, "interrupted"),
-        "kill first": (-9, "the first process has ended without a word"),
+        "kill first": (-9, "the first process ended without an error message"),
         "kill second": (2, "Expected all processes to go on, but number 1 was ended by SIGKILL"),
     }.get(which, (130, "interrupted"))
     assert process.returncode == code, said

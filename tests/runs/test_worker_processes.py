@@ -43,7 +43,7 @@ def until(condition):
     ("command", "sent", "cause"),
     [
         (["false"], None, "exit code 1"),
-        (SLEEP, signal.SIGKILL, "SIGKILL, which may be a lack of memory"),
+        (SLEEP, signal.SIGKILL, "SIGKILL, possibly out of memory"),
         (SLEEP, signal.SIGTERM, "SIGTERM"),
     ],
 )

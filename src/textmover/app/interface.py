@@ -65,7 +65,7 @@ def export_view(project: annotation.Project, *, standardise: bool) -> str:
 
 
 def _damaged_files(project: annotation.Project) -> str:
-    message = "holds something else than ratings, and is left out. Put back what it held, or move it away."
+    message = "is not a valid file of ratings and is ignored. Restore it, or move it away."
     return "".join(notice(f"{name} {message}") for name in project.damaged())
 
 
@@ -92,8 +92,8 @@ def _errors_message(exported: annotation.ExportedErrors) -> str:
 
 def _training(command: str, reason: str, rows: int) -> str:
     if not command:
-        return notice(f"Training has nothing to start from: {reason}.", "plain")
-    few = f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little."
+        return notice(f"Training is not possible: {reason}.", "plain")
+    few = f"With fewer than {FEW_RATINGS} rated texts, expect only a small gain from training."
     return (
         '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
         f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{escape(command)}</code>'

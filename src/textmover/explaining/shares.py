@@ -86,7 +86,7 @@ def _of_similarity(metric: MetricModel, matches: Sequence[ExplainedMatch]) -> tu
             factors = [float(slope) for slope in slopes]
     cells = sum(factor * match.contributions for factor, match in zip(factors, matches, strict=True))
     remainders = [
-        Step(name, factor * value, f"of {match.name}, beside its plan")
+        Step(name, factor * value, f"of {match.name}, not part of its plan")
         for factor, match in zip(factors, matches, strict=True)
         for name, value in match.extras.items()
         if factor
@@ -96,7 +96,7 @@ def _of_similarity(metric: MetricModel, matches: Sequence[ExplainedMatch]) -> tu
 
 def _of_cost(metric: MetricModel, match: ExplainedMatch, own: Sequence[float] | None) -> tuple[np.ndarray, list[Step]]:
     """Split a cost by pairs of words, in the form in which it is reported; return contributions and remainders."""
-    remainders = [Step(name, value, "beside the plan") for name, value in match.extras.items()]
+    remainders = [Step(name, value, "not part of the plan") for name, value in match.extras.items()]
     if metric.matching.debiased and own is not None:
         remainders.append(Step("self-transport", -sum(own) / 2, "mean cost of each text with itself, subtracted"))
     output = metric.config.output
@@ -114,7 +114,7 @@ def _whole(cells: np.ndarray, remainders: Sequence[Step], score: float) -> Share
     significant = [step for step in remainders if abs(step.value) > ROUNDING]
     missing = score - float(cells.sum()) - sum(step.value for step in significant)
     if abs(missing) > UNEXPLAINED * max(1.0, abs(score)):
-        significant.append(Step("unsaid", missing, "what the plan does not tell"))
+        significant.append(Step("unsaid", missing, "the part that the plan does not explain"))
     return Shares(cells, tuple(significant))
 
 

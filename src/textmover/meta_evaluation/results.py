@@ -69,7 +69,7 @@ class Protocol:
         if self.level not in levels:
             raise InputError(
                 f"Expected the level of {self.statistic} to be {' or '.join(levels)}, but got {self.level!r}: "
-                f"{_LEVEL_HINTS.get(self.statistic, 'pairs of systems are the business of accuracy')}."
+                f"{_LEVEL_HINTS.get(self.statistic, 'use accuracy to compare pairs of systems')}."
             )
         if not 0 < self.pair_rate <= 1:
             raise InputError(f"Expected `pair_rate` to be above 0 and at most 1, but got {self.pair_rate}: 1 is exact.")

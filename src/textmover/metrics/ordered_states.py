@@ -135,7 +135,7 @@ class OrderedStates(FullPrecision):
         if duplicate.any() and all(len(one) == count for one in columns.values()):  # samplers repeat segments
             steps = (values.double()[order].diff(dim=0).abs().reshape(count - 1, -1) for values in columns.values())
             if any(bool((step[duplicate] > 1e-6).any()) for step in steps):
-                raise InputError("Expected a position of its own for each segment, but got one for two unlike ones.")
+                raise InputError("Expected one position per segment, but got the same one for two different segments.")
         if count:
             self._check_positions_given(given)
         for name, values in columns.items():

@@ -152,7 +152,7 @@ class _Member:
             time.sleep(LOCK_SECONDS)  # other processes may finish a shard in this time
             message = kept_shards_message(self.parts)
             if message is not None:
-                sys.stderr.write(f"textmover: the first process has ended without a word: {message}\n")
+                sys.stderr.write(f"textmover: the first process ended without an error message: {message}\n")
 
     def score(self) -> None:
         if self.failure is None:
@@ -189,7 +189,7 @@ class _Member:
         if not is_parts(parts.folder):
             raise InputError(
                 f"Expected {parts.folder} to be in a folder that all machines share, but process {self.rank} "
-                "does not see it there: give such a place for the output."
+                "does not see it there: choose an output folder that all machines share."
             )
 
     @contextlib.contextmanager

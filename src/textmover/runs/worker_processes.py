@@ -124,7 +124,7 @@ def _cause(code: int) -> str:
     if code > 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name  # Windows has no SIGKILL
-    return f"{name}{', which may be a lack of memory' if name == 'SIGKILL' else ''}"
+    return f"{name}{', possibly out of memory' if name == 'SIGKILL' else ''}"
 
 
 HEARTBEAT_INTERVAL = 0.5  # seconds between two heartbeats
@@ -230,7 +230,7 @@ class Messages:
             return None
         return InputError(
             f"Expected all {self._world} processes to go on, but number {silent} has been silent for "
-            f"{HEARTBEAT_TIMEOUT:.0f} seconds: look what ended it, such as a lack of memory."
+            f"{HEARTBEAT_TIMEOUT:.0f} seconds: check why it ended, for example out of memory."
         )
 
     def _is_silent(self, rank: int) -> bool:

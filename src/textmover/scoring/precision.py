@@ -120,7 +120,7 @@ def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ..
     except BackendError as error:
         if not remaining:
             raise
-        _log_skipped(f"Backend {first} is passed over for {remaining[0]}", error)
+        _log_skipped(f"Backend {first} is skipped for {remaining[0]}", error)
         _run_on_first(metric, precision, tuple(remaining), checkpoint)
 
 

@@ -35,7 +35,7 @@ FLAGS = {
     "off target": "in another language than the reference",
     "fallback": "without a reference or source",
     "unreferenced": "marked from the source alone",
-    "long": "compared in stretches",
+    "long": "compared in segments",
 }
 """Descriptions of flags."""
 

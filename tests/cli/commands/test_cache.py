@@ -96,7 +96,10 @@ def test_states_of_other_versions_count_in_the_limit_and_go_first(run, base, tmp
         os.utime(path, (1, 1))  # the longest unused
     (states / "v2" / "notes.txt").write_text("mine")
     told = run("score", *base, "--cache-limit", 2.5 * size / 2**30, "--layer", "1")  # room for two of the three
-    assert "v2 was written by another version of textmover and is ignored: it goes when space is needed, or" in told.err
+    assert (
+        "v2 was written by another version of textmover and is ignored: it is removed when space is needed, or"
+        in told.err
+    )
     assert sorted(one["texts"] for one in listed(run)) == [5, 5]
     assert [path.name for path in (states / "v2").rglob("*")] == ["notes.txt"]
     assert "another version" not in run("score", *base).err

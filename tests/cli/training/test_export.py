@@ -170,7 +170,7 @@ def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stdout.splitlines()) == 4
-    assert ended.stderr.startswith("Backend openvino is passed over for ")
+    assert ended.stderr.startswith("Backend openvino is skipped for ")
     assert "libopenvino.so.9: cannot open shared object file: reinstall it" in ended.stderr
     assert ended.stderr.count("\n") == 1
 

@@ -142,7 +142,7 @@ def test_quiet_prints_warnings_alone(run, write, corpus, tiny_encoder, tmp_path)
     assert (tmp_path / "new" / "s.safetensors").is_file()
     ended = run("fit-idf", *given, write("same.txt", ["a dog", "a dog"])).ok()
     assert [line.split(" (")[0] for line in ended.err.splitlines()] == [
-        "idf was fitted on equal texts: weights are uniform.",
+        "idf was fitted on texts with equal tokens: weights are uniform.",
         "Fitted on few texts",
     ]
 

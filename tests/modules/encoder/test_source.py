@@ -207,7 +207,7 @@ def test_a_failure_lists_all_that_was_tried(world):
 
 @pytest.mark.parametrize("name", ["./nowhere", "/no/such/folder", "a/b/c", "white space"])
 def test_what_is_no_name_is_asked_of_nobody(world, name):
-    with pytest.raises(InputError, match="not a name that the hub could hold"):
+    with pytest.raises(InputError, match="not a valid name of a repository"):
         resolve_encoder(name)
     assert world.asked == []
 

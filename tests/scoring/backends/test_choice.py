@@ -114,7 +114,7 @@ def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, lo
     pretend(failing=("openvino",))
     for _ in range(2):  # and not again for each metric
         assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
-    assert logged() == ["Backend openvino is passed over for torch: openvino cannot"]
+    assert logged() == ["Backend openvino is skipped for torch: openvino cannot"]
     with pytest.raises(BackendError, match="openvino cannot"):
         apply_precision(tiny_metric(), "exact", "openvino")
 
@@ -132,7 +132,7 @@ def test_a_back_end_that_is_not_exact_is_passed_over(tiny_metric, pretend, logge
 def test_what_a_back_end_is_not_for_is_not_warned_of(tiny_metric, caplog, logged):
     caplog.set_level(logging.INFO)
     assert chosen(apply_precision(tiny_metric(dtype="bfloat16"), "exact")) == ("torch", "bf16")
-    assert "Backend openvino is passed over for torch: Expected weights in float32" in caplog.text
+    assert "Backend openvino is skipped for torch: Expected weights in float32" in caplog.text
     assert logged() == []
 
 

@@ -294,8 +294,8 @@ def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, logged)
     memory.flush()
     (line,) = logged()
     assert line == (
-        f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when space is needed, "
-        f"or with `textmover cache {tmp_path} --clear`."
+        f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it is removed when space "
+        f"is needed, or with `textmover cache {tmp_path} --clear`."
     )
     assert other.exists()
 
@@ -422,7 +422,7 @@ def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, l
         (
             lambda content: content[:-600] + bytes(400) + content[-200:],
             True,
-            "is damaged (its states are not those that were written) and has been removed: its texts are encoded",
+            "is damaged (its checksum does not match) and has been removed: its texts are encoded",
         ),
     ],
 )

@@ -19,7 +19,7 @@ REFERENCES = [["a little dog runs home at night"], ["she sold it"], ["a cold dri
 SEVERAL = [["a little dog runs home", "one dog"], ["she sold it"], ["hot tea", "a drink", "water"], ["home", "go"]]
 EARLIER = ["many people walk in the rain", "I hear a song", "red never sings"]
 
-WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier texts."
+WITHOUT = "Out of memory on cpu: features of earlier texts were removed from its memory."
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

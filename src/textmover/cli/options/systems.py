@@ -130,7 +130,9 @@ def refuse_metric(options: argparse.Namespace, instead: str) -> None:
     set_options = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
     if set_options:
         flag = set_options[0].replace("_", "-")
-        raise InputError(f"Expected `--{flag}` or `{instead}`, but got both: scores that are there need no metric.")
+        raise InputError(
+            f"Expected `--{flag}` or `{instead}`, but got both: existing scores need no metric, so leave one out."
+        )
 
 
 def _files(options: argparse.Namespace) -> TextFiles | TableFile:

@@ -83,8 +83,7 @@ def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
         raise InputError("Expected `--adapter RANK` beside `--adapter-dtype`, but got none: give a rank, such as 16.")
     if options.adapter is not None and options.backend:
         raise InputError(
-            "Expected `--backend` without `--adapter`, but got both: what a back-end runs holds all weights, so export "
-            "it in full."
+            "Expected `--backend` without `--adapter`, but got both: back-ends need all weights, so export it in full."
         )
     if options.table and (options.adapter is not None or options.backend):
         raise InputError("Expected `--table` without `--adapter` and `--backend`, but got both: no encoder is left.")

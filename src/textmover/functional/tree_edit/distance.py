@@ -174,7 +174,7 @@ def tree_edit_distances(
     lengths["insert"] = len(inserts)
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{number} of `{name}`" for name, number in lengths.items())
-        raise InputError(f"Expected one of everything to a pair, but got {counts}.")
+        raise InputError(f"Expected as many trees and costs as pairs, but got {counts}.")
     kernels = _kernels()
     if not batch:
         return np.zeros(0)

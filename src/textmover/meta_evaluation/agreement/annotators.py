@@ -216,7 +216,7 @@ def _rating_array(ratings: ArrayLike) -> Array:
     if array.ndim != 2:
         raise InputError(f"Expected `ratings` to be [annotators, items], but got {array.ndim} dimensions.")
     if np.isinf(array).any():
-        raise InputError("Expected `ratings` to be finite, or NaN where there is none, but got an infinite one.")
+        raise InputError("Expected `ratings` to be finite, or NaN if missing, but got infinity.")
     return array
 
 

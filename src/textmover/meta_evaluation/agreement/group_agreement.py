@@ -74,8 +74,8 @@ class Agreement:
     undefined: tuple[tuple[str, ...], ...]  # for each metric, units excluded for it only
     undefined_segments: NDArray[np.int64]  # number of segments in these units, ``[K]``
     epsilons: Vector | None = None  # tie threshold of each metric, for acc23 and tau23
-    without_draws = "group {group} has only one thing to draw"
-    without_test = "group {group} has only one unit, and thresholds of ties cannot be exchanged within a unit"
+    without_draws = "group {group} has a single cluster to resample"
+    without_test = "group {group} has a single unit, and thresholds of ties cannot be permuted within a unit"
     by_unit: Vector | None = None  # value of each metric in each unit, ``[K, U]``; ``values`` are means of these
 
     def __init__(self, group: Group) -> None:
@@ -212,7 +212,7 @@ class SystemAgreement(Agreement):
 class SoftSystemAgreement(Agreement):
     """Soft pairwise accuracy, without bootstrap and test: each sample would need its own permutations."""
 
-    without_draws, without_test = "soft accuracy has no bootstrap here", "soft accuracy has none here"
+    without_draws, without_test = "soft accuracy has no bootstrap", "soft accuracy has no permutation test"
 
     def __init__(self, group: Group, permutations: int, seed: int) -> None:
         super().__init__(group)

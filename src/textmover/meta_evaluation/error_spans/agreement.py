@@ -246,7 +246,7 @@ def compare_errors(
     """
     first = agreements[0].labels if agreements else ()
     if any(one.labels != first for one in agreements):
-        raise InputError("Expected agreements on the same segments and groups, but got others: judge the same gold.")
+        raise InputError("Expected agreements on the same segments and groups, but they differ: use the same gold.")
     tables = np.stack([one.sums[:, :COLUMNS] for one in agreements]) if agreements else np.zeros((0, 0, COLUMNS))
     return permutation_test_of_sums(tables, first, figures, permutations=permutations, seed=seed)
 

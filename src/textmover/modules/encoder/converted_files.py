@@ -48,7 +48,7 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
             return folder
     except (OSError, RuntimeError) as error:
         logger.warning(
-            "The cache cannot hold %s (%s): a temporary folder holds it until the program ends.", path, error
+            "Could not write %s to the cache (%s): using a temporary folder until the program ends.", path, error
         )
     try:
         folder = Path(tempfile.mkdtemp(prefix="textmover-"))

@@ -58,7 +58,7 @@ class Encoder(nn.Module):
             if freeze_layers > depth:
                 raise InputError(
                     f"Expected `freeze_layers` to be at most {depth}, the layers of the encoder, but got "
-                    f"{freeze_layers}: lower it; 0 keeps the embeddings alone as they are."
+                    f"{freeze_layers}: lower it; 0 freezes only the embeddings."
                 )
             self._freeze(freeze_layers)
 

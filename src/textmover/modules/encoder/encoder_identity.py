@@ -85,7 +85,7 @@ class BaseEncoder:
         if misfit is not None and self._in_other_bits(source):
             logger.warning(
                 "The adapter was trained on weights of %s with the hash %s, but those in %s have %s. One of them is in "
-                "4 bits: scores deviate, for sentence vectors of both have cosines of .98 to .99.",
+                "4 bits: scores differ slightly (the cosine of sentence vectors is .98 to .99).",
                 *(self.name, self.sha256[:8], source.folder, source.sha256[:8]),
             )
         elif misfit is not None:

@@ -152,7 +152,7 @@ def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
     from huggingface_hub import snapshot_download
 
     if not is_repository_name(name):
-        return "not a name that the hub could hold"
+        return "not a valid name of a repository"
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
         if _weights(folder) is None:  # only models without safetensors need a second request

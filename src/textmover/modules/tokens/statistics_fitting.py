@@ -61,7 +61,7 @@ def fit_statistics(
     if uninformative:
         side = "hypotheses" if "idf_hypothesis" in uninformative else "references"
         of_side = "" if len(uninformative) == len(tables) else f" of the {side}"
-        logger.warning("idf%s was fitted on equal texts: weights are uniform.", of_side)
+        logger.warning("idf%s was fitted on texts with equal tokens: weights are uniform.", of_side)
     with evaluating(metric):
         for statistic in statistics.values():  # the baseline last, since it needs all others
             if isinstance(statistic, CorpusMean):

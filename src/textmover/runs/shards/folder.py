@@ -246,7 +246,7 @@ def check_same(output: Path, existing: Receipt, expected: Receipt) -> None:
         rows = "as many rows" if existing.rows == expected.rows else plural(existing.rows, "row")
         raise _wrong_result(output, f"it was made from other texts ({rows}, and this run has {expected.rows})")
     if existing.scores != expected.scores:
-        raise _wrong_result(output, "what is there has been changed since it was written")
+        raise _wrong_result(output, "its content was changed after it was written")
 
 
 def check_rows(output: Path, layout: Layout, rows: int) -> None:

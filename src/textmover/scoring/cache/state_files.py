@@ -62,8 +62,8 @@ class StateFiles:
         self._index: dict[bytes, _Entry] = {}
         for root in other_versions(folder):
             logger.warning(
-                "%s was written by another version of textmover and is ignored: it goes when space is needed, or with "
-                "`textmover cache %s --clear`.", root, folder,
+                "%s was written by another version of textmover and is ignored: it is removed when space is needed, "
+                "or with `textmover cache %s --clear`.", root, folder,
             )  # fmt: skip
         try:
             self.place.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class StateFiles:
 
     def _disable(self, error: InputError) -> None:
         if not self._disabled:
-            logger.warning("States of texts are no longer kept in %s: %s", self.place, error)
+            logger.warning("Hidden states are no longer cached in %s: %s", self.place, error)
         self._disabled = True
 
     def _shrink(self, newest: Path) -> None:
@@ -217,7 +217,7 @@ class StateFiles:
         states = Ragged(lengths, tokens)
         intact = _checks(tokens, states.starts, lengths) == [entry.check for entry in entries]
         if not intact.all():
-            self._discard(path, "its states are not those that were written")
+            self._discard(path, "its checksum does not match")
             return None
         with contextlib.suppress(OSError):  # files of another user cannot be touched
             os.utime(path)

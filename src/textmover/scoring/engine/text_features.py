@@ -225,7 +225,7 @@ class TextWork:
         if freed and not self._warned_of_memory:
             self._warned_of_memory = True
             logger.warning(
-                "Out of memory on %s: going on without what was kept there of earlier texts.", self.metric.device
+                "Out of memory on %s: features of earlier texts were removed from its memory.", self.metric.device
             )
         return freed
 
