@@ -16,7 +16,7 @@ import harness
 import numpy as np
 
 from textmover import InputError, Scorer
-from textmover.scoring.precision import CAN
+from textmover.scoring.precision_and_backend import CAN
 
 BACKENDS = ("torch", "openvino", "onnxruntime")
 PLAIN = "the a of and to in was he with they one word but not all were there".split()  # noqa: SIM905

@@ -283,7 +283,7 @@ def peaks() -> dict[str, float]:
     A layer has four products of 384 by 384, one of 384 by 1,536 and one of 1,536 by 384, over 1,024 tokens.
     """
     from textmover.scoring.backends.torch_runners import PackedLinear
-    from textmover.scoring.precision import has_bfloat16
+    from textmover.scoring.precision_and_backend import has_bfloat16
 
     def rate(work: Callable[[], Any], repetitions: int, products: int) -> float:
         return 2 * products / min(harness.seconds(work) for _ in range(repetitions)) / 1e9

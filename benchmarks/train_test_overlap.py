@@ -19,7 +19,7 @@ from jsonargparse import ArgumentParser
 from ladder import read_set
 
 from textmover.data.leakage import normalised_pair
-from textmover.runs.process import guarded
+from textmover.runs.exit_codes_and_signals import guarded
 from textmover.types import Segment
 
 Pair = frozenset[str]

@@ -35,7 +35,7 @@ from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.functional.losses import combined_loss
 from textmover.modules.encoder.source import resolve_encoder
 from textmover.presets import build_metric, preset_config
-from textmover.scoring.precision import has_bfloat16
+from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.optimization import LoraConfig, build_schedule
 from textmover.types import Segment

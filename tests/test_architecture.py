@@ -200,7 +200,7 @@ MAY_LOAD = {
     "scoring/backends/names.py": {"importlib.import_module"},
     "checkpoints/files.py": {"load_file"},
     "checkpoints/loading.py": {"snapshot_download"},
-    "checkpoints/training_run.py": {"torch.load"},
+    "checkpoints/run_checkpoints.py": {"torch.load"},
     "scoring/cache/state_files.py": {"safe_open"},
     "scoring/cache/state_folders.py": {"safe_open"},
     "checkpoints/statistics_files.py": {"safe_open"},

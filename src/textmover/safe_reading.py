@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get
 import yaml
 
 from textmover.types import InputError
-from textmover.types.arguments import did_you_mean, most_of
+from textmover.types.argument_checks import did_you_mean, most_of
 
 Kind = TypeVar("Kind")
 

@@ -13,7 +13,7 @@ import yaml
 
 from textmover import Scorer
 from textmover.cli.training.train import main as train_command
-from textmover.perturbations.clauses import Parses
+from textmover.perturbations.parsed_clauses import Parses
 from textmover.rome.scorer.network import build_scorer
 from textmover.types import InputError, ParsedText, Segment
 

@@ -15,7 +15,7 @@ from textmover.cli import main as main_module
 from textmover.cli.options.options_from_help import SingleOption, examples, repeated_option
 from textmover.modules.devices import log_device
 from textmover.presets import PRESETS
-from textmover.runs.process import guarded
+from textmover.runs.exit_codes_and_signals import guarded
 from textmover.types import BOUNDS, InputError
 
 HELP_OF_ALL = """
@@ -57,7 +57,7 @@ def test_help_fits_one_screen_and_loads_no_package(columns, most):
     ("command", "option", "choices"),
     [
         ("score", "--format", "textmover.runs.shards.score_formats:FORMATS"),
-        ("score", "--precision", "textmover.scoring.precision:Precision"),
+        ("score", "--precision", "textmover.scoring.precision_and_backend:Precision"),
         ("score", "--backend", "textmover.scoring.backends:BACKENDS"),
         ("score", "--on-error", "textmover.readers.row_streams:OnError"),
         ("score", "--missing-references", "textmover.readers.row_streams:MissingReferences"),
@@ -122,7 +122,7 @@ def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
 def test_libraries_that_print_their_messages_print_them_once():
     code = (
         "import logging, sys\n"
-        "from textmover.runs.process import set_up_logging\n"
+        "from textmover.runs.exit_codes_and_signals import set_up_logging\n"
         "set_up_logging()\n"
         "logging.getLogger('hub').addHandler(logging.StreamHandler())\n"
         "logging.getLogger('hub.http').warning('again')\n"
@@ -203,7 +203,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
     from textmover.modules.config import MetricConfig
-    from textmover.scoring.config_options import field_flag
+    from textmover.scoring.config_flags import field_flag
 
     text, usual = run("score", "--help-metric").out, run("score", "--help").out
     for entry in fields(MetricConfig):

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.shared import SIGNALS, send
 
 from textmover.runs import distributed
-from textmover.runs.process import Terminated, sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import Terminated, sigterm_as_interrupt
 from textmover.types import InputError
 
 

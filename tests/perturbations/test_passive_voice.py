@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from textmover.perturbations.clauses import Agreement, simple_clause
 from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.parsed_clauses import Agreement, simple_clause
 from textmover.perturbations.passive_voice import (
     IRREGULAR,
     OBJECT_CASE,

@@ -7,8 +7,8 @@ import pytest
 
 from textmover.cli.main import main
 from textmover.modules.encoder.source import MULTILINGUAL
-from textmover.scoring import Scorer, metric_set, scorer_options
-from textmover.scoring.config_options import FIELD, given_fields
+from textmover.scoring import Scorer, metric_set, scorer_from_options
+from textmover.scoring.config_flags import FIELD, given_fields
 from textmover.types import InputError, SourcedReferences
 
 ENGLISH = ["The train arrives at eight o'clock and the cat is asleep."] * 5
@@ -27,10 +27,10 @@ CHINESE = ["火车八点钟到达。"]
     ],
 )
 def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, model, fields):
-    monkeypatch.setattr(scorer_options, "released_folder", lambda name: released)
+    monkeypatch.setattr(scorer_from_options, "released_folder", lambda name: released)
     options = argparse.Namespace(model="auto")
     with caplog.at_level(logging.WARNING):
-        scorer_options.take_by_language(options, sides[0], [[text] for text in sides[1]])
+        scorer_from_options.take_by_language(options, sides[0], [[text] for text in sides[1]])
     assert (options.model, given_fields(options)) == (model, fields)
     told = [one.message for one in caplog.records]
     taken = model if released else f"twmd on {MULTILINGUAL}"
@@ -44,7 +44,7 @@ def test_the_metric_follows_the_language(monkeypatch, caplog, sides, released, m
 def test_an_encoder_beside_it_is_refused(fields, swept):
     options = argparse.Namespace(model="auto", **fields)
     with pytest.raises(InputError, match="Expected `--model auto` or `--encoder`, but got both"):
-        scorer_options.take_by_language(options, ENGLISH, [], swept)
+        scorer_from_options.take_by_language(options, ENGLISH, [], swept)
 
 
 COMMANDS = {
@@ -74,9 +74,9 @@ def test_commands_read_texts_before_they_take_a_metric(monkeypatch, tmp_path, co
         raise ReachedError(options.model)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(scorer_options, "released_folder", lambda name: None)
+    monkeypatch.setattr(scorer_from_options, "released_folder", lambda name: None)
     monkeypatch.setattr(metric_set, "check_layers", lambda config: None)  # of an encoder that may not be at hand
-    for module in (scorer_options, metric_set):
+    for module in (scorer_from_options, metric_set):
         monkeypatch.setattr(module, "build_scorer", build_scorer)
     for name, text in (("h.txt", ENGLISH[0]), ("o.txt", ENGLISH[0]), ("r.txt", other)):
         (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
@@ -89,7 +89,7 @@ def test_commands_read_texts_before_they_take_a_metric(monkeypatch, tmp_path, co
 
 def test_sources_that_nobody_asks_for_do_not_choose_the_metric(monkeypatch):
     options = argparse.Namespace(model="auto")
-    scorer_options.take_by_language(options, ENGLISH, [SourcedReferences([ENGLISH[0]], GERMAN[0])])
+    scorer_from_options.take_by_language(options, ENGLISH, [SourcedReferences([ENGLISH[0]], GERMAN[0])])
     assert options.model == "textmover-general"
 
 

@@ -19,7 +19,7 @@ from runs import write_ratings
 from textmover import Scorer
 from textmover.checkpoints.adapter import AdapterConfig
 from textmover.data import Columns, RatingsDataModule
-from textmover.data.mixture_sources import RatedSource
+from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RatingsModule

@@ -25,7 +25,7 @@ from textmover.files import atomic_file
 from textmover.readers.segments import told
 from textmover.safe_reading import load_json, unreadable
 from textmover.types import SEVERITIES, ErrorSpan, InputError
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 RELOAD = "load the page again"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from textmover.types.text_words import SURROGATE
+from textmover.types.word_splitting import SURROGATE
 
 TEMPLATE_MARKS = {ord(one): f"&#{ord(one)};" for one in "{}$`"}
 """Escapes of characters that the templates of the page interpret."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from textmover.safe_reading import load_json
 from textmover.types import InputError
-from textmover.types.text_words import SURROGATE
+from textmover.types.word_splitting import SURROGATE
 
 if TYPE_CHECKING:
     import gradio as gr

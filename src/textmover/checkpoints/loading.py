@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.adapter import restore_state
-from textmover.checkpoints.encoder_weights import trained_encoder
+from textmover.checkpoints.encoder_entry import trained_encoder
 from textmover.checkpoints.files import (
     CONFIG,
     HEAD,

@@ -18,7 +18,7 @@ from torch import nn
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, as_adapter
-from textmover.checkpoints.encoder_weights import name_weights, trained_encoder
+from textmover.checkpoints.encoder_entry import name_weights, trained_encoder
 from textmover.checkpoints.files import CONFIG, FORMAT, WEIGHTS, write_config, write_weights
 from textmover.checkpoints.loading import load_checkpoint
 from textmover.files import atomic_folder

@@ -19,9 +19,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
+from textmover.cli.argparse_messages import SYNONYMS, add_input_hint, did_you_mean, reworded
 from textmover.cli.options.options_from_help import SingleOption, add_options
-from textmover.cli.usage_errors import SYNONYMS, add_input_hint, did_you_mean, reworded
-from textmover.runs.process import guarded, open_streams, set_up_logging, sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import guarded, open_streams, set_up_logging, sigterm_as_interrupt
 
 COMMANDS = {
     "score": ("commands.score", "score texts against references"),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.leakage import PairFile, normalised_pair, without_files
-from textmover.data.mixture_sources import Batch, Source, Tokenize, check_least
+from textmover.data.sources import Batch, Source, Tokenize, check_least
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.readers.segments import read_rows
 from textmover.readers.tables import rows_where

@@ -15,8 +15,8 @@ from textmover.experiments.papers.layers import choose_texts
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, UNKNOWN, Interval, few_to_draw
-from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
+from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements

@@ -20,7 +20,7 @@ from textmover.modules.tokens.word_tokenizer import split_words
 from textmover.report.evaluation.disagreements import Alignment, Link
 from textmover.report.explanation.explanation import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
-from textmover.types.text_words import UNSPACED, goes_on
+from textmover.types.word_splitting import UNSPACED, goes_on
 
 Span = tuple[int, int]
 

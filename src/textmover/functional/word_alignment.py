@@ -15,7 +15,7 @@ from torch import Tensor
 from textmover.functional._arguments import check_problem
 from textmover.functional.exact import PartialResult, per_mass
 from textmover.types import check_choice, check_share
-from textmover.types.arguments import Penalty, Position
+from textmover.types.argument_checks import Penalty, Position
 
 CODE_GAMMA = 0.07
 """Constant γ of the authors' code."""

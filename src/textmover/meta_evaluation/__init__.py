@@ -38,7 +38,7 @@ from textmover.meta_evaluation.error_spans.agreement import (
     compare_errors,
     judge_errors,
 )
-from textmover.meta_evaluation.error_spans.segment_sums import SpanF1, span_f1, word_errors
+from textmover.meta_evaluation.error_spans.span_figures import SpanF1, span_f1, word_errors
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import (
     LEVELS,
@@ -51,7 +51,7 @@ from textmover.meta_evaluation.results import (
     human_scores,
 )
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
-from textmover.meta_evaluation.significance.permutation import (
+from textmover.meta_evaluation.significance.significance_tests import (
     PermutationTest,
     WilliamsTest,
     permutation_p_values,

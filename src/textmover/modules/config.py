@@ -14,7 +14,7 @@ from typing_extensions import Self
 from textmover.modules.encoder.source import full_name
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import BOUNDS, InputError, check_choice, check_whole
-from textmover.types.arguments import did_you_mean
+from textmover.types.argument_checks import did_you_mean
 
 logger = logging.getLogger(__name__)
 

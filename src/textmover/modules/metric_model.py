@@ -25,7 +25,7 @@ from textmover.modules.tokens.statistics_fitting import fit_statistics, statisti
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
-from textmover.types.arguments import check_pairs
+from textmover.types.argument_checks import check_pairs
 
 
 class MetricModel(EncoderMetric):

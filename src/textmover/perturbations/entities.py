@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from textmover.perturbations.clauses import Parse, word_tags
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.parsed_clauses import Parse, word_tags
+from textmover.perturbations.phrases import (
     Edit,
     Phrase,
     Word,

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from textmover.perturbations.clauses import Parse, Parses
 from textmover.perturbations.entities import entity, roles
+from textmover.perturbations.parsed_clauses import Parse, Parses
 from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, notation, perturb
-from textmover.perturbations.sentence_edits import Function, Phrase, WordPool
+from textmover.perturbations.phrases import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError
-from textmover.types.arguments import did_you_mean
+from textmover.types.argument_checks import did_you_mean
 
 NEIGHBOURS = 128  # texts that provide words, names and unrelated sentences for each other
 FEW = 16  # minimum number of texts to act as neighbours

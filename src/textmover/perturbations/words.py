@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from textmover.perturbations.clauses import Parse, word_tags
 from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.parsed_clauses import Parse, word_tags
+from textmover.perturbations.phrases import (
     FUNCTION_WORDS,
     NEGATIVE,
     Edit,

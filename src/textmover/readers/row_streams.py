@@ -13,7 +13,7 @@ from textmover.readers.lines import Followed, LineError, check_once, shown, side
 from textmover.readers.segments import TableRow, check_columns, named_fields, read_rows
 from textmover.readers.tables import refuse_tables
 from textmover.types import InputError, NoReferenceError, SourcedReferences
-from textmover.types.text_words import is_unicode
+from textmover.types.word_splitting import is_unicode
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from textmover.readers.csv_and_jsonl import named
 from textmover.readers.lines import STANDARD_INPUT, Position, iter_lines, shown, usable
 from textmover.readers.tables import MemoryTable, is_table, open_tables
 from textmover.types import InputError, NoReferenceError, Segment, SourcedReferences
-from textmover.types.text_words import is_unicode
+from textmover.types.word_splitting import is_unicode
 
 GROUP_SEPARATOR = " / "  # joins the values of several group columns
 LARGEST = 1e15  # limit of ratings and scores: statistics and losses square them in single precision

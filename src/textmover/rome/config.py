@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from textmover.modules.config import DEFAULT_ENCODER, Configuration, MetricConfig
 from textmover.types import InputError, Signature, check_choice, check_share, check_whole
-from textmover.types.arguments import Penalty, Position
+from textmover.types.argument_checks import Penalty, Position
 
 if TYPE_CHECKING:
     from textmover.rome.metric import RomeMetric

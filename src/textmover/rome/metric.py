@@ -24,7 +24,7 @@ from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, Ro
 from textmover.rome.features.words import WordIdf
 from textmover.rome.scorer.network import NEW, FeatureScorer, ScorerConfig, build_scorer, named_features
 from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
-from textmover.types.arguments import check_pairs
+from textmover.types.argument_checks import check_pairs
 
 logger = logging.getLogger(__name__)
 

@@ -22,10 +22,18 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
-from textmover.readers.column_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
-from textmover.runs.process import sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
+from textmover.runs.process_supervision import (
+    GRACE_PERIOD,
+    STARTED_BY,
+    UNUSABLE,
+    Children,
+    Messages,
+    check_manual_start,
+)
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
 from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
@@ -33,7 +41,6 @@ from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
-from textmover.runs.worker_processes import GRACE_PERIOD, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.types import InputError, plural
 

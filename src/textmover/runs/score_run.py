@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from textmover.modules.devices import machine_of
 from textmover.modules.tokens.reliability_flags import same_outputs
-from textmover.readers.column_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Row, Rows
 from textmover.runs.progress import PairCount, progress_bar
@@ -41,7 +41,7 @@ from textmover.runs.shards.streaming import fit_on_rows, score_shards, usable_ro
 from textmover.scoring.engine.threads import read_ahead
 from textmover.scoring.metric_set import joined_scores
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import load_scorer, take_by_language
+from textmover.scoring.scorer_from_options import load_scorer, take_by_language
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ import torch
 
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import InputError, SegmentScores, Signature, needs_extra
-from textmover.types.text_words import legible
+from textmover.types.word_splitting import legible
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 

@@ -28,10 +28,10 @@ from textmover.modules.tokens.text_arguments import (
 )
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory
+from textmover.scoring.corpus_statistics import ScorerStatistics, check_fitted, check_sources
 from textmover.scoring.engine.engine import CACHE_BYTES, Engine
-from textmover.scoring.engine.pair_table import Counts
-from textmover.scoring.precision import Precision, apply_precision
-from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted, check_sources
+from textmover.scoring.engine.pair_scores import Counts
+from textmover.scoring.precision_and_backend import Precision, apply_precision
 from textmover.types import InputError, MarkedTexts, SegmentMetric, SegmentScores, SourcedReferences, check_choice
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Scorer(ScorerStatistics):
                 ``None`` loads the released metric ``textmover-general``, or the preset ``twmd`` if ``encoder=`` is
                 given.
             precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder if the processor supports it), ``"int8"``, or
-                ``"auto"`` (the fastest of them with scores close to float32; see :mod:`textmover.scoring.precision`).
+                ``"auto"`` (the fastest of them with scores close to float32; :mod:`textmover.scoring.precision_and_backend`).
             backend: ``"torch"``, ``"torch-compile"``, ``"openvino"``, ``"onnxruntime"``, or ``"auto"`` for the fastest
                 installed one. A back-end prepares each encoder once.
             device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` selects a GPU if there is one.

@@ -17,20 +17,20 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from textmover.checkpoints.encoder_weights import encoder_entry
+from textmover.checkpoints.encoder_entry import encoder_entry
 from textmover.checkpoints.loading import load_metric
-from textmover.checkpoints.training_run import metric_entry
+from textmover.checkpoints.run_checkpoints import metric_entry
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.mixture_sources import Source
+from textmover.data.sources import Source
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.precision import has_bfloat16
+from textmover.scoring.precision_and_backend import has_bfloat16
 from textmover.training import optimization, sharding, trainer_checks
 from textmover.training.optimization import LoraConfig, OptimizerConfig
 from textmover.training.tasks.task import Judgement, Task
 from textmover.types import InputError, SegmentMetric, TrainableMetric
-from textmover.types.arguments import CheckedArguments, plain
+from textmover.types.argument_checks import CheckedArguments, plain
 
 logger = logging.getLogger(__name__)
 

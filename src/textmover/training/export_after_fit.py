@@ -13,14 +13,14 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import interpolate
-from textmover.checkpoints.encoder_weights import trained_encoder
+from textmover.checkpoints.encoder_entry import trained_encoder
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.loading import load_checkpoint
+from textmover.checkpoints.run_checkpoints import read_run_checkpoint
 from textmover.checkpoints.saving import save_checkpoint
 from textmover.checkpoints.statistics_files import fitted_names
-from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.mixture_sources import RatedSource
+from textmover.data.sources import RatedSource
 from textmover.files import atomic_file
 from textmover.modules.assembly import untrained
 from textmover.terminal import console

@@ -16,8 +16,8 @@ from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
-from textmover.checkpoints.encoder_weights import encoder_misfit
-from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
+from textmover.checkpoints.encoder_entry import encoder_misfit
+from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError, plural

@@ -8,7 +8,7 @@ the engine and the command line use.
 from typing import TYPE_CHECKING
 
 from textmover.lazy import names_of
-from textmover.types.arguments import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
+from textmover.types.argument_checks import BOUNDS, ENCODER_BOUNDS, check_choice, check_share, check_whole
 from textmover.types.display import Shown, View, flagged, plural
 from textmover.types.error_spans import (
     MQM_COSTS,

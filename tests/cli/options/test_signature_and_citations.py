@@ -6,7 +6,7 @@ import re
 import pytest
 
 from textmover.presets import PRESETS
-from textmover.report.descriptions import PHRASES, describe_metric, latex_paragraph
+from textmover.report.paper_sentences import PHRASES, describe_metric, latex_paragraph
 from textmover.types import InputError, Signature
 
 

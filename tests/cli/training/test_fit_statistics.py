@@ -8,14 +8,14 @@ import sys
 import pytest
 from safetensors import safe_open
 
-from textmover.scoring import Scorer, scorer_options
+from textmover.scoring import Scorer, scorer_from_options
 
 CORPUS = ["the small dog ran home", "she will buy a book", "warm tea", "a little dog", "go home", "the old tree"]
 
 
 @pytest.fixture(autouse=True)
 def six_are_enough(monkeypatch):
-    monkeypatch.setattr(scorer_options, "ENOUGH", len(CORPUS))
+    monkeypatch.setattr(scorer_from_options, "ENOUGH", len(CORPUS))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def about(path) -> dict[str, str]:
 
 
 def test_few_texts_are_warned_of_and_the_way_out_is_an_option(run, refused, texts, corpus, tiny_encoder, monkeypatch):
-    monkeypatch.setattr(scorer_options, "ENOUGH", 7)
+    monkeypatch.setattr(scorer_from_options, "ENOUGH", 7)
     command = ("fit-idf", "--data", corpus, "--encoder", tiny_encoder, "--output", "i.safetensors", "--quiet")
     assert "Fitted on few texts (6) for idf weights: give at least 7." in run(*command).ok().err
     said = refused("score", "-i", *texts, "--model", "twmd", "--encoder", tiny_encoder, "--statistics", "i.safetensors")

@@ -11,7 +11,7 @@ from runs import recipe, write_ratings, write_recipe
 from textmover.cli.training import search as command
 from textmover.experiments.search.space import Choices, JudgedParts, Range, check_keys, judged_print, read_space
 from textmover.experiments.search.study import placed
-from textmover.runs.process import Terminated
+from textmover.runs.exit_codes_and_signals import Terminated
 from textmover.types import InputError
 
 ROOT = Path(__file__).parents[3]

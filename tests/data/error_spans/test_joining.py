@@ -7,7 +7,7 @@ import pytest
 from textmover.data.error_spans.augmentation import joined_segments, with_lost_words
 from textmover.types import MarkedSegment
 from textmover.types.error_spans import ErrorSpan
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 
 def row(number):

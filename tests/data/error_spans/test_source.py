@@ -11,7 +11,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.readers.error_spans.tagged_words import errors_of_tags
 from textmover.types import InputError, NoReferenceError, SpecialToken
 from textmover.types.error_spans import ErrorSpan, MarkedSegment
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 NAN = float("nan")
 

@@ -19,7 +19,7 @@ from textmover.files import atomic_folder
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
 from textmover.scoring.backends.artefacts import FORMAT, RECORD, Artefact, cache_folder, encoder_hash
-from textmover.scoring.precision import apply_precision
+from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]

@@ -8,7 +8,7 @@ import torch
 
 from textmover.scoring import Scorer, precision
 from textmover.scoring.backends import BackendError, attach, names, preparation, prepare
-from textmover.scoring.precision import apply_precision
+from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
 
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]

@@ -15,7 +15,7 @@ from textmover.modules.probe_sentences import probe_scores
 from textmover.scoring.backends import BackendError, attach
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder
-from textmover.scoring.precision import apply_precision
+from textmover.scoring.precision_and_backend import apply_precision
 
 
 @pytest.fixture

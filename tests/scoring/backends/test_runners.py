@@ -16,7 +16,7 @@ from textmover.scoring.backends import BackendError, attach, graph, preparation,
 from textmover.scoring.backends.graph import ArtefactRunner
 from textmover.scoring.backends.preparation import probe_states
 from textmover.scoring.engine import text_features as text_work
-from textmover.scoring.precision import AUTO_BOUND
+from textmover.scoring.precision_and_backend import AUTO_BOUND
 from textmover.types import InputError, TokenBatch
 
 TEXTS = [

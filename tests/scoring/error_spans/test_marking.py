@@ -19,7 +19,7 @@ from textmover.rome import RomeConfig, RomeMetric
 from textmover.scoring.error_spans import marking
 from textmover.scoring.error_spans.spans import whole_words, word_overlap_errors
 from textmover.types import ErrorSpan, InputError
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -7,7 +7,7 @@ import pytest
 
 from textmover.scoring.error_spans.spans import error_spans, lacks_words, word_overlap_errors
 from textmover.types import ErrorSpan
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 TEXT = "My cat is"
 WORDS = [(0, 2), (3, 6), (7, 9)]

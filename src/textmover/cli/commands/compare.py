@@ -9,7 +9,7 @@ import sys
 from textmover.cli.options.systems import chosen_output, scored_systems, write
 from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_html, as_json, as_latex, print_comparison
-from textmover.scoring.scorer_options import take_default
+from textmover.scoring.scorer_from_options import take_default
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}  # formats by the suffix of the output
 

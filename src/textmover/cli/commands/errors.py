@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from textmover.cli.options.columns import rows_of
+from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
 from textmover.readers.row_streams import GivenTexts
 from textmover.report.error_spans.output import SUFFIXES, check_kept, write_marked
@@ -19,7 +19,7 @@ from textmover.runs.score_run import scorer_and_shards
 from textmover.runs.shards.shards import Shard
 from textmover.scoring.error_spans import marking
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import take_default
+from textmover.scoring.scorer_from_options import take_default
 from textmover.types import InputError, plural
 
 logger = logging.getLogger(__name__)

@@ -8,15 +8,15 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 
-from textmover.cli.options.columns import refuse_table_options, source_of
+from textmover.cli.options.input_tables import refuse_table_options, source_of
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
-from textmover.readers.column_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
 from textmover.runs.mbr_output import choose_output, open_output, refuse_breaks
 from textmover.runs.progress import Advance, progress_bar
 from textmover.scoring.mbr import Choice, choose_each, fit_on_candidates, mbr_signature
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import load_scorer, read_before, take_by_language, take_default
+from textmover.scoring.scorer_from_options import load_scorer, read_before, take_by_language, take_default
 from textmover.types import InputError
 
 COLUMNS = {

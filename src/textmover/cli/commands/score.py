@@ -6,14 +6,14 @@ import argparse
 import logging
 import sys
 
-from textmover.cli.options.columns import rows_of
+from textmover.cli.options.input_tables import rows_of
 from textmover.readers.lines import check_once
-from textmover.runs.process import sigterm_as_interrupt
+from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
 from textmover.runs.score_output import Target, choose_target
 from textmover.runs.score_run import confirm_complete, score_rows
 from textmover.runs.score_summary import Summary
 from textmover.runs.shards.folder import receipt_path
-from textmover.scoring.scorer_options import take_default
+from textmover.scoring.scorer_from_options import take_default
 from textmover.types import plural
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ import argparse
 import logging
 from collections.abc import Mapping, Sequence
 
-from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import KINDS, every_type, read_degrees, resolve_types
+from textmover.perturbations.parsed_clauses import Parses
 from textmover.perturbations.words import Neighbours
 from textmover.types import InputError
 

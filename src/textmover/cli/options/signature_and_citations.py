@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from textmover.checkpoints.citations import bibtex, cited
-from textmover.cli.options.columns import first_set_flag
+from textmover.cli.options.input_tables import first_set_flag
 from textmover.readers.segments import read_lines
-from textmover.scoring.config_options import given_fields
+from textmover.scoring.config_flags import given_fields
 from textmover.scoring.mbr import mbr_signature
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import build_scorer, take_default
+from textmover.scoring.scorer_from_options import build_scorer, take_default
 from textmover.types import Signature
 
 USED_FOR: Mapping[str, tuple[str, ...]] = {  # citation keys of a command's methods other than scoring
@@ -33,7 +33,7 @@ def print_cite(options: argparse.Namespace) -> None:
 def print_signature(options: argparse.Namespace) -> None:
     """Print a paragraph about each metric, and one about the tests of the command."""
     # Late import: it imports SciPy, which is slow and not needed otherwise.
-    from textmover.report.descriptions import describe_metric, describe_tests, latex_paragraph
+    from textmover.report.paper_sentences import describe_metric, describe_tests, latex_paragraph
 
     def write(text: str, before: str) -> None:
         sys.stdout.write(before + (latex_paragraph(text) if options.signature == "latex" else text) + "\n")

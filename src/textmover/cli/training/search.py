@@ -22,7 +22,7 @@ from pytorch_lightning.utilities.memory import garbage_collection_cuda
 from textmover.cli.training.train import TrainCLI, quiet_lightning, run_training
 from textmover.experiments.search import study
 from textmover.experiments.search.space import check_keys, judged_print
-from textmover.runs.process import causes
+from textmover.runs.exit_codes_and_signals import causes
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError, needs_extra
 

@@ -23,14 +23,14 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.run_checkpoints import metric_entry, read_run_checkpoint
 from textmover.checkpoints.saving import check_replaceable
-from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
+from textmover.cli.argparse_messages import reworded
 from textmover.cli.options.options_from_help import repeated_option
-from textmover.cli.usage_errors import reworded
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_recipe
-from textmover.runs.process import Terminated, causes, guarded, set_up_logging
-from textmover.runs.worker_processes import check_manual_start
+from textmover.runs.exit_codes_and_signals import Terminated, causes, guarded, set_up_logging
+from textmover.runs.process_supervision import check_manual_start
 from textmover.safe_reading import NotYamlError, load_yaml
 from textmover.training.base_module import StageModule
 from textmover.training.callbacks import AtomicCheckpoints, RandomState

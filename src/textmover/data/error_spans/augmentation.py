@@ -10,14 +10,14 @@ import numpy as np
 
 from textmover.data.paraphrases import CHUNK, tf_idf
 from textmover.data.split import normalise_reference
-from textmover.perturbations.clauses import Parse
 from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import NEGATIVE, keyed_random
+from textmover.perturbations.phrases import NEGATIVE, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment
 from textmover.types.error_spans import ErrorSpan
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 GIVEN, PARAPHRASE, OTHER = "given", "paraphrase", "other"  # of the row, paraphrased, or of another row
 SAME_MEANING = ("passive", "active", "synonym", "notation")  # meaning-preserving perturbations, in order of application

@@ -15,15 +15,15 @@ from torch import Tensor
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule, Unusable
 from textmover.data.error_spans.augmentation import KIND, check_kinds, joined_segments, with_lost_words, with_references
 from textmover.data.leakage import PairFile, segment_pairs, warn_of_shared, without_files
-from textmover.data.mixture_sources import Batch, Source, Tokenize
+from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import BY_REFERENCE, HELD_BACK_SHARE, share_note, split_held_back, taken_by_hash, text_hash
-from textmover.perturbations.clauses import Parse
+from textmover.perturbations.parsed_clauses import Parse
 from textmover.readers.error_spans import MarkedColumns, read_marked
 from textmover.readers.tables import named_tables
 from textmover.types import InputError, MarkedSegment, TokenBatch, check_share, compared_texts, plural
 from textmover.types.error_spans import SEVERITIES, ErrorSpan
-from textmover.types.text_words import text_words
 from textmover.types.tokens import token_offsets
+from textmover.types.word_splitting import text_words
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +87,8 @@ def token_targets(items: Sequence[MarkedSegment], tokens: TokenBatch, offsets: T
 
     A token is wrong if it shares a character with an error span. A gap has a target if a word begins after it, or the
     last word ends before it. Words are the tagged ones, or else those of
-    :func:`~textmover.types.text_words.text_words`. A span that touches no word marks missing words. ``offsets`` are the
-    start and end characters of each token, int64 ``[B, L, 2]``.
+    :func:`~textmover.types.word_splitting.text_words`. A span that touches no word marks missing words. ``offsets`` are
+    the start and end characters of each token, int64 ``[B, L, 2]``.
     """
     ordinary = tokens.ordinary.cpu().numpy()
     rows, length = ordinary.shape

@@ -23,16 +23,16 @@ from textmover.data.generated.datamodule import (
     with_neighbours,
 )
 from textmover.data.leakage import PairFile, segment_pairs, without_files
-from textmover.data.mixture_sources import Source
+from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
-from textmover.perturbations.clauses import Parse
 from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.parsed_clauses import Parse
 from textmover.perturbations.perturbations import perturb
-from textmover.perturbations.sentence_edits import WordPool, mixed
+from textmover.perturbations.phrases import WordPool, mixed
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, MarkedSegment, check_share
 from textmover.types.error_spans import ErrorSpan, Severity
-from textmover.types.text_words import text_words
+from textmover.types.word_splitting import text_words
 
 NOTICE = "The errors are made by rules, each kind in a fixed way. Finding them is not finding errors of people."
 

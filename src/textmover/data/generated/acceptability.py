@@ -14,10 +14,10 @@ from typing import Any
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.datamodule import SentencesDataModule, check_damage, check_words, with_neighbours
 from textmover.data.labelled import TASKS, LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.mixture_sources import Source
+from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, parted
 from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.perturbations.sentence_edits import (
+from textmover.perturbations.phrases import (
     Edit,
     Function,
     Phrase,

@@ -27,11 +27,11 @@ from textmover.meta_evaluation import (
     judge_errors,
     preferences_from_ratings,
 )
-from textmover.readers.column_options import flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.readers.error_spans import MarkedDescription, read_marked
 from textmover.readers.judgements import READERS, repeated_rows
 from textmover.report import file_remarks
-from textmover.report.evaluation.marked_errors import MarkedSet, format_marked, print_marked
+from textmover.report.evaluation.marked_error_tables import MarkedSet, format_marked, print_marked
 from textmover.scoring.error_spans.marking import mark_fitted
 from textmover.scoring.error_spans.spans import WORD_OVERLAP, word_overlap_errors
 from textmover.scoring.metric_set import tell_unusual

@@ -25,7 +25,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS
 from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, tell_unusual, vectors_key
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import build_scorer, load_scorer
+from textmover.scoring.scorer_from_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
 
 PART = 1024  # segments after which scores are handed over, unless a metric fits its weights on all texts of a call

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from textmover.data.datamodule import SourcesDataModule
-from textmover.data.mixture_sources import RatedSource, Source
+from textmover.data.sources import RatedSource, Source
 from textmover.modules.config import MetricConfig
 from textmover.safe_reading import is_pipe, read_yaml
 from textmover.types import InputError
-from textmover.types.arguments import did_you_mean
+from textmover.types.argument_checks import did_you_mean
 
 JUDGING = (
     "beside", "class_path", "column", "columns", "group", "held_back", "held_out", "labels", "scales", "sentences",

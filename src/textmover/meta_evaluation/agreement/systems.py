@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.significance.permutation import swap_signs
+from textmover.meta_evaluation.significance.significance_tests import swap_signs
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS, accuracy, check_statistic
 from textmover.meta_evaluation.statistics.scores import (
     ROUNDING,

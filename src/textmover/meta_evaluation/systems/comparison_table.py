@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.significance.permutation import significance_clusters
+from textmover.meta_evaluation.significance.significance_tests import significance_clusters
 from textmover.meta_evaluation.statistics.scores import check_segments, finite_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,

@@ -19,7 +19,7 @@ import torch
 from textmover.modules.devices import new_lock
 from textmover.safe_reading import load_json, read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
-from textmover.types.arguments import most_of
+from textmover.types.argument_checks import most_of
 
 LEAST_VOCABULARY = 16
 """Fewest tokens of a vocabulary. If its files are missing, Hugging Face silently builds a tokenizer of special tokens

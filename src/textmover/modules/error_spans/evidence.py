@@ -14,7 +14,7 @@ from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.functional.edits import any_of_pieces, shortest_edits
 from textmover.modules.tokens.unknown_tokens import apart, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings
-from textmover.types.text_words import UNSPACED
+from textmover.types.word_splitting import UNSPACED
 
 MARKS = ("\u2581", "\u0120")
 """Markers of white space before a word in SentencePiece and byte-level tokenizers."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from textmover.modules.tokens.weighting import ENGLISH
 from textmover.types import SourcedReferences, TokenBatch
-from textmover.types.text_words import SCRIPTS
+from textmover.types.word_splitting import SCRIPTS
 
 MAX_SHARE = 0.1  # share of unknown tokens, or of letters in other scripts, above which a text is flagged
 

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from textmover.modules.tokens.tokenizer import REPAIR
 from textmover.types import InputError, SourcedReferences, plural
-from textmover.types.text_words import is_unicode, legible
+from textmover.types.word_splitting import is_unicode, legible
 
 Texts = str | Sequence[str]
 Sources = str | Sequence[str | None]

@@ -15,7 +15,7 @@ import torch
 from textmover.modules.encoder.static_vectors import StaticVectors
 from textmover.modules.tokens.tokenizer import check_string, refuse_long
 from textmover.types import InputError, TokenBatch, TokenTrait, check_choice
-from textmover.types.text_words import legible
+from textmover.types.word_splitting import legible
 
 LongTexts = Literal["truncate", "error", "window"]
 

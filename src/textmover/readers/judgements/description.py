@@ -12,7 +12,7 @@ from typing import Any, Literal
 from textmover.readers.csv_and_jsonl import named
 from textmover.safe_reading import check_keys, load_yaml, read_yaml
 from textmover.types import InputError
-from textmover.types.arguments import did_you_mean
+from textmover.types.argument_checks import did_you_mean
 
 Choice = Literal["error", "keep", "leave out"]
 

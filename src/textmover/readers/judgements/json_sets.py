@@ -14,7 +14,7 @@ from textmover.readers.lines import empty, open_bytes
 from textmover.readers.segments import FINITE, TableRow, as_number
 from textmover.safe_reading import check_size, load_json, unreadable
 from textmover.types import InputError, Judgements
-from textmover.types.arguments import most_of
+from textmover.types.argument_checks import most_of
 
 Kind = TypeVar("Kind")
 

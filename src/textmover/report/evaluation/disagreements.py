@@ -11,8 +11,8 @@ import numpy as np
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
 from textmover.report.evaluation.tables import compact
+from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import Scale, padded
-from textmover.report.figures.svg import shortened
 from textmover.types import InputError, Judgements, plural
 
 

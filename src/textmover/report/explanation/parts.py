@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from textmover.markdown_escaping import one_line
+from textmover.report.figures.evaluation_plots import shortened
 from textmover.report.figures.scales import MINUS, signed
-from textmover.report.figures.svg import shortened
 from textmover.types import InputError
 
 if TYPE_CHECKING:

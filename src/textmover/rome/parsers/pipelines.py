@@ -18,7 +18,7 @@ from textmover.modules.devices import new_lock
 from textmover.modules.shipped_folders import released_folders
 from textmover.rome.config import DEFAULT_PARSER
 from textmover.types import InputError, ParsedText, Parser, needs_extra
-from textmover.types.text_words import SURROGATE
+from textmover.types.word_splitting import SURROGATE
 
 LONGEST = 1_000_000  # characters of the longest text that is parsed
 

@@ -21,8 +21,8 @@ from textmover.modules.error_spans.head import (
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.reliability_flags import side_flags
 from textmover.modules.tokens.text_arguments import References, Sources, Texts, listed_texts, normalize_references
+from textmover.scoring.corpus_statistics import check_fitted, check_sources
 from textmover.scoring.error_spans.spans import error_spans, is_punctuation, lacks_words, whole_words
-from textmover.scoring.scorer_statistics import check_fitted, check_sources
 from textmover.types import (
     InputError,
     MarkedTexts,
@@ -34,7 +34,7 @@ from textmover.types import (
     compared_texts,
     plural,
 )
-from textmover.types.text_words import APOSTROPHES
+from textmover.types.word_splitting import APOSTROPHES
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer

@@ -10,7 +10,7 @@ from unicodedata import category
 import numpy as np
 
 from textmover.types import SEVERITIES, ErrorSpan, MarkedTexts, Severity, Signature, TextErrors
-from textmover.types.text_words import APOSTROPHES, text_words
+from textmover.types.word_splitting import APOSTROPHES, text_words
 
 Places = tuple[tuple[int, int], ...]
 

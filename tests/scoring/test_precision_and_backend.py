@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from textmover.scoring import Scorer, precision
-from textmover.scoring.precision import apply_precision, has_bfloat16
+from textmover.scoring.precision_and_backend import apply_precision, has_bfloat16
 from textmover.types import InputError
 
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]

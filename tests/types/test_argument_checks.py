@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from textmover.types import InputError
-from textmover.types.arguments import CheckedArguments, plain
+from textmover.types.argument_checks import CheckedArguments, plain
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 import regex  # comes with the tokenizers of transformers
 
-from textmover.types.text_words import SCRIPTS, UNSPACED, goes_on, text_words
+from textmover.types.word_splitting import SCRIPTS, UNSPACED, goes_on, text_words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,11 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import averaged_correlation, permutation_p_values, permutation_test
-from textmover.meta_evaluation.significance.permutation import p_value_matrix, permutation_test_of_sums, swap_signs
+from textmover.meta_evaluation.significance.significance_tests import (
+    p_value_matrix,
+    permutation_test_of_sums,
+    swap_signs,
+)
 from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.types import InputError
 

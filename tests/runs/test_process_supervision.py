@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from textmover.runs import worker_processes as launched
-from textmover.runs.worker_processes import Children, Messages, check_manual_start
+from textmover.runs import process_supervision as launched
+from textmover.runs.process_supervision import Children, Messages, check_manual_start
 from textmover.types import InputError
 
 SLEEP = ["sleep", "60"]
