@@ -1,6 +1,6 @@
-"""Reports: figures, tables in several formats, and the page of an evaluation.
+"""Reports: figures, tables in several formats, and HTML pages of evaluations.
 
-Figures are drawn with matplotlib and the page is filled in by Jinja, which the extra ``report`` brings.
+Figures need matplotlib and pages need Jinja; the extra ``report`` installs both.
 """
 
 from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link, largest_disagreements

@@ -1,4 +1,4 @@
-"""Descriptions of metrics and tests for a paper: signatures as sentences."""
+"""Descriptions of metrics and significance tests for papers, generated from signatures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MATCHINGS: Mapping[str, str] = {
     "wordset-cka": "centred kernel alignment of the two sets of tokens",
     "rome": "RoMe",
 }
-"""Names of matchings in a sentence."""
+"""Names of matchings, as used in a sentence."""
 
 
 def _encoder(value: str) -> str:
     name, _, base = value.partition("@")
     name, _, trained = name.partition("+")
-    told = [f"weights {trained}"] if trained else []
-    told += [f"{'base ' if trained else ''}sha256 {base}…"] if base else []
-    return f"over {name} ({', '.join(told)})" if told else f"over {name}"
+    details = [f"weights {trained}"] if trained else []
+    details += [f"{'base ' if trained else ''}sha256 {base}…"] if base else []
+    return f"over {name} ({', '.join(details)})" if details else f"over {name}"
 
 
 def _iterations(value: str) -> str:
@@ -41,7 +41,7 @@ def _iterations(value: str) -> str:
 
 
 def _weights(value: str) -> str:
-    """``idf-smooth:sides@prints`` in words."""
+    """Describe token weights such as ``idf-smooth:sides@HASHES``."""
     kind, _, fitted = value.partition("@")[0].partition(":")
     on = {
         "corpus": "a corpus",
@@ -54,18 +54,18 @@ def _weights(value: str) -> str:
 def _long(value: str) -> str:
     policy = value.rstrip("0123456789")
     limit = value.removeprefix(policy)
-    said = {
+    template = {
         "truncate": "texts cut after {} tokens",
         "error": "no texts of more than {} tokens",
         "window": "texts of more than {} tokens read in windows",
     }.get(policy)
-    return f"long texts {value}" if said is None or not limit else said.format(limit)
+    return f"long texts {value}" if template is None or not limit else template.format(limit)
 
 
 def _compared(value: str) -> str:
     kind, _, weighted = value.partition("-")
-    said = {"others": "the other candidates", "all": "all candidates", "references": "references of their own"}[kind]
-    return f"each candidate compared with {said}" + (", which have weights," if weighted else "")
+    group = {"others": "the other candidates", "all": "all candidates", "references": "references of their own"}[kind]
+    return f"each candidate compared with {group}" + (", which have weights," if weighted else "")
 
 
 PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
@@ -111,44 +111,44 @@ PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
     "mbr": _compared,
     "backend": lambda value: f"back-end {value.replace('-', ' ')}",
 }
-"""Wordings of a signature's entries: a template, one for each value (``""`` for all others), or a function."""
+"""Phrases for signature entries: a template, templates by value (``""`` for other values), or a function."""
 
-LEFT_OUT = {"textmover", "metric", "measure"}  # entries that the sentence says elsewhere or leaves to the signature
+OMITTED_ENTRIES = {"textmover", "metric", "measure"}  # stated elsewhere in the paragraph or only in the signature
 
 
 def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> str:
-    """A paragraph for a paper: what scored, in words, and the full signature."""
+    """Return a paragraph for a paper that describes the metric and contains the full signature."""
     entries = signature.entries
     if "metric" not in entries:
         raise InputError(
             "Expected a signature that names its metric, but got one that does not: load the metric again."
         )
     matching = MATCHINGS.get(entries["metric"], f"the matching {entries['metric']}")
-    said = [_said(key, value) for key, value in entries.items() if key not in LEFT_OUT]
+    phrases = [_phrase(key, value) for key, value in entries.items() if key not in OMITTED_ENTRIES]
     better = "higher is better" if metric.higher_is_better else "lower is better"
     return (
         f"We score with textmover {entries['textmover']}, metric {name}: {matching} "
-        f"{', '.join(filter(None, said))}; {better}. Signature: {signature}"
+        f"{', '.join(filter(None, phrases))}; {better}. Signature: {signature}"
     )
 
 
-def _said(key: str, value: str) -> str:
+def _phrase(key: str, value: str) -> str:
     phrase = PHRASES.get(key, f"{key} {{}}")
     if isinstance(phrase, Mapping):
-        value = value.partition("@")[0]  # without the print of what was fitted
+        value = value.partition("@")[0]  # drop the hash of fitted values
         phrase = phrase[value if value in phrase else ""]
     return phrase.format(value) if isinstance(phrase, str) else phrase(value)
 
 
 def latex_paragraph(paragraph: str) -> str:
-    r"""A paragraph as LaTeX, its signature in typewriter type that may break behind each entry.
+    r"""Convert a paragraph to LaTeX; its signature is in typewriter type and may break after each entry.
 
     Example:
         >>> latex_paragraph("We score with x_y. Signature: metric:twmd|T:0.1")
         'We score with x\\_y. Signature: \\texttt{metric:twmd\\textbar{}\\allowbreak{}T:0.1}'
     """
     words, mark, signature = paragraph.partition("Signature: ")
-    # A hyphen in front of a digit is not a minus sign here.
+    # In a signature, a hyphen before a digit is not a minus sign.
     parts = [re.sub(r"\$-\$", "-", latex_text(one)) for one in signature.split("|")]
     return f"{latex_text(words).rstrip()} {mark}" + "\\texttt{" + r"\textbar{}\allowbreak{}".join(parts) + "}"
 
@@ -157,14 +157,14 @@ def latex_paragraph(paragraph: str) -> str:
 
 
 def rank_tests(options: argparse.Namespace) -> str:
-    """Settings of the clusters and intervals of ``textmover rank``."""
+    """Return the signature of the tests and intervals of ``textmover rank``."""
     draws = options.trials if options.test == "randomisation" else options.samples
     test = comparison_signature(f"paired-{options.test}", draws, options.seed)
     return f"{test}|fewest:{options.fewest}|bootstrap:{options.samples}"
 
 
 def describe_tests(command: str, options: argparse.Namespace) -> str | None:
-    """A paragraph on the tests of a command with these options; ``None`` where it makes none."""
+    """Return a paragraph that describes a command's significance tests; ``None`` if it runs none."""
     if command not in ("compare", "rank"):
         return None
     bootstrap = f"paired bootstrap resampling of the segments ({options.samples:,} samples)"

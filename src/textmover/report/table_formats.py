@@ -1,6 +1,6 @@
-"""Tables with what is said of them, rendered as text, Markdown, LaTeX, CSV and JSON.
+"""Tables with remarks, rendered as text, Markdown, LaTeX, CSV and JSON.
 
-Build a :class:`Section` for each table, then render all of them together::
+Build a :class:`Section` for each table, then render all sections together::
 
     table = Table(("metric", "pearson"), [("twmd", number(0.51234))], best={(0, 1)})
     sections = [Section("SummEval", table, remarks=["1,600 segments."], signatures=[("twmd", signature)])]
@@ -8,7 +8,7 @@ Build a :class:`Section` for each table, then render all of them together::
     latex(sections)  # booktabs: remarks in captions, signatures as comments
     print_sections(console(), sections)  # splits tables that are wider than the terminal
 
-Files with all digits are made from records, not from tables: :func:`csv_text` and :func:`json_text`.
+For files with all digits, pass records to :func:`csv_text` and :func:`json_text`.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ from textmover.markdown_escaping import markdown_code, markdown_fence, markdown_
 from textmover.report.figures.scales import signed
 from textmover.terminal import print_line, print_table
 
-DIGITS = 3  # digits behind the point of a correlation
+DIGITS = 3  # decimal places of a correlation
 PLAIN_SIGNS = str.maketrans("\N{MINUS SIGN}\N{EN DASH}", "--")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of plain text."""
+    """Table of plain-text cells."""
 
-    headers: Sequence[str]  # names of the columns
-    rows: Sequence[Sequence[str]]  # cells, as many as there are headers
-    best: Collection[tuple[int, int]] = ()  # row and column of each cell that is bold
-    texts: int = 1  # number of leading columns that hold text; the others hold numbers and are aligned on the right
+    headers: Sequence[str]  # column names
+    rows: Sequence[Sequence[str]]  # cells of each row, one for each header
+    best: Collection[tuple[int, int]] = ()  # row and column of each bold cell
+    texts: int = 1  # number of leading text columns; the others hold numbers and are right-aligned
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table under its heading."""
+    """Table with heading, remarks and signatures."""
 
-    title: str  # the heading
-    table: Table  # the table
-    remarks: Sequence[str] = ()  # sentences under it
-    signatures: Sequence[tuple[str, str]] = ()  # by the name of their metric; in LaTeX it may be empty
-    figure: str | None = None  # path of a picture, for Markdown
-    caption: str = ""  # start of the caption in LaTeX; the title if empty
-    records: Sequence[Mapping[str, Any]] = ()  # the same numbers with all digits, for pages
+    title: str  # heading
+    table: Table
+    remarks: Sequence[str] = ()  # sentences below the table
+    signatures: Sequence[tuple[str, str]] = ()  # pairs of metric name and signature; in LaTeX the name may be empty
+    figure: str | None = None  # path of an image, for Markdown
+    caption: str = ""  # start of the LaTeX caption; if empty, the title
+    records: Sequence[Mapping[str, Any]] = ()  # the same numbers with all digits, for CSV and JSON pages
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
 def number(value: float, digits: int = DIGITS) -> str:
-    """A number for plain text, ``"-"`` where there is none.
+    """Format a number as plain text; ``"-"`` for NaN and infinite values.
 
     Example:
         >>> number(0.5), number(-0.0001), number(float("nan"))
@@ -75,7 +75,7 @@ def number(value: float, digits: int = DIGITS) -> str:
 
 
 def interval(low: float, high: float, missing: str = "-") -> str:
-    """Both ends of an interval.
+    """Format an interval; ``missing`` if its lower end is NaN.
 
     Example:
         >>> interval(0.25, 0.5), interval(float("nan"), 0.5)
@@ -85,7 +85,7 @@ def interval(low: float, high: float, missing: str = "-") -> str:
 
 
 def best_rows(values: Sequence[float]) -> set[int]:
-    """Rows that hold the best value of a column, as far as its digits show; none where all rows are alike.
+    """Return the rows with the highest value of a column after rounding; none if all values are equal.
 
     Example:
         >>> best_rows([0.5301, 0.5299, 0.4, float("nan")]), best_rows([0.5]), best_rows([0.5, 0.5])
@@ -102,7 +102,7 @@ def best_rows(values: Sequence[float]) -> set[int]:
 
 
 def markdown(sections: Sequence[Section]) -> str:
-    """Sections with headings of the second level."""
+    """Render sections as Markdown with second-level headings."""
     parts = []
     for one in sections:
         parts.append(f"## {markdown_text(one.title)}\n")
@@ -118,12 +118,12 @@ def markdown(sections: Sequence[Section]) -> str:
 
 
 def markdown_list(sentences: Sequence[str]) -> str:
-    """A list of sentences in Markdown."""
+    """Render sentences as a Markdown list."""
     return "".join(f"* {markdown_text(one)}\n" for one in sentences)
 
 
 def markdown_table(table: Table) -> str:
-    """A table in Markdown, the best cells in bold."""
+    """Render a table as Markdown with the best cells in bold."""
     rules = ["---"] * table.texts + ["--:"] * (len(table.headers) - table.texts)
     lines = ["| " + " | ".join(map(markdown_text, table.headers)) + " |", f"|{'|'.join(rules)}|"]
     for row, cells in enumerate(table.rows):
@@ -134,7 +134,7 @@ def markdown_table(table: Table) -> str:
 
 
 def latex(sections: Sequence[Section]) -> str:
-    """Tables for the package ``booktabs``, in ASCII but for comments."""
+    """Render sections as LaTeX tables for ``booktabs``, in ASCII except for comments."""
     return "\n".join(["% Needs \\usepackage{booktabs}.\n", *map(_latex_table, sections)])
 
 
@@ -157,7 +157,7 @@ def _latex_table(section: Section) -> str:
 
 
 def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records as rows under the names of all their fields; fields that a record lacks, None and NaN are empty."""
+    """Convert records to CSV with the union of their keys as columns; missing fields, None and NaN are empty."""
     headers = list(dict.fromkeys(key for record in records for key in record))
     stream = io.StringIO()
     writer = CsvWriter(stream)
@@ -169,17 +169,17 @@ def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON with an indent of two; see :func:`plain`."""
+    """Convert a value to JSON with an indent of 2; see :func:`plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def pick(value: object, *names: str) -> dict[str, Any]:
-    """Fields of an object by name."""
+    """Return the named attributes of an object as a dictionary."""
     return {name: getattr(value, name) for name in names}
 
 
 def plain(value: Any) -> Any:
-    """Arrays, tuples, mappings and dataclasses as JSON has them; NaN is None and an infinite number its name.
+    """Convert arrays, tuples, mappings and dataclasses to JSON types; NaN becomes None, infinity a string.
 
     Example:
         >>> plain({"a": np.array([0.5, np.nan]), "b": (1, float("inf"))})
@@ -201,20 +201,20 @@ def plain(value: Any) -> Any:
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
 
-BETWEEN, EDGES = 3, 2  # characters between two columns, and at both ends together, of a table with rules
-LONGEST_NAME = 40  # width of the first column on a terminal; longer names are broken into lines
+COLUMN_GAP, OUTER_MARGIN = 3, 2  # characters between two columns, and at both ends together, of a table with rules
+LONGEST_NAME = 40  # maximum width of the first column on a terminal; longer names are wrapped
 
 
 def print_sections(stream: Console, sections: Sequence[Section], *, signatures: bool = True) -> None:
-    """Print sections; tables that are too wide for a terminal go on in further tables with the same first column."""
+    """Print sections; tables wider than the terminal are split into several with the same first column."""
     for place, one in enumerate(sections):
         if place and sections[place - 1].remarks:
             print_line(stream, "")
         print_line(stream, Text(one.title, style="bold"))
         _print_in_parts(stream, one.table)
         print_line(stream, "")
-        named = (f"{name}: {signature}" for name, signature in one.signatures if signatures)
-        for line in (*one.remarks, *named):
+        listed = (f"{name}: {signature}" for name, signature in one.signatures if signatures)
+        for line in (*one.remarks, *listed):
             print_line(stream, line)
 
 
@@ -232,40 +232,40 @@ def _print_in_parts(stream: Console, table: Table) -> None:
 
 
 def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Columns of each part of a table: the first one, and as many others as fit, at least one."""
-    found, used = [[0]], EDGES + widths[0]
+    """Split columns into parts that fit the width; each part repeats column 0 and has at least one other."""
+    parts, used = [[0]], OUTER_MARGIN + widths[0]
     for column in range(1, len(widths)):
-        if len(found[-1]) > 1 and used + BETWEEN + widths[column] > width:
-            found.append([0])
-            used = EDGES + widths[0]
-        found[-1].append(column)
-        used += BETWEEN + widths[column]
-    return found
+        if len(parts[-1]) > 1 and used + COLUMN_GAP + widths[column] > width:
+            parts.append([0])
+            used = OUTER_MARGIN + widths[0]
+        parts[-1].append(column)
+        used += COLUMN_GAP + widths[column]
+    return parts
 
 
 def print_named_rows(table: Table) -> None:
-    """Print a table of which only the first column is broken into lines on a narrow terminal."""
-    others = table.headers[1:]
-    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=others, narrow=others)
+    """Print a table; on a narrow terminal only its first column is wrapped."""
+    columns = table.headers[1:]
+    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=columns, narrow=columns)
 
 
-# --- pages of experiments and of robustness tests ---------------------------------------------------------------------
+# --- pages of experiments and robustness tests ------------------------------------------------------------------------
 
-PAGE_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}  # format of a page by its suffix
-TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")  # columns of text
+PAGE_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}  # page format by file suffix
+TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")  # headers of text columns
 
 
 def block(
     title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], remarks: Sequence[str] = (), **more: Any
 ) -> Section:
-    """A section whose table has these headers and rows."""
+    """Build a section from headers and rows."""
     texts = sum(header in TEXT_HEADERS for header in headers)
     return Section(title, Table(headers, rows, texts=texts), remarks, **more)
 
 
 @dataclass(frozen=True)
 class Page:
-    """Results with their source, the file of the experiment, the command that computes them again, and notes."""
+    """Results with the paper, the experiment file, the command to reproduce them, and notes."""
 
     title: str
     paper: str
@@ -276,7 +276,7 @@ class Page:
 
 
 def page_text(page: Page, kind: str) -> str:
-    """A page as ``markdown``, ``csv`` or ``json``."""
+    """Render a page as ``markdown``, ``csv`` or ``json``."""
     if kind == "csv":
         return csv_text([record for one in page.blocks for record in one.records])
     if kind == "markdown":
@@ -288,7 +288,7 @@ def page_text(page: Page, kind: str) -> str:
 
 
 def print_blocks(blocks: Sequence[Section], wide: Collection[str], *, quiet: bool) -> None:
-    """Print tables, the columns in ``wide`` as wide as their cells, with remarks and signatures unless ``quiet``."""
+    """Print tables, with remarks and signatures unless ``quiet``; only columns in ``wide`` may wrap."""
     for place, one in enumerate(blocks):
         headers = one.table.headers
         sys.stdout.write(f"{'' if place == 0 else chr(10)}{one.title}\n")
@@ -300,15 +300,15 @@ def print_blocks(blocks: Sequence[Section], wide: Collection[str], *, quiet: boo
             sys.stdout.write("".join(f"{name}: {signature}\n" for name, signature in one.signatures))
 
 
-# --- LaTeX's signs ----------------------------------------------------------------------------------------------------
+# --- LaTeX escaping ---------------------------------------------------------------------------------------------------
 
 SIGNS: dict[str, str] = dict(
     line.split("\t") for line in Path(__file__).with_name("latex_signs.tsv").read_text(encoding="utf-8").splitlines()
 )
-"""Signs that LaTeX would act upon or does not know; a bare ``[`` after a row would be an option of its line break."""
+"""LaTeX for special or unknown characters; an unescaped ``[`` after a row would be an option of its line break."""
 
 SAME_AS_LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))
-"""Greek letters that TeX has no command for, since they look like Latin ones."""
+"""Greek letters without a TeX command, since they look like Latin letters."""
 
 ACCENTS = {
     unicodedata.lookup(f"COMBINING {name}"): command
@@ -318,13 +318,13 @@ ACCENTS = {
         *(("RING ABOVE", "r"), ("CEDILLA", "c"), ("DOT BELOW", "d")),
     )
 }
-"""Commands of the accents that every encoding of fonts has."""
+"""Commands for the accents that every font encoding supports."""
 
 
 def latex_text(text: str) -> str:
-    r"""Text that LaTeX shows and does not act upon, for any encoding of its input and fonts.
+    r"""Escape text for LaTeX, independent of input and font encoding.
 
-    A character that TeX has no command for is shown by its number, such as ``U+4E2D``.
+    A character without a TeX command is written as its code point, such as ``U+4E2D``.
 
     Example:
         >>> latex_text("τ23 ≤ −0.5, ρ & é")
@@ -333,27 +333,27 @@ def latex_text(text: str) -> str:
     pieces = re.split(r"(τ(?:-[bc]\b|\d+)|-{2,})", " ".join(text.split()))
     for place, piece in enumerate(pieces):
         if place % 2 == 0:
-            pieces[place] = "".join(map(_sign, unicodedata.normalize("NFC", piece)))
-        elif piece.startswith("-"):  # shall not become a dash
+            pieces[place] = "".join(map(_escape_character, unicodedata.normalize("NFC", piece)))
+        elif piece.startswith("-"):  # keep TeX from turning hyphens into a dash
             pieces[place] = "{}".join(piece)
         else:
             pieces[place] = rf"$\tau_{{{piece[1:].removeprefix('-')}}}$"
     return re.sub(r"(?<![\w$}-])-(?=\d)", "$-$", "".join(pieces))
 
 
-def _sign(sign: str) -> str:
-    if sign in SIGNS:
-        return SIGNS[sign]
-    if sign.isascii() and sign.isprintable():
-        return sign
-    if sign in SAME_AS_LATIN:
-        return rf"$\mathrm{{{SAME_AS_LATIN[sign]}}}$"
-    name = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (FINAL )?(\w+)", unicodedata.name(sign, ""))
+def _escape_character(character: str) -> str:
+    if character in SIGNS:
+        return SIGNS[character]
+    if character.isascii() and character.isprintable():
+        return character
+    if character in SAME_AS_LATIN:
+        return rf"$\mathrm{{{SAME_AS_LATIN[character]}}}$"
+    name = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (FINAL )?(\w+)", unicodedata.name(character, ""))
     if name:
         letter = name[3].lower().replace("lamda", "lambda")
         final = "var" if name[2] else ""
         return rf"$\{final}{letter if name[1] == 'SMALL' else letter.capitalize()}$"
-    base, *marks = list(unicodedata.normalize("NFD", sign))
+    base, *marks = list(unicodedata.normalize("NFD", character))
     if base.isascii() and base.isalpha() and len(marks) == 1 and marks[0] in ACCENTS:
         return rf"\{ACCENTS[marks[0]]}{{{base}}}"
-    return rf"\texttt{{U+{ord(sign):04X}}}"
+    return rf"\texttt{{U+{ord(character):04X}}}"

@@ -1,4 +1,4 @@
-"""Pages that need no other file: Jinja templates, styles, scripts and the colours of both themes."""
+"""Self-contained HTML pages: Jinja templates, styles, scripts and the colours of both themes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-LETTERS = {"h": "sequential", "b": "below", "a": "above"}  # kinds of shades by the letter of their classes
+LETTERS = {"h": "sequential", "b": "below", "a": "above"}  # kind of heat map shades by first letter of the CSS class
 PALETTES = {theme: {letter: shades(kind, theme) for letter, kind in LETTERS.items()} for theme in INK}
 
 
 def check_jinja() -> None:
-    """Make sure that a page can be made, before the work whose result it shows.
+    """Check that Jinja is installed, before any expensive work.
 
     Raises:
         InputError: If Jinja is not installed.
@@ -35,27 +35,27 @@ def check_jinja() -> None:
 
 
 def template_text(*names: str) -> str:
-    """Files of the templates' folder, such as style sheets, one behind the other."""
+    """Return the concatenated text of files of the template folder, such as style sheets."""
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
 def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), script: str = "", **values: Any) -> str:
-    """Fill a template, which escapes all values but pictures; ``metrics`` is the number of colours."""
+    """Render a page template, which escapes all values except pictures; ``metrics`` is the number of metric colours."""
     check_jinja()
     from markupsafe import Markup
 
-    own = {
+    shared = {
         "colours": Markup(picture("colours.css.j2", metrics=metric_colours(metrics), palettes=PALETTES).rstrip()),
         "style": Markup(template_text("style.css", *styles)),
         "script": Markup(template_text(script) if script else ""),
         "versions": f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
     }
-    text = _environment().get_template(template).render(**own, **values) + "\n"
-    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
+    text = _environment().get_template(template).render(**shared, **values) + "\n"
+    return text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode lone surrogates
 
 
 def picture(template: str, **values: Any) -> str:
-    """A picture as SVG, for the filter ``drawn`` of pages."""
+    """Render an SVG template, to be inserted by the template filter ``drawn``."""
     return _environment().get_template(template).render(**values)
 
 
@@ -72,7 +72,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "drawn": Markup,  # pictures of ours, whose texts are escaped where they are made
+        "drawn": Markup,  # pictures from `picture`, whose texts are already escaped
         "attribute": lambda text: Markup(html.escape(text)),
         "coordinate": coordinate,
         "signed": signed,
@@ -83,5 +83,5 @@ def _environment() -> Environment:
 
 
 def interval_scale(found: ComparedSystems | RankedSystems) -> Scale:
-    """Scale on which the macro ``interval`` draws the means of systems."""
+    """Return the scale on which the template macro ``interval`` draws the means of systems."""
     return Scale(*padded(np.concatenate([found.low, found.high]), 0.04), 4.0, 100.0)

@@ -82,7 +82,7 @@ def test_fonts_have_what_they_can():
 def test_scripts_that_join_need_a_matplotlib_that_joins_them(monkeypatch):
     from textmover.report.figures import matplotlib as fonts
 
-    monkeypatch.setattr(fonts, "_joins", lambda: False)
+    monkeypatch.setattr(fonts, "_supports_complex_scripts", lambda: False)
     fonts_for.cache_clear()
     assert set("مرحبا") <= fonts_for(frozenset("مرحبا cat")).lacking
     fonts_for.cache_clear()

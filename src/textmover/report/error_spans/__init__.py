@@ -1,1 +1,1 @@
-"""Marked errors as text, JSON Lines, TSV and page."""
+"""Reports of marked errors: text, JSON Lines, TSV and HTML page."""

@@ -1,4 +1,4 @@
-"""Output of marked errors: text, JSON Lines, TSV or a page, to standard output or a file."""
+"""Write marked errors as text, JSON Lines, TSV or an HTML page to standard output or a file."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from textmover.report.explanation.parts import FLAGS
 from textmover.report.templating import render_page
 from textmover.types import SEVERITIES, InputError
 
-MOST_TEXTS = 2_000  # texts that a page shows at most; all are counted
-BEGINNING = 60  # characters of an error that the list below its text repeats
+MOST_TEXTS = 2_000  # maximum texts shown on a page; all texts are counted
+BEGINNING = 60  # maximum characters of an error in the list below its text
 
 NOTES = {flag: note.replace("the score means", "the marks mean") for flag, note in FLAGS.items()} | {
     "empty": "one side has no words, so that any words of the other are errors",
     "unreferenced": "there is no reference: marks from a source alone are unreliable",
     "truncated": "the text was cut at the encoder's limit: errors behind the cut are not seen",
 }
-"""Descriptions of flags, of which few differ from those of scores."""
+"""Descriptions of flags; most are the same as for scores."""
 
 
 def render_marked(lines: Iterable[MarkedLine], count: ErrorCount) -> str:
-    """A page as text of the first :data:`MOST_TEXTS` marked texts; ``count`` grows as they are read."""
+    """Render the first :data:`MOST_TEXTS` marked texts as HTML. The caller updates ``count`` while lines are read."""
     views: list[Mapping[str, Any]] = []
     for one in lines:
         if len(views) < MOST_TEXTS:
             views.append(_view(one))
-    about = [f"{count.by_severity}; {count.clean:,} of the texts without errors." if count.by_severity else ""]
-    about += [f"The first {MOST_TEXTS:,} of {count.texts:,} texts are shown."] if count.texts > MOST_TEXTS else []
+    remarks = [f"{count.by_severity}; {count.clean:,} of the texts without errors." if count.by_severity else ""]
+    remarks += [f"The first {MOST_TEXTS:,} of {count.texts:,} texts are shown."] if count.texts > MOST_TEXTS else []
     return render_page(
         "errors.html.j2",
         metrics=1,
         styles=("marks.css", "errors.css"),
         views=views,
         title=count.headline,
-        about=list(filter(None, about)),
+        about=list(filter(None, remarks)),
         clean=count.clean,
         severities=SEVERITIES,
         signature=count.signature,
@@ -58,36 +58,36 @@ def render_marked(lines: Iterable[MarkedLine], count: ErrorCount) -> str:
 
 
 def _view(one: MarkedLine) -> Mapping[str, Any]:
-    found = one.found
-    spans = [(span.label, span.severity, one_line(found.text[span.start : span.end])) for span in found.spans]
+    errors = one.found
+    spans = [(span.label, span.severity, one_line(errors.text[span.start : span.end])) for span in errors.spans]
     return {
         "line": one.line,
-        "pieces": shown_pieces(found),
-        "spans": [(*rest, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *rest, words in spans],
-        "flags": [NOTES.get(flag, flag) for flag in found.flags if flag != "empty" or found.text.strip()],
+        "pieces": shown_pieces(errors),
+        "spans": [(*fields, words if len(words) <= BEGINNING else f"{words[:BEGINNING]}…") for *fields, words in spans],
+        "flags": [NOTES.get(flag, flag) for flag in errors.flags if flag != "empty" or errors.text.strip()],
     }
 
 
 FORMATS = ("text", "jsonl", "tsv", "html")
 SUFFIXES = {".txt": "text", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".html": "html", ".htm": "html"}
-"""Formats by the suffix of a file."""
+"""Output format by file suffix."""
 
-KEYS = ("line", "text", "spans", "cost", "flags")  # of a text in JSON Lines
-COLUMNS = ("line", "start", "end", "severity", "confidence", "words")  # of TSV, one row for each error
+KEYS = ("line", "text", "spans", "cost", "flags")  # keys of a text in JSON Lines
+COLUMNS = ("line", "start", "end", "severity", "confidence", "words")  # TSV columns, one row for each error
 
 
 def check_kept(columns: Iterable[str], format: str) -> None:
-    """Refuse columns of the input that the output has no place for."""
-    own = {"jsonl": KEYS, "tsv": COLUMNS}.get(format, ())
+    """Raise an error if the output format cannot contain the input columns to keep."""
+    reserved = {"jsonl": KEYS, "tsv": COLUMNS}.get(format, ())
     for name in columns:
-        if not own:
+        if not reserved:
             raise InputError(f"Expected `--keep-columns` together with jsonl or tsv, but got {format}: set --format.")
-        if name in own:
+        if name in reserved:
             raise InputError(f"Expected `--keep-columns` without {name}, a column of the output: rename it.")
 
 
 def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[str] = ()) -> ErrorCount:
-    """Write marked texts as they come, and return how many there were; a file is ``.partial`` until all are there."""
+    """Write marked texts as they are read, and return their counts; files are ``.partial`` until complete."""
     count = ErrorCount()
     counted = map(count.add, lines)
     if target.format == "html":
@@ -96,9 +96,9 @@ def write_marked(target: Target, lines: Iterable[MarkedLine], columns: Iterable[
     elif target.path is None:
         _write_lines(sys.stdout, target.format, counted, columns)
     else:
-        with partial_file(target.path, "the marks of the first {}", "text") as (raw, whole):
+        with partial_file(target.path, "the marks of the first {}", "text") as (raw, complete):
             stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
-            _write_lines(stream, target.format, counted, columns, whole)
+            _write_lines(stream, target.format, counted, columns, complete)
             stream.detach()
     return count
 
@@ -108,7 +108,7 @@ def _write_lines(
     format: str,
     lines: Iterable[MarkedLine],
     columns: Iterable[str],
-    whole: Callable[[], None] = lambda: None,
+    complete: Callable[[], None] = lambda: None,
 ) -> None:
     if format == "tsv":
         stream.write("\t".join((*columns, *COLUMNS)) + "\n")
@@ -120,11 +120,11 @@ def _write_lines(
             stream.write(as_unicode(json.dumps(text_record(one), ensure_ascii=False)) + "\n")
         else:
             stream.writelines(as_unicode("\t".join(row)) + "\n" for row in _rows(one))
-        whole()
+        complete()
 
 
 def _rows(one: MarkedLine) -> Iterator[list[str]]:
-    """A row of TSV for each error, on one line."""
+    """Yield a TSV row for each error."""
     for span in one.found.spans:
         record = {"line": one.line or 1, **span_record(one.found.text, span)}
         record["words"] = record.pop("text")

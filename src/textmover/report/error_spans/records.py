@@ -1,4 +1,4 @@
-"""Marked errors as plain values, their count, and the underlined text, as wide as the terminal."""
+"""Marked errors: JSON records, counts, and text with underlined errors, wrapped to the terminal's width."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from textmover.types import SEVERITIES, ErrorSpan, TextErrors, flagged, plural
 
 
 class MarkedLine(NamedTuple):
-    """The errors of a text with what its row of the input holds."""
+    """Errors of a text, with fields of its input row."""
 
     found: TextErrors
-    line: int | None = None  # its line of a file; ``None`` for a text that was given by itself
-    kept: Mapping[str, str] = {}  # cells that the output repeats
-    signature: str = ""  # what the errors depend on
+    line: int | None = None  # line number in a file; ``None`` for a single text
+    kept: Mapping[str, str] = {}  # input cells to copy to the output
+    signature: str = ""  # signature of the metric that marked the errors
 
 
 def confident(one: MarkedLine, least: float) -> MarkedLine:
-    """The text with those of its errors that have at least a probability."""
+    """Return the line with only the errors whose confidence is at least ``least``."""
     spans = tuple(span for span in one.found.spans if span.confidence >= least)
     return one._replace(found=replace(one.found, spans=spans))
 
 
 def span_record(text: str, span: ErrorSpan) -> dict[str, Any]:
-    """An error as plain values: its characters, the words there, severity and probability."""
+    """Convert an error to a JSON record: character span, text, severity and confidence."""
     return {
         "start": span.start,
         "end": span.end,
@@ -46,22 +46,22 @@ def span_record(text: str, span: ErrorSpan) -> dict[str, Any]:
 
 
 def text_record(one: MarkedLine) -> dict[str, Any]:
-    """A text with its errors as plain values."""
-    found = one.found
+    """Convert a text with its errors to a JSON record."""
+    errors = one.found
     line = {} if one.line is None else {"line": one.line}
-    spans = [span_record(found.text, span) for span in found.spans]
-    return {**line, **one.kept, "text": found.text, "spans": spans, "cost": found.cost, "flags": list(found.flags)}
+    spans = [span_record(errors.text, span) for span in errors.spans]
+    return {**line, **one.kept, "text": errors.text, "spans": spans, "cost": errors.cost, "flags": list(errors.flags)}
 
 
 @dataclass
 class ErrorCount:
-    """Number of texts and errors."""
+    """Counts of texts and errors."""
 
     texts: int = 0
-    clean: int = 0  # texts without an error
-    severities: Counter[str] = field(default_factory=Counter)  # errors by severity
-    flags: Counter[str] = field(default_factory=Counter)  # texts that were out of the ordinary, by kind
-    signature: str = ""  # what the errors depend on
+    clean: int = 0  # number of texts without errors
+    severities: Counter[str] = field(default_factory=Counter)  # number of errors by severity
+    flags: Counter[str] = field(default_factory=Counter)  # number of texts by flag
+    signature: str = ""  # signature of the metric that marked the errors
 
     def add(self, one: MarkedLine) -> MarkedLine:
         """Count the errors of a text, and return it."""
@@ -73,17 +73,17 @@ class ErrorCount:
         return one
 
     def at_least(self, severity: str) -> int:
-        """Number of errors of a severity or above."""
+        """Return the number of errors with at least this severity."""
         return sum(self.severities[one] for one in SEVERITIES[SEVERITIES.index(severity) :])  # type: ignore[arg-type]
 
     @property
     def headline(self) -> str:
-        """Numbers of errors and texts."""
+        """Number of errors and texts, in words."""
         return f"{plural(self.severities.total(), 'error')} in {plural(self.texts, 'text')}"
 
     @property
     def by_severity(self) -> str:
-        """Number of errors by severity, and per text."""
+        """Number of errors by severity, total and per text, in words."""
         return ", ".join(
             f"{self.severities[one]:,} {one} ({self.severities[one] / max(1, self.texts):.2f} per text)"
             for one in SEVERITIES
@@ -91,45 +91,45 @@ class ErrorCount:
         )
 
     def said(self) -> list[str]:
-        """Lines that close a run."""
+        """Return summary lines for the end of a run."""
         listed = f": {self.by_severity}" if self.by_severity else ""
-        found = [f"Marked: {self.headline}{listed}; {self.clean:,} without errors"]
-        found += flagged(self.flags, plural(self.texts, "text"))
-        return [*found, *([f"Signature: {self.signature}"] if self.signature else [])]
+        lines = [f"Marked: {self.headline}{listed}; {self.clean:,} without errors"]
+        lines += flagged(self.flags, plural(self.texts, "text"))
+        return [*lines, *([f"Signature: {self.signature}"] if self.signature else [])]
 
 
 def shown_pieces(found: TextErrors) -> list[tuple[str, ErrorSpan | None]]:
-    """Stretches of a text with their errors, control characters made visible; none of a text without words."""
+    """Split a text into pieces with or without an error, with visible control characters; empty for a blank text."""
     if not found.text.strip():
         return []
     return [(_visible(part), one) for part, one in found.pieces() if part or one is not None]
 
 
 def _visible(part: str) -> str:
-    """The stretch as one line, with a space where it begins or ends with white space."""
+    """Return a piece as one line that keeps a leading or trailing space."""
     return f"{' ' * part[:1].isspace()}{one_line(part)}{' ' * (part[-1:].isspace() and bool(part.strip()))}"
 
 
 # --- underlined text --------------------------------------------------------------------------------------------------
 
-STYLES = {"minor": "yellow", "major": "bold dark_orange3", "critical": "bold red"}  # on a terminal, by severity
-NARROWEST = 24  # columns below which lines are not wrapped further
+STYLES = {"minor": "yellow", "major": "bold dark_orange3", "critical": "bold red"}  # terminal styles by severity
+NARROWEST = 24  # minimum width for wrapping, in columns
 
 
 class _Cell(NamedTuple):
-    """Characters that stand in one place."""
+    """A grapheme cluster or a run of white space."""
 
     shown: str
-    width: int  # columns, 2 for Chinese or emoji
-    first: int  # its first character in the text
-    end: int  # the one behind its last
+    width: int  # width in columns, 2 for Chinese or emoji
+    first: int  # start position in the text
+    end: int  # end position (exclusive)
 
 
 def marked_lines(found: TextErrors, width: int, encoding: str = "utf-8") -> Iterator[Text]:
-    """Lines of the text, each with underlines and labels below it where there are errors.
+    """Yield the lines of a text, each followed by underlines and labels of its errors.
 
-    Texts that run from right to left are followed by a list of errors, since terminals reorder them. A line takes at
-    most ``width`` columns; characters beyond the encoding are shown as escapes.
+    Right-to-left texts are followed by a list of errors instead, since terminals reorder them. A line has at most
+    ``width`` columns; characters that the encoding lacks are escaped.
     """
     if not found.text.strip():
         yield Text("(empty text)", "dim")
@@ -138,23 +138,23 @@ def marked_lines(found: TextErrors, width: int, encoding: str = "utf-8") -> Iter
     width = max(width, NARROWEST)
     marked: dict[int, list[ErrorSpan]] = {}
     for one in sorted(found.spans, key=lambda one: one.missing):
-        # Missing words are marked at the space before the next one.
+        # Mark missing words at the space before the next word.
         start = one.start - (one.missing and found.text[max(0, one.start - 1) : one.start].isspace())
         for place in range(start, max(one.end, start + 1)):
             marked.setdefault(place, []).append(one)
     reordered = any(unicodedata.bidirectional(one) in ("R", "AL") for one in found.text)
-    cells, told = _cells(found.text, encoding), set[ErrorSpan]()
+    cells, labelled = _cells(found.text, encoding), set[ErrorSpan]()
     for line in _wrapped(cells, width - 1):
-        rows = _underlined(line, marked, told, width)
+        rows = _underlined(line, marked, labelled, width)
         yield from rows[:1] if reordered else rows
     for one in found.spans if reordered else ():
         yield Text(f"{one.label}: {one_line(found.text[one.start : one.end])}".rstrip(": "), STYLES[one.severity])
 
 
 def print_marked(found: TextErrors, margin: str = "", stream: IO[str] | None = None) -> None:
-    """Write a text with its errors behind a margin, to standard output if ``stream`` is ``None``.
+    """Write a text with underlined errors after a margin, to standard output if ``stream`` is ``None``.
 
-    It is in colour on a terminal, unless ``NO_COLOR`` is set, and no line is broken in a file or pipe.
+    Terminals get colours, unless ``NO_COLOR`` is set; lines in a file or pipe are not wrapped.
     """
     shown = console()
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
@@ -168,39 +168,39 @@ def print_marked(found: TextErrors, margin: str = "", stream: IO[str] | None = N
 
 
 def _underlined(
-    line: Sequence[_Cell], marked: Mapping[int, Sequence[ErrorSpan]], told: set[ErrorSpan], width: int
+    line: Sequence[_Cell], marked: Mapping[int, Sequence[ErrorSpan]], labelled: set[ErrorSpan], width: int
 ) -> list[Text]:
-    """A line, its underlines, gaps where a wrong word begins, and the labels of errors that have not been ``told``."""
+    """Return a line, its rows of underlines and gap marks, and labels of errors not yet in ``labelled``."""
     words: list[tuple[str, str]] = []
     marks: tuple[list[tuple[str, str]], ...] = ([], [])
     labels: list[Text] = []
     column = 0
     for cell in line:
-        here = list(dict.fromkeys(one for place in range(cell.first, cell.end) for one in marked.get(place, ())))
-        wrong, gap = (next((one for one in here if one.missing == missing), None) for missing in (False, True))
-        words.append((cell.shown, STYLES[wrong.severity] if wrong else ""))
-        wide = 1 if not cell.shown else cell.width  # the place behind the last word has room for a mark
-        for row, marking in zip(marks, (wrong or gap, gap if wrong else None), strict=True):
-            mark = "" if marking is None else "^" if marking.missing else "~" * wide
-            row.append((mark[:wide].ljust(cell.width), STYLES[marking.severity] if marking else ""))
-        for one in here:
-            if one not in told:
-                told.add(one)
-                _place(labels, max(0, min(column, width - len(one.label))), one)
+        spans = list(dict.fromkeys(one for place in range(cell.first, cell.end) for one in marked.get(place, ())))
+        error, gap = (next((one for one in spans if one.missing == missing), None) for missing in (False, True))
+        words.append((cell.shown, STYLES[error.severity] if error else ""))
+        mark_width = 1 if not cell.shown else cell.width  # the end position of the text has width 0
+        for row, marking in zip(marks, (error or gap, gap if error else None), strict=True):
+            mark = "" if marking is None else "^" if marking.missing else "~" * mark_width
+            row.append((mark[:mark_width].ljust(cell.width), STYLES[marking.severity] if marking else ""))
+        for one in spans:
+            if one not in labelled:
+                labelled.add(one)
+                _place_label(labels, max(0, min(column, width - len(one.label))), one)
         column += cell.width
-    written, *below = map(_joined, (words, *marks))
+    written, *below = map(_join_styled, (words, *marks))
     return [written, *filter(None, below), *labels]
 
 
-def _joined(parts: Sequence[tuple[str, str]]) -> Text:
-    """Parts one behind the other, those of a style as one, without space at the end."""
+def _join_styled(parts: Sequence[tuple[str, str]]) -> Text:
+    """Concatenate styled parts, merge neighbours of equal style, and strip trailing space."""
     text = Text.assemble(*(("".join(part for part, _ in run), style) for style, run in groupby(parts, itemgetter(1))))
     text.rstrip()
     return text
 
 
-def _place(rows: list[Text], column: int, one: ErrorSpan) -> None:
-    """Write a label at its column into the first row that has room there."""
+def _place_label(rows: list[Text], column: int, one: ErrorSpan) -> None:
+    """Write a label at its column into the first row with free space there; add a row if needed."""
     row = next((row for row in rows if row.cell_len < column), None)
     if row is None:
         row = Text()
@@ -210,24 +210,24 @@ def _place(rows: list[Text], column: int, one: ErrorSpan) -> None:
 
 
 def _cells(text: str, encoding: str) -> list[_Cell]:
-    """The text as characters with their marks, a run of white space as one, and the place behind the last."""
+    """Split a text into grapheme clusters and runs of white space, followed by an empty cell for the end position."""
     cells, first = [], 0
     for place in range(1, len(text) + 1):
-        if place < len(text) and _joins(text, first, place):
+        if place < len(text) and _continues_cluster(text, first, place):
             continue
         cluster = text[first:place]
         shown = " " if cluster.isspace() else one_line(cluster)
         shown = shown.encode(encoding, "backslashreplace").decode(encoding)
         width = cell_len(shown)
-        if shown == cluster and len(cluster) > 1:  # its characters stand on one another
+        if shown == cluster and len(cluster) > 1:  # combined characters overlap
             width = 2 if "\ufe0f" in shown or _is_flag(shown[0]) else max(map(cell_len, shown))
         cells.append(_Cell(shown, width, first, place))
         first = place
     return [*cells, _Cell("", 0, len(text), len(text) + 1)]
 
 
-def _joins(text: str, first: int, place: int) -> bool:
-    """Return whether a character belongs to those before it, as spaces, marks, skin tones and joined emoji do."""
+def _continues_cluster(text: str, first: int, place: int) -> bool:
+    """Return whether a character continues its cluster: white space, combining marks, skin tones, joined emoji."""
     one, last = text[place], text[place - 1]
     if one.isspace() or last.isspace():
         return one.isspace() and last.isspace()
@@ -242,7 +242,7 @@ def _is_flag(one: str) -> bool:
 
 
 def _wrapped(cells: Sequence[_Cell], width: int) -> Iterator[list[_Cell]]:
-    """Lines of at most so many columns, broken at spaces where there are some; a space may hang over the end."""
+    """Yield lines of at most ``width`` columns, broken at spaces if possible; a trailing space may exceed the width."""
     line: list[_Cell] = []
     used = 0
     for cell in cells:

@@ -1,1 +1,1 @@
-"""Reports of evaluations: page, terminal, Markdown, LaTeX, CSV and JSON."""
+"""Evaluation reports: HTML page, terminal, Markdown, LaTeX, CSV and JSON."""

@@ -1,4 +1,4 @@
-"""Largest disagreements of a metric with people: their texts, cut where long, and the matches of their words."""
+"""Largest disagreements between metrics and human ratings, with truncated texts and word alignments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from textmover.types import InputError, Judgements, plural
 
 
 class Link(NamedTuple):
-    """Two words that a metric holds together.
+    """Two aligned words.
 
     Attributes:
-        hypothesis: Number of the hypothesis's word, from 0.
-        reference: Number of the reference's word.
-        weight: How much they count for one another, such as the mass that is moved between them; positive.
-        similarity: How alike they are, at most 1.
+        hypothesis: Index of the hypothesis's word, from 0.
+        reference: Index of the reference's word, from 0.
+        weight: Weight of the link, such as the transported mass; positive.
+        similarity: Similarity of the words, at most 1.
     """
 
     hypothesis: int
@@ -34,16 +34,16 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """Matches of the words of a hypothesis with those of a reference.
+    """Word alignment of a hypothesis and a reference.
 
     Attributes:
-        hypothesis: Words, in order.
-        reference: Words of the reference that it was matched with.
-        links: Words that belong together, in any order.
-        number: Which of the segment's references it is, from 0.
+        hypothesis: Words of the hypothesis, in order.
+        reference: Words of the reference, in order.
+        links: Aligned words, in any order.
+        number: Index of the reference in its segment, from 0.
 
     Raises:
-        InputError: If a link leads to a word that is not there, or its weight is not positive.
+        InputError: If a link's word index is out of range, or its weight is not positive.
     """
 
     hypothesis: tuple[str, ...]
@@ -64,22 +64,22 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A segment that a metric judges otherwise than people do.
+    """A segment on which a metric and human raters disagree.
 
     Attributes:
         metric: Name of the metric.
-        row: Number of the segment in its judgement set, from 0.
-        metric_z: Its score in standard deviations above the mean of its group, higher is better.
-        rating_z: Its rating likewise.
-        score: Its score as it is.
-        rating: Its rating as it is.
-        group: Its group.
-        hypothesis: The text that was judged.
-        references: What it was compared with.
-        item: What it is an output for, where known.
-        system: What produced it, where known.
-        alignment: How the metric matched the words with those of a reference, if known.
-        source_alignment: How it matched them with those of the source, where it read that.
+        row: Index of the segment in its judgement set, from 0.
+        metric_z: Standardised score: standard deviations above the mean of its group, higher is better.
+        rating_z: Standardised rating.
+        score: Original score.
+        rating: Original rating.
+        group: Group of the segment.
+        hypothesis: The rated text.
+        references: References of the hypothesis.
+        item: Item that the text is an output for, if known.
+        system: System that produced the text, if known.
+        alignment: Word alignment with a reference, if known.
+        source_alignment: Word alignment with the source, if the metric uses it.
     """
 
     metric: str
@@ -98,28 +98,28 @@ class Disagreement:
 
     @property
     def difference(self) -> float:
-        """Metric minus people, in standard deviations."""
+        """Standardised score minus standardised rating."""
         return self.metric_z - self.rating_z
 
 
 def largest_disagreements(
     judgements: Judgements, metrics: Sequence[MetricScores], *, dimension: str, count: int = 3
 ) -> list[Disagreement]:
-    """The segments on which each metric and people differ most: ``z(score) - z(rating)`` within the group.
+    """Return the segments with the largest differences ``z(score) - z(rating)`` within their groups.
 
     Args:
-        judgements: What people thought.
-        metrics: Scores, ``[n]`` each; segments without a score or a rating have no part,
-            nor have groups in which either is the same for all.
-        dimension: Of the ratings.
-        count: How many for each metric and direction, at most.
+        judgements: Human ratings.
+        metrics: Scores of each metric, ``[n]``. Segments without score or rating are excluded, and groups in which all
+            scores or all ratings are equal.
+        dimension: Rating dimension.
+        count: Maximum number of segments for each metric and direction.
 
     Returns:
-        For each metric those that it rates too high, then those that it rates too low, the largest differences first.
-        Fill in ``alignment`` with :func:`dataclasses.replace`.
+        For each metric, segments rated too high, then segments rated too low, the largest differences first. Fill in
+        ``alignment`` with :func:`dataclasses.replace`.
 
     Raises:
-        InputError: If a metric has another number of scores.
+        InputError: If a metric has a wrong number of scores.
 
     Example:
         >>> judgements = Judgements("a", ("x", "y", "z"), (("r",),) * 3, {"score": np.array([1.0, 2, 3])}, ("all",) * 3)
@@ -130,17 +130,17 @@ def largest_disagreements(
     """
     ratings = np.asarray(judgements.ratings[dimension], dtype=np.float64)
     groups = group_positions(judgements.groups, len(ratings))
-    found = []
+    disagreements = []
     for metric in metrics:
         if len(metric.scores) != len(ratings):
             raise InputError(
                 f"Expected {plural(len(ratings), 'score')} of {metric.name!r}, one for each text of {judgements.name}, "
                 f"but got {len(metric.scores)}: score the same texts in the same order."
             )
-        known = np.isfinite(metric.scores) & np.isfinite(ratings)
+        valid = np.isfinite(metric.scores) & np.isfinite(ratings)
         z = np.full((2, len(ratings)), np.nan)
         for members in groups.values():
-            rows = members[known[members]]
+            rows = members[valid[members]]
             if len(rows) and min(np.ptp(metric.scores[rows]), np.ptp(ratings[rows])) > 0:
                 z[0, rows] = standard_scores(metric.scores[rows]) * (1 if metric.higher_is_better else -1)
                 z[1, rows] = standard_scores(ratings[rows])
@@ -148,7 +148,7 @@ def largest_disagreements(
         order = np.argsort(-difference, kind="stable")
         too_high = [row for row in order[:count].tolist() if difference[row] > 0]
         too_low = [row for row in order[::-1][:count].tolist() if difference[row] < 0]
-        found += [
+        disagreements += [
             Disagreement(
                 metric=metric.name,
                 row=row,
@@ -164,52 +164,52 @@ def largest_disagreements(
             )
             for row in (*too_high, *too_low)
         ]
-    return found
+    return disagreements
 
 
-WORDS = 60  # words of a text with alignment that are shown at once
-CHARACTERS = 420  # characters of a text without alignment that are shown at once
-FOLDED = 1_500_000  # characters that a page folds away in all; where texts hold more, the longest are cut
-LONGEST_WORD, LONGEST_PARTNER = 48, 14
+WORDS = 60  # words of an aligned text that are shown without unfolding
+CHARACTERS = 420  # characters of a text without alignment that are shown without unfolding
+FOLD_BUDGET = 1_500_000  # maximum characters in all folded texts of a page; beyond it, the longest texts are cut
+LONGEST_WORD, LONGEST_PARTNER = 48, 14  # maximum characters of a word, and of its partner shown with it
 
-WEAK = 0.1  # links with less than this share of the weight of a word's strongest link are not shown
-MOST_LINKS = 4  # most links of a word
-LEVELS = 4  # depths of a word's line below it, for how similar its partner is
+MIN_WEIGHT_RATIO = 0.1  # hide links whose weight is below this fraction of the word's strongest link
+MOST_LINKS = 4  # maximum links of a word
+LEVELS = 4  # underline levels for the similarity of a word's partner
 
 
 class ShownWord(NamedTuple):
-    """A word in an alignment."""
+    """A displayed word of an alignment."""
 
     text: str  # the word
-    partner: str = ""  # its strongest partner, empty where that is the same word or there is none
-    similarity: str = ""  # of that partner, as it is written
-    level: int = 0  # from 0 (no partner) to :data:`LEVELS` (as similar as can be)
-    links: str = ""  # numbers of all shown partners and the share of the strongest weight in percent: ``"3:100 5:20"``
+    partner: str = ""  # its strongest partner; empty if that is the same word or missing
+    similarity: str = ""  # formatted similarity of the strongest partner
+    level: int = 0  # from 0 (no partner) to :data:`LEVELS` (most similar)
+    links: str = ""  # indices of shown partners with weights in percent of the strongest: ``"3:100 5:20"``
 
 
 class ShownText(NamedTuple):
-    """A text, cut where it is long."""
+    """A displayed text; long texts are folded and cut."""
 
-    words: Sequence[ShownWord] = ()  # words in an alignment, if there is one
-    start: str = ""  # start of the text, if there is none
-    rest: str = ""  # what is folded away
-    more: str = ""  # what the fold is called, such as ``"120 more words"``; empty without a rest
-    lost: int = 0  # characters that the page leaves out
+    words: Sequence[ShownWord] = ()  # displayed words of an aligned text
+    start: str = ""  # displayed start of a text without alignment
+    rest: str = ""  # folded text
+    more: str = ""  # label of the fold, such as ``"120 more words"``; empty without folded text
+    lost: int = 0  # number of characters that the page omits
 
 
-def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
-    """Longest folded text in characters for which all of them together stay within a budget."""
+def fold_limit(sizes: Iterable[int], budget: int = FOLD_BUDGET) -> int:
+    """Return the maximum characters per folded text so that all texts together stay within a budget."""
     ordered = sorted(sizes)
     for index, size in enumerate(ordered):
-        left = len(ordered) - index
-        if size * left > budget:
-            return budget // left
+        remaining = len(ordered) - index
+        if size * remaining > budget:
+            return budget // remaining
         budget -= size
     return ordered[-1] if ordered else 0
 
 
 def shown_text(text: str, limit: int) -> ShownText:
-    """A text without alignment, of which so many characters may be folded away.
+    """Prepare a text without alignment for display, with at most ``limit`` folded characters.
 
     Example:
         >>> shown = shown_text("word " * 1000, 49)
@@ -228,73 +228,73 @@ def shown_text(text: str, limit: int) -> ShownText:
 
 
 def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownText]:
-    """Hypothesis and reference with each word's partners."""
-    back = [link._replace(hypothesis=link.reference, reference=link.hypothesis) for link in alignment.links]
+    """Prepare hypothesis and reference for display, each word with its partners."""
+    reversed_links = [link._replace(hypothesis=link.reference, reference=link.hypothesis) for link in alignment.links]
     return (
         _side(alignment.hypothesis, alignment.reference, alignment.links, limit),
-        _side(alignment.reference, alignment.hypothesis, back, limit),
+        _side(alignment.reference, alignment.hypothesis, reversed_links, limit),
     )
 
 
-def _side(own: Sequence[str], others: Sequence[str], links: Sequence[Link], limit: int) -> ShownText:
+def _side(words: Sequence[str], partners: Sequence[str], links: Sequence[Link], limit: int) -> ShownText:
     shown = [
-        _word(word, [link for link in links if link.hypothesis == index], others)
-        for index, word in enumerate(own[:WORDS])
+        _word(word, [link for link in links if link.hypothesis == index], partners)
+        for index, word in enumerate(words[:WORDS])
     ]
-    rest = " ".join(own[WORDS:])
-    more = plural(len(own) - WORDS, "more word") if rest else ""
+    rest = " ".join(words[WORDS:])
+    more = plural(len(words) - WORDS, "more word") if rest else ""
     return ShownText(shown, "", rest[:limit], more, max(0, len(rest) - limit))
 
 
-def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
+def _word(word: str, links: Sequence[Link], partners: Sequence[str]) -> ShownWord:
     text = shortened(word, LONGEST_WORD)
     if not links:
         return ShownWord(text)
     strongest = sorted(links, key=lambda link: (-link.weight, link.reference))[:MOST_LINKS]
     best = strongest[0]
-    seen = [link for link in strongest if link.weight >= WEAK * best.weight and link.reference < WORDS]
-    partner = others[best.reference]
-    same = partner.casefold() == word.casefold()
+    visible = [link for link in strongest if link.weight >= MIN_WEIGHT_RATIO * best.weight and link.reference < WORDS]
+    best_partner = partners[best.reference]
+    same = best_partner.casefold() == word.casefold()
     return ShownWord(
         text,
-        "" if same else shortened(partner, LONGEST_PARTNER),
+        "" if same else shortened(best_partner, LONGEST_PARTNER),
         "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
         1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS))),
-        " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in seen),
+        " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in visible),
     )
 
 
 def segment_views(
     disagreements: Sequence[Disagreement], names: Sequence[str], fold: int, judgements: Judgements
 ) -> list[dict[str, Any]]:
-    """By metric in the order of the names, those rated too high and those rated too low; texts are folded."""
+    """Return template values by metric, in the order of names: segments rated too high and too low."""
     by_metric: dict[str, list[Disagreement]] = {name: [] for name in names}
     for one in disagreements:
         by_metric.setdefault(one.metric, []).append(one)
     return [
         {
             "name": name,
-            "widest": max(abs(one.difference) for one in ones),
+            "widest": max(abs(one.difference) for one in segments),
             "directions": {
-                title: [_item(one, fold, judgements) for one in ones if (one.difference > 0) == higher]
+                title: [_item(one, fold, judgements) for one in segments if (one.difference > 0) == higher]
                 for title, higher in (("Better than people find it", True), ("Worse than people find it", False))
             },
         }
-        for name, ones in by_metric.items()
-        if ones
+        for name, segments in by_metric.items()
+        if segments
     ]
 
 
 def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any]:
     aligned = {"Reference": one.alignment, "Source": one.source_alignment}
     pairs: list[tuple[ShownText, ShownText | None, str]] = [
-        (*shown_alignment(found, fold), title) for title, found in aligned.items() if found is not None
+        (*shown_alignment(alignment, fold), title) for title, alignment in aligned.items() if alignment is not None
     ]
     number = one.alignment.number if one.alignment is not None else None
     if not pairs:
         number = 0
-        beside = next((shown_text(text, fold) for text in getattr(one.references, "texts", one.references)), None)
-        pairs = [(shown_text(one.hypothesis, fold), beside, "Reference" if one.references else "Source")]
+        reference = next((shown_text(text, fold) for text in getattr(one.references, "texts", one.references)), None)
+        pairs = [(shown_text(one.hypothesis, fold), reference, "Reference" if one.references else "Source")]
     return {
         "segment": one,
         "where": _where(one, judgements),
@@ -307,7 +307,7 @@ def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any
 
 
 def _where(one: Disagreement, judgements: Judgements) -> str:
-    known = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
-    # Rows that the reader left out are not counted, so the row of the file is another one.
-    read = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
-    return " · ".join([one.group, *known, f"row {one.row + 1:,}{read}"])
+    labels = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
+    # The row number excludes rows that the reader skipped, so it can differ from the row in the file.
+    total = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
+    return " · ".join([one.group, *labels, f"row {one.row + 1:,}{total}"])

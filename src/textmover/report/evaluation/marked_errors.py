@@ -1,4 +1,4 @@
-"""Agreement of marked errors as tables: terminal, Markdown, LaTeX, CSV and JSON."""
+"""Tables of agreement on marked errors: terminal, Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from textmover.report.table_formats import (
 )
 from textmover.types import plural
 
-# Figures of the table, of which all but F1-mult have their interval beside them.
+# Column titles of the figures; all except F1-mult have an interval.
 TITLES = {"mcc_words": "MCC words", "mcc_gaps": "MCC gaps", "f1_mult": "F1-mult", "span_f1": "span F1", "ece": "ECE"}
-BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")  # figures of the table of groups
+BY_GROUP = ("mcc_words", "mcc_gaps", "span_f1")  # figures in the table by group
 VALUE = ("estimate", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
 class MarkedSet:
-    """Agreement of several metrics with the errors that people marked in one set."""
+    """Agreement of metrics with human error marks on one data set."""
 
     name: str
-    agreements: Mapping[str, SpanAgreement]  # of each metric
-    signatures: Mapping[str, str]  # of each metric
-    p_values: Mapping[str, np.ndarray]  # of each figure, ``[K, K]``; none where nothing was tested
-    baseline: str | None  # the metric that the others are compared with
+    agreements: Mapping[str, SpanAgreement]  # by metric
+    signatures: Mapping[str, str]  # by metric
+    p_values: Mapping[str, np.ndarray]  # ``[K, K]`` by figure; empty without tests
+    baseline: str | None  # metric that the others are compared with
     permutations: int
-    left_out: int  # rows that could not be used
-    main: str = "mcc_words"  # the figure that ranks the metrics
+    left_out: int  # number of unusable rows
+    main: str = "mcc_words"  # figure that ranks the metrics
 
     @property
     def ranks(self) -> dict[str, int | None]:
@@ -56,10 +56,10 @@ class MarkedSet:
         return dict(zip(self.agreements, significance_clusters(values, self.p_values[self.main]), strict=True))
 
     def against(self, name: str, figure: str) -> tuple[float, float]:
-        """Gain of a metric over the baseline and its p-value in the direction of the gain; NaN without one."""
+        """Return a metric's gain over the baseline and the one-sided p-value of its direction; NaN if unknown."""
         if self.baseline in (None, name):
             return math.nan, math.nan
-        values = {one: found.figures[figure].estimate for one, found in self.agreements.items()}
+        values = {metric: agreement.figures[figure].estimate for metric, agreement in self.agreements.items()}
         gain, names = values[name] - values[str(self.baseline)], list(values)
         row, column = names.index(name), names.index(str(self.baseline))
         table = self.p_values.get(figure)
@@ -67,7 +67,7 @@ class MarkedSet:
 
 
 def format_marked(sets: Sequence[MarkedSet], table_format: str) -> str:
-    """Agreement as Markdown, LaTeX, CSV or JSON; CSV and JSON hold all digits, JSON everything there is."""
+    """Render agreement as Markdown, LaTeX, CSV or JSON. CSV and JSON contain all digits, JSON all results."""
     if table_format == "json":
         return json_text({"sets": list(map(_entry, sets))})
     if table_format == "csv":
@@ -91,13 +91,13 @@ def _sections(one: MarkedSet) -> list[Section]:
     first = ordered[0]
     if len(first.groups) > 1:
         cells = {
-            group: [[found.by_group[group][figure] for figure in BY_GROUP] for found in ordered]
+            group: [[agreement.by_group[group][figure] for figure in BY_GROUP] for agreement in ordered]
             for group in first.groups
         }
         headers = ("metric", "group", *(TITLES[figure] for figure in BY_GROUP))
         sections.append(Section(f"{one.name} · by group", _long_table(headers, ranked, cells)))
     if first.by_kind:
-        parts = {kind: [found.by_kind[kind] for found in ordered] for kind in first.by_kind}
+        parts = {kind: [agreement.by_kind[kind] for agreement in ordered] for kind in first.by_kind}
         cells = {kind: [[part.recall.estimate, part.precision.estimate] for part in parts[kind]] for kind in parts}
         headers = ("metric", "kind", "recall", "precision")
         sections.append(Section(f"{one.name} · by kind", _long_table(headers, ranked, cells)))
@@ -108,12 +108,12 @@ def _summary(one: MarkedSet, ranked: Sequence[str]) -> Table:
     columns, best = [("metric", list(ranked))], set[tuple[int, int]]()
     level = next(iter(one.agreements.values())).level
     for figure, title in TITLES.items():
-        found = [one.agreements[name].figures[figure] for name in ranked]
-        values = [-value.estimate if figure == "ece" else value.estimate for value in found]
+        results = [one.agreements[name].figures[figure] for name in ranked]
+        values = [-value.estimate if figure == "ece" else value.estimate for value in results]
         best.update((row, len(columns)) for row in best_rows(values))
-        columns.append((title, [number(value.estimate) for value in found]))
-        if figure != "f1_mult" and any(not math.isnan(value.low) for value in found):
-            columns.append((f"{100 * level:g} % interval", [interval(value.low, value.high) for value in found]))
+        columns.append((title, [number(value.estimate) for value in results]))
+        if figure != "f1_mult" and any(not math.isnan(value.low) for value in results):
+            columns.append((f"{100 * level:g} % interval", [interval(value.low, value.high) for value in results]))
         if figure == one.main and one.p_values:
             columns.append(("rank", ["-" if one.ranks[name] is None else str(one.ranks[name]) for name in ranked]))
         if figure == one.main and one.baseline is not None:
@@ -131,7 +131,7 @@ def _gain(one: MarkedSet, name: str, figure: str) -> str:
 
 
 def _long_table(headers: Sequence[str], names: Sequence[str], cells: Mapping[str, Sequence[Sequence[float]]]) -> Table:
-    """A row for each part and metric, the best value of each part in bold."""
+    """Build a table with a row for each part (group or kind) and metric, the best value of each part in bold."""
     rows: list[tuple[str, ...]] = []
     best: set[tuple[int, int]] = set()
     for part, table in cells.items():
@@ -142,9 +142,9 @@ def _long_table(headers: Sequence[str], names: Sequence[str], cells: Mapping[str
 
 
 def _remarks(one: MarkedSet) -> list[str]:
-    found = next(iter(one.agreements.values()))
-    size = plural(len(found.labels), "segment")
-    lines = [f"{size}, mean over {plural(len(found.groups), 'group')}." if len(found.groups) > 1 else f"{size}."]
+    first = next(iter(one.agreements.values()))
+    size = plural(len(first.labels), "segment")
+    lines = [f"{size}, mean over {plural(len(first.groups), 'group')}." if len(first.groups) > 1 else f"{size}."]
     if one.left_out:
         lines.append(f"Left out: {plural(one.left_out, 'row')} that cannot be used.")
     if one.p_values:
@@ -152,21 +152,21 @@ def _remarks(one: MarkedSet) -> list[str]:
             f"Rank: by {TITLES[one.main]}; a metric of a lower rank is significantly worse (p ≤ {SIGNIFICANT}, "
             f"{plural(one.permutations, 'permutation')})."
         )
-    excluded: dict[str, list[str]] = {}  # figures that are not defined, by their groups
+    excluded: dict[str, list[str]] = {}  # undefined figures by their groups
     for figure, title in TITLES.items():
-        if groups := found.figures[figure].excluded:
+        if groups := first.figures[figure].excluded:
             excluded.setdefault(", ".join(groups), []).append(title)
     lines += [f"Not defined in {groups}: {', '.join(titles)}." for groups, titles in excluded.items()]
-    if found.samples and (note := few_to_draw(found.groups, "segment")):
+    if first.samples and (note := few_to_draw(first.groups, "segment")):
         lines.append(note)
     return lines
 
 
 def _records(one: MarkedSet) -> list[dict[str, Any]]:
     records = []
-    for name, found in one.agreements.items():
-        record: dict[str, Any] = {"set": one.name, "metric": name, "segments": len(found.labels)}
-        for figure, value in found.figures.items():
+    for name, agreement in one.agreements.items():
+        record: dict[str, Any] = {"set": one.name, "metric": name, "segments": len(agreement.labels)}
+        for figure, value in agreement.figures.items():
             record |= {figure: value.estimate, f"{figure}_low": value.low, f"{figure}_high": value.high}
         record |= {"rank": one.ranks[name], "signature": one.signatures.get(name, "")}
         records.append(record)
@@ -191,26 +191,26 @@ def _entry(one: MarkedSet) -> dict[str, Any]:
                 "rank": one.ranks[name],
                 "figures": {
                     figure: pick(value, "estimate", "low", "high", "excluded")
-                    for figure, value in found.figures.items()
+                    for figure, value in agreement.figures.items()
                 },
                 "against_baseline": {
                     figure: dict(zip(("gain", "p_value"), one.against(name, figure), strict=True))
                     for figure in one.p_values
                     if one.baseline not in (None, name)
                 },
-                "groups": found.by_group,
+                "groups": agreement.by_group,
                 "kinds": {
                     kind: {
                         "errors": part.errors,
                         "recall": pick(part.recall, *VALUE),
                         "precision": pick(part.precision, *VALUE),
                     }
-                    for kind, part in found.by_kind.items()
+                    for kind, part in agreement.by_kind.items()
                 },
-                "calibration": found.calibration,
+                "calibration": agreement.calibration,
                 "signature": one.signatures.get(name, ""),
             }
-            for name, found in one.agreements.items()
+            for name, agreement in one.agreements.items()
         ],
         "p_values": one.p_values,
     }

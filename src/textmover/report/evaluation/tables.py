@@ -1,4 +1,4 @@
-"""Evaluations as tables (terminal, Markdown, LaTeX, CSV and JSON), and as matrices of numbers on colours."""
+"""Evaluation tables (terminal, Markdown, LaTeX, CSV and JSON) and coloured matrices."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from textmover.types import InputError
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")
 """Formats of :func:`format_evaluations`."""
 
-STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}  # headings in LaTeX
+STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}  # LaTeX headers
 
 
 def format_evaluations(
     evaluations: Sequence[Evaluation], table_format: str, *, further: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Evaluations as text.
+    """Render evaluations as Markdown, LaTeX, CSV or JSON.
 
-    Markdown and LaTeX show three digits, the best value of a column in bold, and remarks with signatures under each
-    table; before several tables stands one of all sets. CSV and JSON hold all digits; JSON holds everything there is.
+    Markdown and LaTeX show three digits, the best value of a column in bold, and remarks with signatures below each
+    table; several tables are preceded by an overview. CSV and JSON contain all digits, JSON all results.
 
     Args:
-        evaluations: One for each set and dimension.
+        evaluations: One evaluation for each set and dimension.
         table_format: One of :data:`TABLE_FORMATS`.
-        further: For each evaluation, what the caller adds to its remarks.
+        further: Additional remarks for each evaluation.
 
     Returns:
-        Text that ends in a line break.
+        Text that ends with a newline.
 
     Raises:
         InputError: If there is no evaluation, or the format is unknown.
@@ -79,15 +79,15 @@ def print_evaluations(
     further: Sequence[Sequence[str]] = (),
     signatures: bool = True,
 ) -> None:
-    """Print a table for each evaluation, remarks and signatures under it; before several, one of all sets.
+    """Print a table with remarks and signatures for each evaluation; several are preceded by an overview.
 
-    On a terminal that is too narrow for all columns, the groups go on in further tables with the metrics' names.
+    On a narrow terminal, a table is split into several that repeat the metrics' names.
 
     Args:
-        console: Where to print; one that is not a terminal gets plain lines, without trailing spaces.
-        evaluations: What to print.
-        further: For each evaluation, what the caller adds to its remarks.
-        signatures: Whether the signatures are printed.
+        console: Output console; if it is not a terminal, it gets plain lines without trailing spaces.
+        evaluations: Evaluations to print.
+        further: Additional remarks for each evaluation.
+        signatures: Whether to print signatures.
     """
     sections = _sections(evaluations, list(further) or [()] * len(evaluations))
     print_sections(console, sections, signatures=signatures)
@@ -177,7 +177,7 @@ def _csv(evaluations: Sequence[Evaluation]) -> str:
 
 
 def evaluation_entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
-    """An evaluation as JSON holds it, with what the caller adds to its remarks."""
+    """Return the JSON entry of an evaluation, with additional remarks."""
     return {
         "set": one.name,
         "dimension": one.dimension,
@@ -210,20 +210,20 @@ def evaluation_entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
-# Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says.
+# Above this p-value a cell shows a dot: the column's metric agrees better, so the mirrored cell has the p-value.
 HOPELESS = 0.95
-P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))  # up to a p-value, the step of the heat map
+P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))  # maximum p-value and its heat map step
 
 
 class Cell(NamedTuple):
-    """A number and the class of its colour: ``h0`` … from low to high, ``a1`` … above and ``b1`` … below a middle."""
+    """Formatted number and CSS class of its colour: ``h0`` … sequential, ``a1`` … above, ``b1`` … below a midpoint."""
 
     text: str
     shade: str = ""
 
 
 class MatrixRow(NamedTuple):
-    """A row, perhaps with a rank before its name, or set apart from the row above."""
+    """A row with a name; ``lead`` is text before the name (a rank), ``opens`` separates it from the row above."""
 
     name: str
     cells: Sequence[Cell]
@@ -232,19 +232,19 @@ class MatrixRow(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Names of the columns, and the rows."""
+    """Column names and rows of a coloured matrix."""
 
     columns: Sequence[str]
     rows: Sequence[MatrixRow]
 
 
-SELF = Cell("", "self")  # cell of the diagonal
+SELF = Cell("", "self")  # diagonal cell
 
 
 def group_matrix(evaluation: Evaluation) -> Matrix:
-    """Agreement of each metric in each group; colours say how far it is from the group's median metric.
+    """Return the agreement of each metric (column) in each group (row), coloured by distance from the group's median.
 
-    Groups differ in how hard they are; the median takes that out. Groups are rows, since there may be many of them.
+    Distances from the median remove differences in difficulty between groups.
     """
     ranked = evaluation.ranked()
     values = np.array(
@@ -261,13 +261,13 @@ def group_matrix(evaluation: Evaluation) -> Matrix:
 
 
 def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
-    """Correlation ``[K, K]`` of metrics with one another, similar ones side by side; the highest cell is darkest."""
+    """Return the correlations ``[K, K]`` between metrics, ordered by similarity; the highest correlation is darkest."""
     table = np.asarray(correlations, dtype=np.float64)
     order = similarity_order(table)
     names, table = [names[one] for one in order], table[np.ix_(order, order)]
-    others = table[~np.eye(len(names), dtype=bool)]
-    known = others[~np.isnan(others)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    off_diagonal = table[~np.eye(len(names), dtype=bool)]
+    finite = off_diagonal[~np.isnan(off_diagonal)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
 
     def cell(value: float) -> Cell:
         share = (value - low) / (high - low) if high - low > 1e-12 else 0.5
@@ -282,26 +282,26 @@ def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
 
 
 def similarity_order(correlations: ArrayLike) -> list[int]:
-    """An order in which metrics that correlate highly stand side by side: that of average linkage, best leaf order.
+    """Order metrics by average-linkage clustering with optimal leaf order, so that correlated metrics are adjacent.
 
-    Metrics without correlations come last. Of both directions it is the one that starts closer to the first metric.
+    Metrics without correlations come last. The direction is chosen so that the first metric is in the first half.
     """
     table: NDArray[np.float64] = np.asarray(correlations, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(table).all(axis=1))
-    rest = sorted(set(range(len(table))) - set(known.tolist()))
-    if len(known) < 3:
-        return [*known.tolist(), *rest]
-    distances = np.clip(1 - table[np.ix_(known, known)], 0, None)
+    valid = np.flatnonzero(~np.isnan(table).all(axis=1))
+    rest = sorted(set(range(len(table))) - set(valid.tolist()))
+    if len(valid) < 3:
+        return [*valid.tolist(), *rest]
+    distances = np.clip(1 - table[np.ix_(valid, valid)], 0, None)
     np.fill_diagonal(distances, 0)
     tree = hierarchy.linkage(squareform(distances, checks=False), "average", optimal_ordering=True)
-    leaves = known[hierarchy.leaves_list(tree)].tolist()
+    leaves = valid[hierarchy.leaves_list(tree)].tolist()
     if leaves.index(min(leaves)) > len(leaves) // 2:
         leaves.reverse()
     return [*leaves, *rest]
 
 
 def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
-    """One-sided p-values that the row agrees better than the column, best first; ``None`` where nothing was tested."""
+    """Return one-sided p-values that the row's metric beats the column's, best first; ``None`` without tests."""
     if np.isnan(evaluation.p_values).all():
         return None
     ranked = [one for one in evaluation.ranked() if not math.isnan(one.value)]
@@ -313,7 +313,7 @@ def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
 def p_values_between(
     names: Sequence[str], ranks: Sequence[int | None], p_values: NDArray[np.float64], *, hopeless: float = 1.0
 ) -> Matrix:
-    """p-values ``[K, K]`` coloured from significance on; ranks are set apart."""
+    """Return a matrix of p-values ``[K, K]``, coloured if significant; rows of different rank are separated."""
     rows = []
     for place, (name, rank) in enumerate(zip(names, ranks, strict=True)):
         cells = []
@@ -327,7 +327,7 @@ def p_values_between(
 
 
 def compact(value: float, digits: int) -> str:
-    """A number at most 1 without the 0 before its point; what only rounds to 1 is not written as 1.
+    """Format a number between -1 and 1 without leading zero; numbers that only round to ±1 get ``>`` or ``<``.
 
     Example:
         >>> compact(0.5, 2), compact(-0.25, 2), compact(1.0, 2), compact(0.999, 2), compact(float("nan"), 2)
@@ -343,7 +343,7 @@ def compact(value: float, digits: int) -> str:
 
 
 def p_value_text(p: float) -> str:
-    """A p-value in three digits.
+    """Format a p-value with three digits.
 
     Example:
         >>> p_value_text(0.0004), p_value_text(0.05), p_value_text(1.0)
@@ -355,7 +355,7 @@ def p_value_text(p: float) -> str:
 
 
 def _diverging(distance: float, widest: float) -> str:
-    """Class of a distance from the middle; the middle fifth or so has no colour."""
+    """Return the CSS class of a distance from the median; small distances have no colour."""
     if math.isnan(distance) or widest <= 1e-12:
         return ""
     step = round(abs(distance) / widest * DIVERGING)

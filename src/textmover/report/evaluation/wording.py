@@ -1,4 +1,4 @@
-"""Sentences about an evaluation, the same in tables and on the page."""
+"""Sentences about an evaluation, shared by tables and the HTML page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from textmover.report.figures.scales import signed
 from textmover.report.table_formats import DIGITS
 from textmover.types import Judgements, plural
 
-SIGNIFICANT = 0.05  # largest p-value that is significant
-NAMED = 3  # number of things named among those that were left out for the same reason
+SIGNIFICANT = 0.05  # maximum p-value that counts as significant
+MAX_NAMES = 3  # maximum number of names listed for one reason of exclusion
 STATISTIC_NAMES = {
     "pearson": "Pearson's r",
     "spearman": "Spearman's ρ",
@@ -26,14 +26,14 @@ STATISTIC_NAMES = {
 
 
 def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
-    """Heading of a table: the set, with dimension and protocol if needed to tell tables apart.
+    """Return the heading of a table: the set, with dimension and protocol if needed to distinguish tables.
 
     Args:
-        evaluation: What the table shows.
+        evaluation: Evaluation that the table shows.
         among: All evaluations that are shown together.
 
     Returns:
-        Such as ``"SummEval · fluency"``.
+        Heading such as ``"SummEval · fluency"``.
     """
     parts = [evaluation.name]
     if evaluation.dimension not in (None, "score"):
@@ -45,68 +45,68 @@ def title_of(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
 
 
 def shown_groups(evaluation: Evaluation) -> tuple[str, ...]:
-    """Groups that have a column: those that count, unless there is but one, which says what the mean says."""
+    """Return the groups that get a column; none if there is only one group, since it equals the mean."""
     return tuple(evaluation.groups) if len(evaluation.groups) > 1 else ()
 
 
 def mark(metric: MetricAgreement) -> str:
-    """``"↑"`` for a metric that is significantly better than the baseline, ``"↓"`` for one that is worse."""
+    """Return ``"↑"`` or ``"↓"`` for a metric significantly better or worse than the baseline, otherwise ``""``."""
     if metric.better is None or not metric.p_value <= SIGNIFICANT:
         return ""
     return "↑" if metric.better else "↓"
 
 
 def overview_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[float]]]:
-    """For each metric, in the order in which they appear, its value on each set."""
+    """Return each metric's name and its values on all sets, in order of appearance."""
     by_name = [{metric.name: metric.value for metric in one.metrics} for one in evaluations]
-    names = dict.fromkeys(name for found in by_name for name in found)
-    return [(name, [found.get(name, math.nan) for found in by_name]) for name in names]
+    names = dict.fromkeys(name for values in by_name for name in values)
+    return [(name, [values.get(name, math.nan) for values in by_name]) for name in names]
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Name the best metric, such as ``"Best: twmd, 0.671, of 15 metrics on 3,920 segments"``, and its equals."""
+    """Name the best metric, such as ``"Best: twmd, 0.671, of 15 metrics on 3,920 segments"``, and its ties."""
     best = evaluation.ranked()[0]
     if math.isnan(best.value):
         return f"No metric has a value on {plural(evaluation.n, 'segment')}."
     interval = "" if math.isnan(best.low) else f" ({signed(best.low, DIGITS)} to {signed(best.high, DIGITS)})"
-    alike = [one.name for one in evaluation.metrics if one.rank == best.rank is not None and one is not best]
-    shared = f" Not told apart from it: {', '.join(alike)}." if alike else ""
+    tied = [one.name for one in evaluation.metrics if one.rank == best.rank is not None and one is not best]
+    shared = f" Not told apart from it: {', '.join(tied)}." if tied else ""
     among = f", of {len(evaluation.metrics)} metrics" if len(evaluation.metrics) > 1 else ""
     name = f"Best: {best.name}, " if among else f"{best.name}: "
     return f"{name}{signed(best.value, DIGITS)}{interval}{among} on {plural(evaluation.n, 'segment')}.{shared}"
 
 
 def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
-    """Sentences under a table: how many segments, the protocol, the bootstrap, the tests, and what was left out.
+    """Return sentences below a table: number of segments, protocol, bootstrap, tests, and exclusions.
 
     Args:
-        evaluation: What the table shows.
-        further: What the caller has to add, such as what the reader of a file left out (:func:`file_remarks`).
+        evaluation: Evaluation that the table shows.
+        further: Remarks to append, such as rows that the file reader excluded (:func:`file_remarks`).
 
     Returns:
-        Sentences, each of which stands for itself.
+        Independent sentences.
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
-    if statistic[0].isascii():  # a Greek letter is a symbol and stays as it is
+    if statistic[0].isascii():  # do not capitalise Greek symbols
         statistic = statistic[0].upper() + statistic[1:]
-    found = [f"{plural(evaluation.n, 'segment')}{groups}. {statistic}, {_level(evaluation)}{_over_units(evaluation)}."]
+    lines = [f"{plural(evaluation.n, 'segment')}{groups}. {statistic}, {_level(evaluation)}{_unit_counts(evaluation)}."]
     if evaluation.protocol.pair_rate != 1:
-        found.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
+        lines.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
     if evaluation.metrics and all(one.high < 0 for one in evaluation.metrics):
-        found.append("All agreement is negative: if lower ratings are better, negate them.")
-    found += _on_chance(evaluation)
-    found += evaluation.notes
-    found += _left_out(evaluation)
-    found += further
-    return found
+        lines.append("All agreement is negative: if lower ratings are better, negate them.")
+    lines += _significance_remarks(evaluation)
+    lines += evaluation.notes
+    lines += _exclusion_remarks(evaluation)
+    lines += further
+    return lines
 
 
 def file_remarks(judgements: Judgements) -> list[str]:
-    """Sentences about what the reader of a judgement set left out.
+    """Return a sentence about the rows that the reader of a judgement set excluded.
 
     Args:
-        judgements: The set.
+        judgements: The judgement set.
 
     Returns:
         At most one sentence.
@@ -122,7 +122,7 @@ def file_remarks(judgements: Judgements) -> list[str]:
 
 
 def _level(evaluation: Evaluation) -> str:
-    """Units of the statistic; a single group has no mean."""
+    """Describe the units of the statistic; with a single group there is no mean over groups."""
     if evaluation.protocol.statistic == "soft-accuracy":
         return "over the p-values of all pairs of systems on the items that both have, mean over groups"
     if evaluation.protocol.level != "per-group" or len(evaluation.groups) > 1:
@@ -131,13 +131,13 @@ def _level(evaluation: Evaluation) -> str:
     return "over all segments" if name in ("", "all") else f"within the group {name}"
 
 
-def _over_units(evaluation: Evaluation) -> str:
+def _unit_counts(evaluation: Evaluation) -> str:
     name, units = _unit(evaluation), {one.units for one in evaluation.metrics if not math.isnan(one.value)}
     if name == "group" or not units:
         return ""
-    several = "pairs of systems" if name.startswith("pair") else f"{name}s"
+    plural_name = "pairs of systems" if name.startswith("pair") else f"{name}s"
     low, high = min(units), max(units)
-    return f" ({plural(high, name, several)})" if low == high else f" ({low:,} to {high:,} {several})"
+    return f" ({plural(high, name, plural_name)})" if low == high else f" ({low:,} to {high:,} {plural_name})"
 
 
 def _unit(evaluation: Evaluation) -> str:
@@ -147,15 +147,15 @@ def _unit(evaluation: Evaluation) -> str:
     return statistics.get(protocol.statistic) or levels.get(protocol.level, "group")
 
 
-def _on_chance(evaluation: Evaluation) -> list[str]:
-    found = []
+def _significance_remarks(evaluation: Evaluation) -> list[str]:
+    sentences = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
         undefined = plural(evaluation.undefined_samples, "bootstrap sample")
-        lost = f"; {undefined} of a group had no correlation and were left out" if evaluation.undefined_samples else ""
-        drawn = f"bootstrap, {plural(evaluation.samples, 'draw')}, seed {evaluation.seed}{lost}"
-        found.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
+        note = f"; {undefined} of a group had no correlation and were left out" if evaluation.undefined_samples else ""
+        drawn = f"bootstrap, {plural(evaluation.samples, 'draw')}, seed {evaluation.seed}{note}"
+        sentences.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):
-        found.append(
+        sentences.append(
             "Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "
             f"{plural(evaluation.permutations, 'permutation')}, seed {evaluation.seed}, one-sided, p ≤ "
             f"{SIGNIFICANT:g})."
@@ -163,45 +163,45 @@ def _on_chance(evaluation: Evaluation) -> list[str]:
     if evaluation.baseline is not None:
         tested = any(not math.isnan(one.p_value) for one in evaluation.metrics)
         meaning = f"↑ significantly better, ↓ significantly worse than {evaluation.baseline} (the same test)."
-        found.append(meaning if tested else f"Differences from {evaluation.baseline} were not tested.")
+        sentences.append(meaning if tested else f"Differences from {evaluation.baseline} were not tested.")
         if len({one.undefined for one in evaluation.metrics if not math.isnan(one.value)}) > 1:
-            found.append(
+            sentences.append(
                 f"Differences from {evaluation.baseline} are over the {_unit(evaluation)}s on which both metrics have "
                 "a value, so they can deviate from those of the values shown."
             )
-    return found
+    return sentences
 
 
-def _left_out(evaluation: Evaluation) -> list[str]:
-    found = []
+def _exclusion_remarks(evaluation: Evaluation) -> list[str]:
+    sentences = []
     if evaluation.left_out:
         listed = ", ".join(f"{name}: {count:,}" for name, count in evaluation.missing.items())
-        found.append(
+        sentences.append(
             f"Left out for all metrics: {plural(evaluation.left_out, 'row')} without a score or a rating "
             f"(missing: {listed})."
         )
     if evaluation.lost_preferences:
-        found.append(
+        sentences.append(
             f"Left out: {plural(evaluation.lost_preferences, 'preference')} that lost a side or lie across groups."
         )
     valueless = {one.name for one in evaluation.metrics if math.isnan(one.value)}
     by_reason: dict[tuple[str, bool], list[Exclusion]] = {}
     for one in evaluation.excluded:
         by_reason.setdefault((one.reason, one.name in valueless), []).append(one)
-    for (reason, metrics), ones in by_reason.items():
-        # Groups and units hold different segments; metrics all have scores of the same ones.
-        segments = ones[0].segments if metrics else sum(one.segments for one in ones)
-        size = f", {plural(segments, 'segment')}{' each' if metrics and len(ones) > 1 else ''}" if segments else ""
-        found.append(f"Left out: {_named([one.name for one in ones])} ({reason}{size}).")
-    found += [
-        f"Left out for {metric.name} alone: {_named(metric.undefined)} (its scores are all equal there, "
+    for (reason, metrics), group in by_reason.items():
+        # Different groups hold different segments, so add them up; all metrics score the same segments.
+        segments = group[0].segments if metrics else sum(one.segments for one in group)
+        size = f", {plural(segments, 'segment')}{' each' if metrics and len(group) > 1 else ''}" if segments else ""
+        sentences.append(f"Left out: {_list_names([one.name for one in group])} ({reason}{size}).")
+    sentences += [
+        f"Left out for {metric.name} alone: {_list_names(metric.undefined)} (its scores are all equal there, "
         f"{plural(metric.undefined_segments, 'segment')})."
         for metric in evaluation.metrics
-        if metric.undefined and not math.isnan(metric.value)  # else it is named above
+        if metric.undefined and not math.isnan(metric.value)  # metrics without any value are listed above
     ]
-    return found
+    return sentences
 
 
-def _named(names: Sequence[str]) -> str:
-    listed = ", ".join(names[:NAMED])
-    return listed if len(names) <= NAMED else f"{listed} and {len(names) - NAMED:,} more"
+def _list_names(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:MAX_NAMES])
+    return listed if len(names) <= MAX_NAMES else f"{listed} and {len(names) - MAX_NAMES:,} more"

@@ -1,1 +1,1 @@
-"""Views of an explanation: text, figure and page."""
+"""Explanations of scores as text, figure and HTML page."""

@@ -1,4 +1,4 @@
-"""Explanations of scores: words, the mass moved between them, and the steps to the score."""
+"""Explanations of scores: words, the mass transported between them, and the computation of the score."""
 
 from __future__ import annotations
 
@@ -25,46 +25,45 @@ SideName = Literal["hypothesis", "reference"]
 
 
 class Step(NamedTuple):
-    """A number on the way to the score, in the order of the computation."""
+    """An intermediate value in the computation of the score."""
 
-    name: str  # what the number is
-    value: float  # the number
-    how: str  # how it comes about, in a few words
+    name: str
+    value: float
+    how: str  # short description of the computation
 
 
 class WordPair(NamedTuple):
-    """Two words that were matched."""
+    """Two matched words."""
 
-    reference: int  # position of the reference's word
-    hypothesis: int  # position of the hypothesis' word
-    similarity: float  # cosine of the two
-    mass: float  # what is moved between them, as a share of all
-    rate: float  # what each unit of that mass counts: a similarity or a cost
-    penalty: float | None = None  # what positions leave of the cosine, in (0, 1]; ``None`` where they play no part
+    reference: int  # index of the reference's word
+    hypothesis: int  # index of the hypothesis's word
+    similarity: float  # cosine of the words
+    mass: float  # transported mass, as a fraction of the total
+    rate: float  # value per unit of mass: a similarity or a cost
+    penalty: float | None = None  # factor of the cosine for word positions, in (0, 1]; ``None`` without penalty
 
 
 class NodeEdit(NamedTuple):
-    """Edit of a node on the way from the reference's tree to the hypothesis'."""
+    """Edit of a node that turns the reference's tree into the hypothesis's tree."""
 
-    # ``"kept"`` for words that match, ``"changed"`` for one that becomes another, ``"deleted"`` for one of the
-    # reference alone, ``"inserted"`` for one of the hypothesis alone
+    # ``"kept"`` for matching words, ``"changed"`` for a replaced word, ``"deleted"`` for a word only in the reference,
+    # ``"inserted"`` for a word only in the hypothesis
     kind: Literal["kept", "changed", "deleted", "inserted"]
-    reference: int | None  # position of the word in the reference's parse; ``None`` where one is inserted
-    hypothesis: int | None  # position of the word in the hypothesis' parse; ``None`` where one is deleted
-    cost: float  # what it costs
+    reference: int | None  # index of the word in the reference's parse; ``None`` for an insertion
+    hypothesis: int | None  # index of the word in the hypothesis's parse; ``None`` for a deletion
+    cost: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExplainedText(Shown):
-    """One side of a pair as the metric read it."""
+    """One side of a pair, as the metric processed it."""
 
-    text: str  # the text as it was given
-    # what is matched, ``n`` of them: words, stretches of words where the metric matches those, and special tokens,
-    # which are written ``[start]`` and ``[end]``
+    text: str  # input text
+    # the ``n`` matched units: words (or spans of several words) and special tokens, written ``[start]`` and ``[end]``
     words: tuple[str, ...]
-    # first character of each in ``text`` and the one after its last; ``None`` for special tokens
+    # character span of each unit in ``text``, end exclusive; ``None`` for special tokens
     spans: tuple[tuple[int, int] | None, ...]
-    weights: np.ndarray  # how much each weighs, float64 ``[n]``, sum 1; 0 for what takes no part of its own
+    weights: np.ndarray  # weight of each unit, float64 ``[n]``, sum 1; 0 for units that are not matched themselves
 
     def __len__(self) -> int:
         return len(self.words)
@@ -76,15 +75,15 @@ class ExplainedText(Shown):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExplainedMatch(Shown):
-    r"""A value of a matching and the plan that it comes from: :math:`\sum_{ij} P_{ij} r_{ij} + \sum_k e_k`."""
+    r"""A value of a matching with its plan: :math:`\sum_{ij} P_{ij} r_{ij} + \sum_k e_k`."""
 
-    name: str  # the value: ``"recall"``, ``"precision"``, or ``"similarity"`` or ``"cost"`` where there is but one
-    # what is moved between the words, float64 ``[M, N]``; rows are words of the reference. What greedy matching gives
-    # each word is a plan, too
+    name: str  # ``"recall"`` or ``"precision"``; a single value is ``"similarity"`` or ``"cost"``
+    # mass transported between words, float64 ``[M, N]``, rows are words of the reference; greedy matching also gives
+    # a plan
     plan: np.ndarray
-    rates: np.ndarray  # what a unit of mass counts between two words, float64 ``[M, N]``
+    rates: np.ndarray  # value per unit of mass between two words, float64 ``[M, N]``
     measure: Literal["similarity", "cost"]  # whether rates are similarities (higher is better) or costs
-    # what the value has beside: ``"entropy"`` of a regularised value, ``"order"`` of an order penalty
+    # additional terms: ``"entropy"`` of regularised values, ``"order"`` of the order penalty
     extras: Mapping[str, float] = field(default_factory=dict)
 
     def view(self) -> View:
@@ -93,27 +92,27 @@ class ExplainedMatch(Shown):
 
     @property
     def contributions(self) -> np.ndarray:
-        """Contribution of each pair of words to the value, ``[M, N]``."""
+        """Contribution of each word pair to the value, ``[M, N]``."""
         return self.plan * self.rates
 
     @property
     def value(self) -> float:
-        """The value: all contributions and extras together."""
+        """Sum of all contributions and extras."""
         return float(self.contributions.sum()) + sum(self.extras.values())
 
 
 @dataclass(frozen=True, eq=False)
 class ExplainedTrees:
-    """Edits that turn one dependency tree into the other."""
+    """Edits that turn the reference's dependency tree into the hypothesis's."""
 
     reference: ParsedText  # parse of the reference
     hypothesis: ParsedText  # parse of the hypothesis
-    edits: tuple[NodeEdit, ...]  # what becomes of each word that is a node
-    largest: float  # cost of the edits if no two words matched
+    edits: tuple[NodeEdit, ...]  # edit of each word that is a node
+    largest: float  # total cost if no two words matched
 
     @property
     def distance(self) -> float:
-        """Cost of all edits."""
+        """Total cost of the edits."""
         return sum(one.cost for one in self.edits)
 
     @property
@@ -124,36 +123,36 @@ class ExplainedTrees:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Shown):
-    """Why a hypothesis got its score against a reference, as numbers and to look at.
+    """Explanation of a hypothesis's score against a reference, as data, text, figure or page.
 
     Attributes:
         score: Score of the pair.
-        components: Its other values by name: precision, recall, F, features.
-        flags: What is out of the ordinary: ``"empty"``, ``"truncated"``, …
-        signature: What the score depends on.
-        hypothesis: The words of the hypothesis.
-        reference: Those of the reference.
-        similarity: Cosines of all words, float64 ``[M, N]``; the largest of their tokens where words have several, 0
-            where none takes part.
-        matches: Values with the plans that they come from; none where a side is empty.
-        pairs: Words that belong together, by position in the hypothesis and then by mass: those that were aligned, or
-            of a plan for each word of the hypothesis those of the reference that it draws on most.
-        unmatched_hypothesis: Words of the hypothesis that the reference has no counterpart for, by position.
-        unmatched_reference: Words of the reference that the hypothesis has no counterpart for.
-        steps: How the score follows from the values, in order; the last one is the score.
-        contributions: What each pair of words adds to the score, float64 ``[M, N]``: its part of the values of the
-            plans, carried through every step to the score. Sums over rows are what words of the hypothesis add, sums
-            over columns what those of the reference add.
-        remainders: What the score has beside the words, such as the offset of a human scale; together with all
-            contributions they are the score.
-        trees: How dependency trees differ, where the metric compares them.
-        compared_with: ``reference``, or ``source`` where its words are those of the source.
-        chosen: Which of the references this is, from 0.
-        reference_scores: Score against each of the references.
-        segment_score: Score against all of them, which is the best or the mean of these.
-        unknown_words: Words and symbols that the encoder does not know, as they are written.
-        source: Where the score combines reference and source, the explanation of the one against the source.
-        errors: Errors of the hypothesis, where the metric can mark them.
+        components: Other values by name: precision, recall, F, features.
+        flags: Warnings such as ``"empty"`` and ``"truncated"``.
+        signature: Signature of the metric.
+        hypothesis: Words of the hypothesis.
+        reference: Words of the reference.
+        similarity: Cosines of all word pairs, float64 ``[M, N]``: the maximum over their tokens, 0 if no token is
+            compared.
+        matches: Values of the matching with their plans; empty if a side is empty.
+        pairs: Matched words, sorted by position in the hypothesis, then by mass: the aligned words, or for each word of
+            the hypothesis the reference words with the most mass in the plan.
+        unmatched_hypothesis: Indices of hypothesis words without a counterpart in the reference.
+        unmatched_reference: Indices of reference words without a counterpart in the hypothesis.
+        steps: Computation of the score from the values, in order; the last step is the score.
+        contributions: Contribution of each word pair to the score, float64 ``[M, N]``: its contributions to the plans'
+            values, propagated through all steps. Column sums are contributions of hypothesis words, row sums of
+            reference words.
+        remainders: Terms of the score that do not depend on words, such as the offset of a human scale. Contributions
+            and remainders add up to the score.
+        trees: Differences of the dependency trees, if the metric compares them.
+        compared_with: ``reference``, or ``source`` if the pair is hypothesis and source.
+        chosen: Index of the explained reference, from 0.
+        reference_scores: Score against each reference.
+        segment_score: Score against all references: their best or mean score.
+        unknown_words: Words and symbols unknown to the encoder.
+        source: Explanation of the score against the source, if the metric combines reference and source.
+        errors: Errors of the hypothesis, if the metric can mark them.
     """
 
     score: float
@@ -180,7 +179,7 @@ class Explanation(Shown):
     errors: TextErrors | None = None
 
     def mapped(self, factor: float, rest: Step, how: str) -> Explanation:
-        """The explanation of the score times a factor and a further term."""
+        """Return the explanation of ``factor * score + rest``."""
         score, last = factor * self.score + rest.value, self.steps[-1]._replace(name=self.compared_with)
         remainders = *(one._replace(value=factor * one.value) for one in self.remainders), rest
         steps = *self.steps[:-1], last, rest, Step("score", score, how)
@@ -188,7 +187,7 @@ class Explanation(Shown):
         return replace(self, score=score, contributions=cells, remainders=remainders, steps=steps)
 
     def view(self) -> View:
-        """Show the score, what is out of the ordinary, and for each word its best match and what it adds."""
+        """Show the score, flags, and the best match and contribution of each word."""
         best: dict[int, WordPair] = {}
         for one in self.pairs:
             best[one.hypothesis] = max(best.get(one.hypothesis, one), one, key=lambda pair: pair.mass)
@@ -202,20 +201,20 @@ class Explanation(Shown):
 
     @property
     def plan(self) -> np.ndarray | None:
-        """The first plan ``[M, N]``: that of recall, where there are two."""
+        """First plan ``[M, N]`` (recall if there are two), or ``None``."""
         return self.matches[0].plan if self.matches else None
 
     @property
     def by_words(self) -> float:
-        """Sum of all words' contributions; the rest of the score are the remainders."""
+        """Sum of all contributions: the score without remainders."""
         return float(self.contributions.sum())
 
     def adds(self, side: SideName) -> np.ndarray:
-        """Contribution of each word of a side to the score, float64; both sides have the same sum."""
+        """Return the contribution of each word of a side to the score, float64; both sides have the same sum."""
         return self.contributions.sum(axis=0 if side == "hypothesis" else 1)
 
     def closeness(self, side: SideName) -> np.ndarray:
-        r"""Mean cosine of each word to its matches by mass, or 0: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`."""
+        r"""Return mass-weighted mean cosines of words, :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`; 0 without mass."""
         axis, match = (0, -1) if side == "hypothesis" else (1, 0)
         if not self.matches:
             return np.zeros(self.similarity.shape[1 - axis])
@@ -224,15 +223,15 @@ class Explanation(Shown):
         return (plan * self.similarity).sum(axis=axis) / np.where(moved > 0, moved, 1.0)
 
     def text(self, side: SideName) -> ExplainedText:
-        """The words of a side."""
+        """Return the words of a side."""
         return self.hypothesis if side == "hypothesis" else self.reference
 
     def unmatched(self, side: SideName) -> tuple[int, ...]:
-        """Words of a side that have no counterpart in the other one."""
+        """Return the indices of a side's words without a counterpart."""
         return self.unmatched_hypothesis if side == "hypothesis" else self.unmatched_reference
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
+        """Return all data as JSON types."""
         trees = None
         if self.trees is not None:
             sides = {
@@ -240,7 +239,7 @@ class Explanation(Shown):
                 for side in ("reference", "hypothesis")
             }
             trees = {**sides, **pick(self.trees, "edits", "distance", "largest")}
-        found = {
+        entries = {
             **pick(self, "score", "components", "flags", "unknown_words"),
             "signature": str(self.signature),
             "hypothesis": {**vars(self.hypothesis), "adds": self.adds("hypothesis")},
@@ -254,16 +253,16 @@ class Explanation(Shown):
             **pick(self, "compared_with", "chosen", "reference_scores", "segment_score"),
         }
         if self.errors is not None:
-            found["errors"] = [span_record(self.errors.text, one) for one in self.errors]
-        beside = {} if self.source is None else {"source": self.source.to_dict()}
-        return {name: plain(value) for name, value in found.items()} | beside
+            entries["errors"] = [span_record(self.errors.text, one) for one in self.errors]
+        source = {} if self.source is None else {"source": self.source.to_dict()}
+        return {name: plain(value) for name, value in entries.items()} | source
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
-        """The plan over the similarities, as a figure of matplotlib, which notebooks show.
+        """Draw similarities and plans as a matplotlib figure, which notebooks display.
 
         Args:
-            path: Where it is written as well, if at all; ``.png``, ``.svg`` or ``.pdf``.
-            plan: Name of the one plan to draw, such as ``"recall"``; all that there are if ``None``.
+            path: Optional output file: ``.png``, ``.svg`` or ``.pdf``.
+            plan: Name of the plan to draw, such as ``"recall"``; ``None`` for all plans.
 
         Returns:
             The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
@@ -274,14 +273,14 @@ class Explanation(Shown):
         return explanation_figure(self, path, plan=plan)
 
     def to_html(self) -> str:
-        """A page that needs nothing else, in which words light up with what they are matched with."""
+        """Return a self-contained HTML page that highlights the matches of each word."""
         return render_explanations([ExplainedLine(self)])
 
     def save(self, path: str | Path) -> Path:
-        """Write a picture (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or everything (``.json``) into a file.
+        """Write a figure (``.png``, ``.svg``, ``.pdf``), page (``.html``) or all data (``.json``) to a file atomically.
 
         Args:
-            path: Its suffix says what is written; the file appears under its name only when it is complete.
+            path: Output file; its suffix selects the format.
         """
         path = Path(path)
         suffix = path.suffix.lower()
@@ -305,7 +304,7 @@ class Explanation(Shown):
 
 
 class ExplainedLine(NamedTuple):
-    """An explanation, and the line of a file that it is from; ``None`` for a pair that was given by itself."""
+    """An explanation with the line number of its pair in a file; ``None`` for a single pair."""
 
     found: Explanation
     line: int | None = None

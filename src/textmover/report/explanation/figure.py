@@ -1,4 +1,4 @@
-"""An explanation as a figure: similarities as colours, what is moved as discs over them, contributions as bars."""
+"""Figure of an explanation: similarities as colours, transported mass as discs, contributions as bars."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from textmover.report.figures.scales import signed
 if TYPE_CHECKING:
     from textmover.report.explanation.explanation import Explanation
 
-SMALLEST, LARGEST = 0.165, 0.4  # sides of a cell, in inches
-ROOM = 8.6  # inches that cells share between them, as far as they are not smaller than the smallest
+SMALLEST, LARGEST = 0.165, 0.4  # minimum and maximum cell size, in inches
+GRID_SIZE = 8.6  # preferred size of the longer grid side, in inches; cells are never smaller than SMALLEST
 BARS = 0.95  # length of the longest bar, in inches
-NUMBERS = 0.62  # room for the numbers at the ends of bars, in inches
-NUMBERED = 30  # most words whose bars carry their number
-LEAST = 0.004  # part of the largest mass below which nothing is drawn
-SCREEN, SHARP = 80, 2  # dots to an inch on a screen, and how many a notebook's picture has for each of them
+NUMBERS = 0.62  # space for the numbers at the ends of bars, in inches
+NUMBERED = 30  # maximum words whose bars have numbers
+MIN_MASS_RATIO = 0.004  # masses below this fraction of the largest are not drawn
+SCREEN, SHARP = 80, 2  # dots per inch on a screen, and scale factor of a notebook's image
 QUIET, UNMATCHED = "#4f5359", "#833404"
 BAR, FALLING = "#4c89cc", "#d58042"
 
 
 class ShownFigure(Figure):
-    """A figure of matplotlib that notebooks show as the last value of a cell, without pyplot."""
+    """Matplotlib figure that notebooks display as the last value of a cell, without pyplot."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         with io.BytesIO() as stream:
@@ -61,42 +61,42 @@ class _Layout(NamedTuple):
 
 
 def explanation_figure(found: Explanation, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
-    """Draw an explanation: a column for each word of the hypothesis and a row for each of the reference.
+    """Draw an explanation with a column for each hypothesis word and a row for each reference word.
 
-    The colour of a cell is the cosine of its words; the area of the disc on it is what the plan moves between them. Of
-    two plans, the left half of a disc is the first one's (recall) and the right half the second one's (precision). Bars
-    are what each word adds to the score, the same sum on both sides. Texts of more than
-    :data:`~textmover.report.explanation.parts.MOST_WORDS` words are drawn in stretches.
+    A cell's colour is the cosine of its words; the area of its disc is the transported mass. With two plans, the left
+    half of a disc is the first plan (recall), the right half the second (precision). Bars are the contributions of
+    words to the score, with the same sum on both sides. Texts of more than
+    :data:`~textmover.report.explanation.parts.MOST_WORDS` words are drawn in chunks.
 
-    In an SVG words are text, which the viewer draws with its own fonts. In the others, words that no font of this
-    computer can show are given by their number in the text.
+    In SVG files, words are text that the viewer renders with its own fonts. In other formats, words that no installed
+    font can show are replaced by their number in the text.
     """
     path = None if path is None else figure_path(path)
-    shown = [(one, grid_of(one, plan)) for one in (found, found.source) if one is not None]
-    fonts = fonts_for(frozenset("".join(one.label for _, grid in shown for one in (*grid.rows, *grid.columns))))
-    lacking = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
+    explanations = [(one, grid_of(one, plan)) for one in (found, found.source) if one is not None]
+    fonts = fonts_for(frozenset("".join(one.label for _, grid in explanations for one in (*grid.rows, *grid.columns))))
+    missing = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
     with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # numbered, or the viewer's affair
-        figure = _figure(shown, lacking)
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # handled above, or by the viewer
+        figure = _figure(explanations, missing)
         if path is not None:
             save_figure(figure, path)
     return figure
 
 
-def _figure(shown: Sequence[tuple[Explanation, Grid]], lacking: frozenset[str]) -> Figure:
-    """The figure of an explanation, or one below the other of those that a score combines."""
+def _figure(explanations: Sequence[tuple[Explanation, Grid]], missing: frozenset[str]) -> Figure:
+    """Draw one explanation, or several combined explanations below each other."""
     figure = ShownFigure()
     FigureCanvasAgg(figure)
-    drawn = []
-    for found, grid in shown:
-        labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]
-        notes = _notes(found, grid, hidden=any(set(one.label) & lacking for one in (*grid.rows, *grid.columns)))
-        drawn.append((found, grid, labels, notes, _layout(figure, grid, labels, notes)))
-    wide, heights = max(one[-1].size[0] for one in drawn), [one[-1].size[1] for one in drawn]
-    figure.set_size_inches(wide, sum(heights))
-    panes: Any = [figure] if len(drawn) == 1 else figure.subfigures(len(drawn), 1, height_ratios=heights)
-    for pane, (found, grid, labels, notes, own), height in zip(panes, drawn, heights, strict=True):
-        layout = own._replace(size=(wide, height))
+    prepared = []
+    for found, grid in explanations:
+        labels = [[_label(one, missing) for one in lines] for lines in (grid.rows, grid.columns)]
+        notes = _notes(found, grid, hidden=any(set(one.label) & missing for one in (*grid.rows, *grid.columns)))
+        prepared.append((found, grid, labels, notes, _layout(figure, grid, labels, notes)))
+    width, heights = max(one[-1].size[0] for one in prepared), [one[-1].size[1] for one in prepared]
+    figure.set_size_inches(width, sum(heights))
+    panes: Any = [figure] if len(prepared) == 1 else figure.subfigures(len(prepared), 1, height_ratios=heights)
+    for pane, (found, grid, labels, notes, layout), height in zip(panes, prepared, heights, strict=True):
+        layout = layout._replace(size=(width, height))
         _draw_title(pane, layout, found)
         limits: Any = {"xlim": (0, max(1, len(grid.columns))), "ylim": (max(1, len(grid.rows)), 0)}
         cells = _axes(pane, layout, (layout.left, layout.below, layout.width, layout.height), **limits)
@@ -108,38 +108,38 @@ def _figure(shown: Sequence[tuple[Explanation, Grid]], lacking: frozenset[str]) 
     return figure
 
 
-def _label(line: Line, lacking: frozenset[str]) -> str:
-    label = f"#{line.first + 1}" if set(line.label) & lacking else line.label
+def _label(line: Line, missing: frozenset[str]) -> str:
+    label = f"#{line.first + 1}" if set(line.label) & missing else line.label
     return f"× {label}" if line.unmatched else label
 
 
-# --- where things stand -----------------------------------------------------------------------------------------------
+# --- layout -----------------------------------------------------------------------------------------------------------
 
 
 def _layout(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: Sequence[str]) -> _Layout:
     rows, columns = max(1, len(grid.rows)), max(1, len(grid.columns))
-    cell = min(LARGEST, max(SMALLEST, ROOM / max(rows, columns)))
+    cell = min(LARGEST, max(SMALLEST, GRID_SIZE / max(rows, columns)))
     font = min(10.0, max(6.5, 48 * cell * 0.62))
-    longest = [max((_measured(figure, one, font) for one in side), default=0.0) for side in labels]
-    turn = 50 if columns <= NUMBERED else 90
+    longest = [max((_text_width(figure, one, font) for one in side), default=0.0) for side in labels]
+    rotation = 50 if columns <= NUMBERED else 90
     left = max(0.95, longest[0] + 0.25)
     width, height = cell * columns, cell * rows
-    right = max(BARS + 0.75, longest[1] * math.cos(math.radians(turn)) - cell / 2)
-    wide = max(left + width + right, 6.4)
-    above = 0.85 + longest[1] * math.sin(math.radians(turn)) + 0.12
+    right = max(BARS + 0.75, longest[1] * math.cos(math.radians(rotation)) - cell / 2)
+    total_width = max(left + width + right, 6.4)
+    above = 0.85 + longest[1] * math.sin(math.radians(rotation)) + 0.12
     numbers = NUMBERS if columns <= NUMBERED else 0.1
-    below = BARS + numbers + 0.66 + 0.19 * sum(len(_wrapped(one, wide)) for one in notes)
-    return _Layout(cell, left, width, height, below, numbers, (wide, above + height + below), turn, font)
+    below = BARS + numbers + 0.66 + 0.19 * sum(len(_wrapped(one, total_width)) for one in notes)
+    return _Layout(cell, left, width, height, below, numbers, (total_width, above + height + below), rotation, font)
 
 
-def _measured(figure: Figure, text: str, size: float) -> float:
-    found = figure.text(0, 0, text, fontsize=size, parse_math=False)
-    width = _width(figure, found)
-    found.remove()
+def _text_width(figure: Figure, text: str, size: float) -> float:
+    artist = figure.text(0, 0, text, fontsize=size, parse_math=False)
+    width = _artist_width(figure, artist)
+    artist.remove()
     return width
 
 
-def _width(figure: Figure, text: Any) -> float:
+def _artist_width(figure: Figure, text: Any) -> float:
     return float(text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi)  # type: ignore[attr-defined]
 
 
@@ -153,7 +153,7 @@ def _axes(figure: Figure, layout: _Layout, box: tuple[float, float, float, float
     return figure.add_axes(place, xticks=[], yticks=[], frame_on=False, **limits)
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------------------------
 
 
 def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
@@ -176,8 +176,8 @@ def _draw_cells(axes: Axes, grid: Grid) -> None:
     colours = np.ones((rows, columns, 3))
     for row, column in np.ndindex(rows, columns):
         blank = grid.rows[row].blank or grid.columns[column].blank
-        found = None if blank else shade(float(grid.similarity[row, column]))
-        colours[row, column] = to_rgb("#ffffff" if found is None else found.fill)
+        shading = None if blank else shade(float(grid.similarity[row, column]))
+        colours[row, column] = to_rgb("#ffffff" if shading is None else shading.fill)
     axes.imshow(colours, extent=(0, columns, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
     for at in range(1, columns):
         axes.axvline(at, color="white", linewidth=0.8, zorder=2)
@@ -195,7 +195,7 @@ def _draw_plans(axes: Axes, grid: Grid) -> None:
         return
     discs, halos = [], []
     for (start, end), plan in zip(_halves(grid), grid.plans.values(), strict=True):
-        for row, column in np.argwhere(plan > LEAST * largest):
+        for row, column in np.argwhere(plan > MIN_MASS_RATIO * largest):
             at, radius = (column + 0.5, row + 0.5), 0.42 * math.sqrt(plan[row, column] / largest)
             discs.append(Wedge(at, radius, start, end))
             halos.append(Wedge(at, 1.06 * radius + 0.012, start, end))
@@ -261,7 +261,7 @@ def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[st
     for degrees, name in zip(_halves(grid), grid.plans, strict=False):
         axes.add_patch(Wedge((at, y), 0.085, *degrees, facecolor=INK["light"], linewidth=0))
         text = axes.text(at + 0.15, y, f"moved in {name}" if len(grid.plans) > 1 else "moved", **style)
-        at += 0.4 + _width(figure, text)
+        at += 0.4 + _artist_width(figure, text)
     lines = [line for note in notes for line in _wrapped(note, width)]
     for place, line in enumerate(lines):
         axes.text(0.15, y + 0.34 + 0.19 * place, line, **{**style, "color": QUIET})

@@ -1,4 +1,4 @@
-"""Output of explanations: text, JSON or a page to standard output or a file, or a picture."""
+"""Write explanations as text, JSON or HTML page to standard output or a file, or as figure."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from textmover.terminal import console, print_table
 if TYPE_CHECKING:
     from textmover.report.explanation.explanation import ExplainedLine, ExplainedTrees, Explanation, SideName
 
-ALONE = "underline"  # style of words without a counterpart, on top of their colour: it shows without colours, too
-BAR = 12  # characters of the longest bar
-LABEL = 12  # characters before a text or number
+UNMATCHED = "underline"  # additional style of words without a counterpart, visible without colours too
+BAR = 12  # length of the longest bar, in characters
+LABEL = 12  # width of labels, in characters
 
 
 def print_explanation(found: Explanation) -> None:
-    """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
-    several = len(found.reference_scores) > 1
+    """Print an explanation to standard output, with colours on a terminal unless ``NO_COLOR`` is set."""
+    has_references = len(found.reference_scores) > 1
     _print_text("hypothesis", found, "hypothesis")
-    _print_text(f"reference {found.chosen + 1}" if several else found.compared_with, found, "reference")
+    _print_text(f"reference {found.chosen + 1}" if has_references else found.compared_with, found, "reference")
     if found.matches and console().is_terminal:
         _print_scale(found)
     if found.errors:
         print_marked(found.errors, "errors".ljust(LABEL))
-    _say("score", f"{found.score:.4f}  ({found.steps[-1].how})")
-    _say("adds up", decomposition(found, plain=True))
-    if several:
+    _print_line("score", f"{found.score:.4f}  ({found.steps[-1].how})")
+    _print_line("adds up", decomposition(found, plain=True))
+    if has_references:
         listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
-        _say("references", f"{listed}: this is the best; all together {found.segment_score:.4f}")
+        _print_line("references", f"{listed}: this is the best; all together {found.segment_score:.4f}")
     for note in flag_notes(found):
-        _say("note", note)
+        _print_line("note", note)
     steps = [(name, f"{value:.4f}", how) for name, value, how in found.steps[:-1]]
     if steps:
         sys.stdout.write("\n")
@@ -64,34 +64,34 @@ def print_explanation(found: Explanation) -> None:
         print_explanation(found.source)
 
 
-def _say(what: str, line: str) -> None:
-    sys.stdout.write(f"{what.ljust(LABEL)}{line}\n")
+def _print_line(label: str, line: str) -> None:
+    sys.stdout.write(f"{label.ljust(LABEL)}{line}\n")
 
 
 # --- the texts --------------------------------------------------------------------------------------------------------
 
 
-def _print_text(what: str, found: Explanation, side: SideName) -> None:
-    what = what if len(what) < LABEL else f"{what} "
+def _print_text(label: str, found: Explanation, side: SideName) -> None:
+    label = label if len(label) < LABEL else f"{label} "
     stream = console()
     if not stream.is_terminal:
-        _say(what, one_line(found.text(side).text))
+        _print_line(label, one_line(found.text(side).text))
         return
     table = Table.grid(padding=0)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row(what.ljust(LABEL), _coloured(found, side))
+    table.add_row(label.ljust(LABEL), _coloured(found, side))
     stream.print(table)
 
 
 def _coloured(found: Explanation, side: SideName) -> Text:
-    text, closeness, lonely = found.text(side), found.closeness(side), set(found.unmatched(side))
+    text, closeness, unmatched = found.text(side), found.closeness(side), set(found.unmatched(side))
     marks: list[tuple[float, bool] | None] = [None] * len(text.text)
     for place, span in enumerate(text.spans):
         if span is None or text.weights[place] <= 0:
             continue
         for at in range(*span):
-            old, this = marks[at], (float(closeness[place]), place in lonely)
+            old, this = marks[at], (float(closeness[place]), place in unmatched)
             marks[at] = this if old is None else (max(old[0], this[0]), old[1] and this[1])
     written = Text()
     for shade, group in groupby(zip(marks, text.text, strict=True), key=lambda one: one[0]):
@@ -102,9 +102,9 @@ def _coloured(found: Explanation, side: SideName) -> Text:
     return written
 
 
-def _style(closeness: float, alone: bool = False) -> str:
+def _style(closeness: float, unmatched: bool = False) -> str:
     step = shades("sequential")[step_of(closeness)]
-    return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
+    return f"{step.text} on {step.fill}{f' {UNMATCHED}' if unmatched else ''}"
 
 
 def _print_scale(found: Explanation) -> None:
@@ -113,7 +113,7 @@ def _print_scale(found: Explanation) -> None:
         scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
     scale.append(" 1   ", "dim")
     if found.unmatched_hypothesis or found.unmatched_reference:
-        scale.append("underlined", f"dim {ALONE}")
+        scale.append("underlined", f"dim {UNMATCHED}")
         scale.append(": without a counterpart", "dim")
     console().print(scale)
 
@@ -122,13 +122,13 @@ def _print_scale(found: Explanation) -> None:
 
 
 def _print_words(found: Explanation) -> None:
-    own, others = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
-    adds = _added(found)
+    words, reference_words = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
+    adds = _contribution_cells(found)
     if found.pairs and found.pairs[0].penalty is not None:
         rows = [
             (
-                own[one.hypothesis],
-                others[one.reference],
+                words[one.hypothesis],
+                reference_words[one.reference],
                 f"{one.similarity:.2f}",
                 f"{one.penalty:.2f}",
                 f"{one.mass:.3f}",
@@ -142,14 +142,16 @@ def _print_words(found: Explanation) -> None:
         drawn = found.matches[-1].plan.sum(axis=0)
         partners = []
         for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
-            shares = (f"{others[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
-            partners.append((own[column], ", ".join(shares), adds[column]))
+            shares = (
+                f"{reference_words[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group
+            )
+            partners.append((words[column], ", ".join(shares), adds[column]))
         print_table(("word", "matched with (cosine, share of mass)", "   adds"), partners, narrow=("word", "   adds"))
-    _say_words(found.compared_with, own, found.unmatched_hypothesis)
-    _say_words("hypothesis", others, found.unmatched_reference)
+    _print_unmatched(found.compared_with, words, found.unmatched_hypothesis)
+    _print_unmatched("hypothesis", reference_words, found.unmatched_reference)
 
 
-def _added(found: Explanation) -> list[str]:
+def _contribution_cells(found: Explanation) -> list[str]:
     adds, stream = found.adds("hypothesis"), console()
     largest = float(abs(adds).max(initial=0))
     numbers = [f"{value:.4f}".rjust(7) for value in adds]
@@ -172,19 +174,19 @@ def _print_trees(trees: ExplainedTrees) -> None:
         print_table(("node", "reference", "hypothesis", "cost"), rows, numbers=("cost",))
 
 
-def _say_words(other: str, words: list[str], places: Iterable[int]) -> None:
-    quoted = [f'"{words[place]}"' for place in places]  # a word may be a comma
+def _print_unmatched(other: str, words: list[str], places: Iterable[int]) -> None:
+    quoted = [f'"{words[place]}"' for place in places]  # quoted, since a word may be a comma
     if quoted:
         sys.stdout.write(f"Without a counterpart in the {other}: {', '.join(quoted)}\n")
 
 
 FORMATS = ("text", "json", "jsonl", "html")
 SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
-"""Formats by the suffix of a file; :data:`PICTURES` are formats of their own."""
+"""Output format by file suffix; :data:`PICTURES` are handled separately."""
 
 
 class Target(NamedTuple):
-    """Format of the output, one of :data:`FORMATS` or ``picture``, and its file; ``None`` for standard output."""
+    """Output format, one of :data:`FORMATS` or ``picture``, and path; ``None`` for standard output."""
 
     format: str
     path: Path | None = None
@@ -196,7 +198,7 @@ def choose_target(
     suffixes: Mapping[str, str] = SUFFIXES,
     pictures: Sequence[str] = PICTURES,
 ) -> Target:
-    """Target that the options ask for, checked before the work."""
+    """Return the output target of command-line options, and check it before any expensive work."""
     format, path = options.format or "text", None
     if options.output is not None:
         path = check_output(options.output, list(inputs))
@@ -209,26 +211,26 @@ def choose_target(
 
 
 def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remark: str = "", expected: int = 1) -> str:
-    """Write at least one and at most ``expected`` explanations as they come, and return their signature."""
+    """Write 1 to ``expected`` explanations as they are read, and return their signature."""
     signature = ""
 
-    def noted() -> Iterator[ExplainedLine]:
+    def with_signature() -> Iterator[ExplainedLine]:
         nonlocal signature
         for one in explained:
             signature = str(one.found.signature)
             yield one
 
     if target.format == "picture":
-        for one in noted():
+        for one in with_signature():
             one.found.draw(target.path)
         return signature
     with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:
         if target.format == "text":
-            _write_text(stream, noted(), several=expected > 1)
+            _write_text(stream, with_signature(), several=expected > 1)
         elif target.format == "html":
-            stream.write(render_explanations(noted(), expected=expected, remark=remark))
+            stream.write(render_explanations(with_signature(), expected=expected, remark=remark))
         else:
-            _write_json(stream, noted(), listed=target.format == "json" and expected > 1)
+            _write_json(stream, with_signature(), listed=target.format == "json" and expected > 1)
     return signature
 
 
@@ -245,7 +247,7 @@ def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several:
 
 
 def as_unicode(text: str) -> str:
-    """Return the text without half surrogate pairs, which are not characters of UTF-8."""
+    """Escape lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Explanations as a page that needs nothing else, in which words light up with what they are matched with."""
+"""Explanations as a self-contained HTML page that highlights the matches of each word."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from textmover.types import InputError, plural
 if TYPE_CHECKING:
     from textmover.report.explanation.explanation import ExplainedLine, Explanation, SideName
 
-MOST_LINES = 200  # pairs that a page shows at most
-WORDS = 60_000  # words that a page shows in all; where texts hold more, the rest of each is folded away as plain text
-LONGEST = 2_000  # words of a text that are shown one by one
-PARTNERS = 4  # most words that one lights up with
-WEAK = 0.05  # least part of the strongest partner's mass that another one has to have
-CELLS = 3_600  # most cells of the map of a pair
-BEGINNING = 60  # characters of a text in the list of lines
+MOST_LINES = 200  # maximum pairs of a page
+WORDS = 60_000  # maximum interactive words of a page; the rest of longer texts is folded as plain text
+LONGEST = 2_000  # maximum interactive words of a text
+PARTNERS = 4  # maximum highlighted partners of a word
+MIN_MASS_RATIO = 0.05  # minimum mass of a partner, as a fraction of the strongest partner's
+CELLS = 3_600  # maximum cells of a pair's heat map
+BEGINNING = 60  # maximum characters of a text in the list of lines
 
 
 def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, remark: str = "") -> str:
-    """A page as text of at least one and at most :data:`MOST_LINES` explanations, of which little is kept."""
+    """Render a page of 1 to :data:`MOST_LINES` explanations, which are read one at a time."""
     views, signature, count = [], "", 0
     for count, one in enumerate(lines, start=1):  # noqa: B007
         views.append(line_view(one, of=expected))
         signature = str(one.found.signature)
         if one.found.source is not None:
-            beside = line_view(one._replace(found=one.found.source), of=expected)
-            views.append({**beside, "beside": True, "key": f"{beside['key']}-source"})
+            source_view = line_view(one._replace(found=one.found.source), of=expected)
+            views.append({**source_view, "beside": True, "key": f"{source_view['key']}-source"})
     if not 1 <= count <= MOST_LINES:
         raise InputError(f"Expected from 1 to {MOST_LINES} pairs for a page, but got {count}: choose other lines.")
-    why = f"Why this text scores {signed(views[0]['score'], 4)}"
+    title = f"Why this text scores {signed(views[0]['score'], 4)}"
     return render_page(
         "explanation.html.j2",
         metrics=1,
@@ -52,14 +52,14 @@ def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, re
         remark=remark,
         steps=SEQUENTIAL,
         lines=count,
-        title=why if count == 1 else f"What {count} texts score, and why",
+        title=title if count == 1 else f"What {count} texts score, and why",
     )
 
 
 def frame(found: Explanation) -> str:
-    """The page in an ``iframe``, for notebooks and other pages, whose styles it leaves alone."""
-    shown = [one for one in (found, found.source) if one is not None]
-    height = sum(min(1000, 460 + 4 * (len(one.hypothesis) + len(one.reference))) for one in shown)
+    """Return the page in an ``iframe`` for notebooks, isolated from the styles of the surrounding page."""
+    explanations = [one for one in (found, found.source) if one is not None]
+    height = sum(min(1000, 460 + 4 * (len(one.hypothesis) + len(one.reference))) for one in explanations)
     return (
         f'<iframe title="explained score" srcdoc="{html.escape(found.to_html())}" sandbox="allow-scripts" '
         f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:6px;resize:vertical"></iframe>'
@@ -67,7 +67,7 @@ def frame(found: Explanation) -> str:
 
 
 def line_view(given: ExplainedLine, *, of: int = 1) -> dict[str, Any]:
-    """Plain values of a pair for a page of so many pairs, which share :data:`WORDS` between them."""
+    """Return template values of a pair on a page of ``of`` pairs, which share the limit :data:`WORDS`."""
     found = given.found
     most = max(50, min(LONGEST, WORDS // (2 * of)))
     terms = signed_terms(found)
@@ -99,29 +99,29 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> dict[str, Any]:
 
 def _side(found: Explanation, side: SideName, most: int) -> dict[str, Any]:
     text, adds, closeness = found.text(side), found.adds(side), found.closeness(side)
-    lonely, plan = set(found.unmatched(side)), None
+    unmatched, plan = set(found.unmatched(side)), None
     if found.matches:
         plan = found.matches[-1].plan.T if side == "hypothesis" else found.matches[0].plan
     similarity = found.similarity.T if side == "hypothesis" else found.similarity
     largest = max(float(abs(found.adds(one)).max(initial=0)) for one in ("hypothesis", "reference"))
     words = []
     for place, word in enumerate(text.words[:most]):
-        special, taking = text.spans[place] is None, text.weights[place] > 0
+        special, weighted = text.spans[place] is None, text.weights[place] > 0
         words.append(
             {
                 "text": one_line(word) or "\N{OPEN BOX}",
-                "level": step_of(closeness[place]) if taking else None,
+                "level": step_of(closeness[place]) if weighted else None,
                 "special": special,
                 "minor": special or not any(map(str.isalnum, word)),
-                "alone": place in lonely,
+                "alone": place in unmatched,
                 "adds": signed(float(adds[place]), 3, plus=True) if abs(adds[place]) >= 0.0005 else "0",
                 "bar": round(100 * abs(float(adds[place])) / largest) if largest > 0 else 0,
                 "falls": adds[place] < 0,
                 "close": closeness[place],
-                "links": "" if plan is None or not taking else _links(plan[place, :most], similarity[place, :most]),
+                "links": "" if plan is None or not weighted else _links(plan[place, :most], similarity[place, :most]),
             }
         )
-    # A text is read in the direction of its first letter, whatever special tokens stand before it.
+    # The first letter sets the text direction; special tokens before it do not count.
     first = next((kind for kind in map(unicodedata.bidirectional, text.text) if kind in ("L", "R", "AL")), "L")
     end = max((span[1] for span in text.spans[:most] if span is not None), default=0)
     return {
@@ -136,11 +136,11 @@ def _side(found: Explanation, side: SideName, most: int) -> dict[str, Any]:
 
 
 def _links(plan: np.ndarray, similarity: np.ndarray) -> str:
-    """Partners of a word, strongest first: ``"place:share of its mass in percent:cosine"``."""
+    """Return the partners of a word, strongest first: ``"index:mass in percent:cosine"``."""
     mass = float(plan.sum())
     best = np.argsort(-plan, kind="stable")[:PARTNERS]
-    kept = [int(one) for one in best if mass > 0 and plan[one] > WEAK * plan[best[0]]]
-    return " ".join(f"{one}:{round(100 * float(plan[one]) / mass)}:{float(similarity[one]):.2f}" for one in kept)
+    partners = [int(one) for one in best if mass > 0 and plan[one] > MIN_MASS_RATIO * plan[best[0]]]
+    return " ".join(f"{one}:{round(100 * float(plan[one]) / mass)}:{float(similarity[one]):.2f}" for one in partners)
 
 
 def _map(found: Explanation, most: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Parts that the views of an explanation share: words as rows and columns, sentences, and rows of edits."""
+"""Shared building blocks of explanation views: word grids, sentences and tree edits."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.report.explanation.explanation import ExplainedTrees, Explanation, SideName
 
-MOST_WORDS = 60  # rows or columns of a picture; words of longer texts are drawn in stretches
-LONGEST_LABEL = 18  # characters of a label
+MOST_WORDS = 60  # maximum rows or columns of a figure; longer texts are grouped into chunks of words
+LONGEST_LABEL = 18  # maximum characters of a label
 
 
 class Line(NamedTuple):
-    """A row or column."""
+    """A row or column: a word or a chunk of words."""
 
-    label: str  # a word, or the first one of a stretch
-    first: int  # position of that word in its text, from 0
+    label: str  # the word, or the first word of a chunk
+    first: int  # index of that word in its text
     unmatched: bool  # whether none of its words has a counterpart
-    special: bool  # whether it is not a word of the text, or takes no part
-    adds: float  # what its words add to the score
-    blank: bool = False  # whether its words are neither matched nor compared, so that there are no cosines to show
+    special: bool  # whether it is a special token, or has no weight
+    adds: float  # contribution of its words to the score
+    blank: bool = False  # whether its words are neither matched nor compared, so that cosines are missing
 
 
 class Grid(NamedTuple):
-    """Rows, columns and values of the picture."""
+    """Rows, columns and values of the figure."""
 
     rows: tuple[Line, ...]  # words of the reference
     columns: tuple[Line, ...]  # words of the hypothesis
-    similarity: np.ndarray  # cosines ``[rows, columns]``; of stretches the mean over their words of the closest one's
-    plans: dict[str, np.ndarray]  # what is moved ``[rows, columns]``, as a share of all, by the name of its value
-    words_to_a_row: int  # words that a row stands for
-    words_to_a_column: int  # words that a column stands for
+    similarity: np.ndarray  # cosines ``[rows, columns]``; for chunks, the mean over words of their best match's cosine
+    plans: dict[str, np.ndarray]  # transported mass ``[rows, columns]``, as a fraction of the total, by value name
+    words_to_a_row: int  # words per row
+    words_to_a_column: int  # words per column
 
 
 def grid_of(found: Explanation, plan: str | None = None) -> Grid:
-    """Rows and columns, at most :data:`MOST_WORDS` of each, with the one plan that is wanted or all."""
-    places = [stretches(len(text), MOST_WORDS) for text in (found.reference, found.hypothesis)]
-    lines = [_lines(found, "reference", places[0]), _lines(found, "hypothesis", places[1])]
-    alike = found.similarity
+    """Build the grid of an explanation, at most :data:`MOST_WORDS` rows and columns, with one plan or all plans."""
+    chunks = [stretches(len(text), MOST_WORDS) for text in (found.reference, found.hypothesis)]
+    lines = [_lines(found, "reference", chunks[0]), _lines(found, "hypothesis", chunks[1])]
+    similarity = found.similarity
     plans = {one.name: one.plan for one in found.matches if plan in (None, one.name)}
     if found.matches and not plans:
         names = " or ".join(repr(one.name) for one in found.matches)
         raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one that there is.")
-    steps = [max(map(len, one), default=1) for one in places]
-    if all(places):
-        starts = [[one.start for one in side] for side in places]
+    steps = [max(map(len, one), default=1) for one in chunks]
+    if all(chunks):
+        starts = [[one.start for one in side] for side in chunks]
         if max(steps) > 1:
-            alike = _alike(alike, starts, [[len(one) for one in side] for side in places])
+            similarity = _chunk_similarity(similarity, starts, [[len(one) for one in side] for side in chunks])
         plans = {
             name: np.add.reduceat(np.add.reduceat(one, starts[0], axis=0), starts[1], axis=1)
             for name, one in plans.items()
         }
-    return Grid(lines[0], lines[1], alike, plans, steps[0], steps[1])
+    return Grid(lines[0], lines[1], similarity, plans, steps[0], steps[1])
 
 
 def stretches(count: int, most: int) -> list[range]:
-    """Stretches of as many words each, at most so many."""
+    """Split ``count`` words into at most ``most`` chunks of equal size; the last may be shorter."""
     step = max(1, -(-count // most))
     return [range(first, min(count, first + step)) for first in range(0, count, step)]
 
 
 def blank_words(found: Explanation, side: SideName) -> list[bool]:
-    """Words that the metric leaves out, so that they were compared with nothing, as some do with ``[SEP]``."""
+    """Return flags of words that the metric excludes from matching and comparison, such as ``[SEP]``."""
     cosines = found.similarity if side == "reference" else found.similarity.T
     return [not weight and not row.any() for weight, row in zip(found.text(side).weights, cosines, strict=True)]
 
 
 def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple[Line, ...]:
-    text, adds, lonely = found.text(side), found.adds(side), set(found.unmatched(side))
+    text, adds, unmatched = found.text(side), found.adds(side), set(found.unmatched(side))
     blank = blank_words(found, side)
     lines = []
     for words in places:
         first, several = words.start, len(words) > 1
         label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if several else "")
-        taking = [one for one in words if text.weights[one] > 0]
+        weighted = [one for one in words if text.weights[one] > 0]
         lines.append(
             Line(
                 label,
                 first,
-                bool(taking) and lonely.issuperset(taking),
-                not taking or (not several and text.spans[first] is None),
+                bool(weighted) and unmatched.issuperset(weighted),
+                not weighted or (not several and text.spans[first] is None),
                 float(adds[words].sum()),
                 all(blank[one] for one in words),
             )
@@ -95,8 +95,10 @@ def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple
     return tuple(lines)
 
 
-def _alike(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> np.ndarray:
-    """Mean similarity of stretches: the best match of each word in the other one."""
+def _chunk_similarity(
+    values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]
+) -> np.ndarray:
+    """Return chunk similarities: the mean over words of both chunks of their best match in the other chunk."""
     lengths = np.array(sizes[0])[:, None], np.array(sizes[1])[None]
     down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]
     across = np.add.reduceat(np.maximum.reduceat(values, starts[0], axis=0), starts[1], axis=1) / lengths[1]
@@ -122,11 +124,11 @@ FLAGS = {
     "long": "a text has so many words that the trees were compared in stretches",
     "not converged": "the plan did not converge: raise `max_iterations`, or the temperature",
 }
-"""Descriptions of flags, by their names in scores."""
+"""Descriptions of flags by name."""
 
 
 def flag_notes(found: Explanation) -> list[str]:
-    """Sentences about what is out of the ordinary."""
+    """Return sentences about flags and unknown words."""
     notes = [FLAGS.get(flag, flag) for flag in found.flags]
     if found.unknown_words:
         notes.append(f"unknown to the encoder, matched only with the same spelling: {', '.join(found.unknown_words)}")
@@ -134,12 +136,12 @@ def flag_notes(found: Explanation) -> list[str]:
 
 
 def signed_terms(found: Explanation) -> list[tuple[str, float]]:
-    """Terms of the score: all words together, and each remainder by its name."""
+    """Return the terms of the score: the sum of all words, and each remainder by name."""
     return [("words", found.by_words), *((one.name, one.value) for one in found.remainders)]
 
 
 def decomposition(found: Explanation, *, plain: bool = False) -> str:
-    """Sum of words and remainders, such as ``"words 0.72 - baseline 0.13 = score 0.59"``; plain with a hyphen."""
+    """Format the score as a sum such as ``"words 0.72 - baseline 0.13 = score 0.59"``; ``plain`` uses ASCII minus."""
     minus, parts = "-" if plain else MINUS, []
     for place, (name, value) in enumerate(signed_terms(found)):
         sign = "" if place == 0 and value >= 0 else f"{minus} " if value < 0 else "+ "
@@ -148,7 +150,7 @@ def decomposition(found: Explanation, *, plain: bool = False) -> str:
 
 
 def tree_rows(trees: ExplainedTrees, *, kept_first: bool) -> list[tuple[str, str, str, float]]:
-    """Each edit with its words and its cost, those of kept words first or last."""
+    """Return kind, words and cost of each edit; kept words come first or last."""
     return [
         (
             one.kind,

@@ -1,1 +1,1 @@
-"""Figures by matplotlib and as SVG: panels, heat maps, scatter plots, and their colours."""
+"""Figures with matplotlib and as SVG: panels, heat maps, scatter plots, and their colours."""

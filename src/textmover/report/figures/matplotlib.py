@@ -1,4 +1,4 @@
-"""Figures, readable without colour: panels of lines over shared axes, heat maps, and fonts that have the characters."""
+"""Matplotlib figures that are readable without colour: line panels with shared axes, heat maps, and font selection."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
-"""Suffixes that a figure can be written with; the first where none is given."""
+"""Supported suffixes of figure files; the first is the default."""
 
 DOTS_PER_INCH = 150
 PANEL_WIDTH, PANEL_HEIGHT = 3.4, 2.6  # size of a panel, in inches
-WIDEST_ROW = 3  # more panels than this stand in rows of two
-MOST_TICKS = 13  # labels along the horizontal axis of a panel; of more values some go without
+WIDEST_ROW = 3  # maximum panels in one row; more panels are drawn in rows of two
+MOST_TICKS = 13  # maximum labels of a panel's horizontal axis; with more values, some are not labelled
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
+"""Okabe and Ito's colours, distinguishable with colour blindness; more lines than these use a continuous colour map."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))  # so that a line that another one covers shows through
+DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))  # gaps keep overlapping lines visible
 
 
 class Line(NamedTuple):
     """A line of a panel.
 
     Attributes:
-        name: What the legend calls it; lines of the same name in several panels look the same.
-        values: One per value of the horizontal axis; NaN leaves a gap.
-        low: Lower ends of the intervals that are shaded around it, if any.
-        high: Upper ends.
-        best: Index of the value that is marked, if any.
+        name: Name in the legend; lines with the same name in several panels look the same.
+        values: One value for each position on the horizontal axis; NaN leaves a gap.
+        low: Lower ends of the shaded intervals, if any.
+        high: Upper ends of the shaded intervals.
+        best: Index of the value to mark as best, if any.
     """
 
     name: str
@@ -52,14 +52,14 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One pair of axes: a title, which may be empty, and lines."""
+    """One pair of axes: an optional title, and lines."""
 
     title: str
     lines: Sequence[Line]
 
 
 def check_matplotlib() -> None:
-    """Make sure that figures can be drawn, before the work whose result they show.
+    """Check that matplotlib is installed, before any expensive work.
 
     Raises:
         InputError: If matplotlib is not installed.
@@ -69,7 +69,7 @@ def check_matplotlib() -> None:
 
 
 def figure_path(path: Path | str) -> Path:
-    """A path that a figure can be written to."""
+    """Return the path of a figure; raise an error if its suffix is not supported or matplotlib is missing."""
     check_matplotlib()
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -78,14 +78,14 @@ def figure_path(path: Path | str) -> Path:
 
 
 def report_files(output: str, name: str) -> tuple[Path, Path]:
-    """Paths of a table and its figure, from the one path that was given.
+    """Return the paths of a table and its figure for one output path.
 
     Args:
-        output: A folder, or a name for both files; of a known suffix, that of a figure says how it is drawn.
-        name: What they are called in a folder.
+        output: A folder, or a name for both files. A figure suffix sets the figure's format.
+        name: Base name of both files if ``output`` is a folder.
 
     Returns:
-        The table, as TSV, and the figure.
+        Path of the table (TSV), and path of the figure.
 
     Example:
         >>> [path.name for path in report_files("layers.svg", "")], [path.name for path in report_files("out/", "a")]
@@ -107,19 +107,19 @@ def report_files(output: str, name: str) -> tuple[Path, Path]:
 def draw_panels(
     panels: Sequence[Panel], x: Sequence[str], path: Path | str, *, x_label: str, y_label: str, title: str = ""
 ) -> None:
-    """Draw panels over shared axes into a file, which appears under its name only when it is complete.
+    """Draw panels with shared axes into a file, which is written atomically.
 
     Args:
-        panels: At least one, with the same lines.
-        x: Values of the horizontal axis as they are written, in order, evenly spaced.
-        path: Where to write; one of :data:`FORMATS`.
-        x_label: Name of the horizontal axis.
-        y_label: Name of the vertical axis.
-        title: Of the whole figure.
+        panels: At least one panel, all with the same lines.
+        x: Labels of the evenly spaced positions on the horizontal axis, in order.
+        path: Output file with a suffix of :data:`FORMATS`.
+        x_label: Label of the horizontal axis.
+        y_label: Label of the vertical axis.
+        title: Title of the figure.
 
     Raises:
         InputError: If matplotlib is not installed, or the file cannot be written.
-        ValueError: If there is no panel, or a line has another number of values.
+        ValueError: If there is no panel, or a line has a wrong number of values.
     """
     path = figure_path(path)
     if not panels:
@@ -148,7 +148,7 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     for axes, panel in zip(grid.flat, panels, strict=False):
         for line in panel.lines:
             handles.setdefault(line.name, _draw_line(axes, line, styles[line.name]))
-        _finish(axes, x, panel.title)
+        _format_axes(axes, x, panel.title)
         if len(signs) == 2:
             axes.axhline(0, color="#888888", linewidth=0.8, zorder=0)
     for axes in grid.flat[len(panels) :]:
@@ -167,13 +167,13 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
 
 
 def rows_and_columns(panels: int) -> tuple[int, int]:
-    """Rows and columns that so many panels stand in."""
+    """Return the number of rows and columns for a number of panels."""
     columns = panels if panels <= WIDEST_ROW else 2
     return -(-panels // columns), columns
 
 
 def line_style(index: int, count: int) -> dict[str, Any]:
-    """Colour and dashes of one of so many lines."""
+    """Return colour and dashes of line ``index`` out of ``count``."""
     from matplotlib import colormaps
 
     colour = COLOURS[index] if count <= len(COLOURS) else colormaps["viridis"](0.88 * index / (count - 1))
@@ -192,7 +192,7 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
     return drawn
 
 
-def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
+def _format_axes(axes: Axes, x: Sequence[str], title: str) -> None:
     step = -(-len(x) // MOST_TICKS)
     axes.set_xticks(range(0, len(x), step), labels=list(map(figure_label, x))[::step])
     axes.tick_params(labelbottom=True)
@@ -203,31 +203,31 @@ def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
 
 
 def plain_axes(axes: Axes) -> None:
-    """Give axes small labels and pale horizontal lines in place of a frame."""
+    """Set small labels and light horizontal grid lines instead of a frame."""
     axes.tick_params(labelsize=9)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure beside, then rename; the same figure gives the same bytes."""
+    """Write a figure atomically and reproducibly: the same figure gives the same bytes."""
     from matplotlib import rc_context
 
-    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
     with atomic_bytes(path) as stream, rc_context({"svg.hashsalt": "textmover"}):
-        figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=undated)
+        figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 # --- heat maps --------------------------------------------------------------------------------------------------------
 
 CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3  # size of a cell, in inches
 CHARACTER = 0.075  # width of a label's character, in inches
-BETWEEN = 0.85  # rows that the heading of a group takes
-TURN = 40  # degrees by which the names of columns are turned, so that long ones stand beside each other
+HEADING_HEIGHT = 0.85  # height of a group's heading, in rows
+ROTATION = 40  # rotation of column names in degrees, so that long names do not overlap
 
 
 class HeatGroup(NamedTuple):
-    """Named rows of a heat map under a heading, which may be empty; values are NaN where there are none."""
+    """Named rows of a heat map with an optional heading; missing values are NaN."""
 
     title: str
     names: Sequence[str]
@@ -237,9 +237,9 @@ class HeatGroup(NamedTuple):
 def draw_heat_map(
     groups: Sequence[HeatGroup], columns: Sequence[str], path: Path | str, *, title: str, low: str, high: str
 ) -> None:
-    """Draw values, of which 0 and 1 have a meaning (``low`` and ``high``), into a file.
+    """Draw values as a heat map into a file; ``low`` and ``high`` describe the values 0 and 1 in the legend.
 
-    Cells are the darker blue the nearer they are to 1, as dark as it gets above 1, and orange below 0.
+    Cells are light to dark blue from 0 to 1, darkest above 1, and orange below 0.
     """
     path = figure_path(path)
     rows = [row for group in groups for row in group.values]
@@ -251,7 +251,7 @@ def draw_heat_map(
 
 
 def shade(value: float) -> Shade | None:
-    """The colour of a value: none where it has none or is 0 as far as two digits show.
+    """Return the heat map colour of a value; ``None`` for NaN.
 
     Example:
         >>> shade(float("nan")), shade(-0.001) == shade(0.004), shade(3.0) == shade(1.0), shade(-0.5) == shade(0.5)
@@ -268,29 +268,29 @@ def _heat_figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str
     from matplotlib.figure import Figure
 
     headed = sum(bool(group.title) for group in groups)
-    rows = sum(len(group.names) for group in groups) + BETWEEN * headed
+    rows = sum(len(group.names) for group in groups) + HEADING_HEIGHT * headed
     labels = max(len(name) for group in groups for name in group.names)
-    longest, turn = CHARACTER * max(map(len, columns)), math.radians(TURN)
-    width = 0.5 + CHARACTER * labels + CELL_WIDTH * len(columns) + longest * math.cos(turn)
+    longest, rotation = CHARACTER * max(map(len, columns)), math.radians(ROTATION)
+    width = 0.5 + CHARACTER * labels + CELL_WIDTH * len(columns) + longest * math.cos(rotation)
     figure = Figure(
-        figsize=(max(width, 5.2), 1.5 + CELL_HEIGHT * rows + longest * math.sin(turn)), layout="constrained"
+        figsize=(max(width, 5.2), 1.5 + CELL_HEIGHT * rows + longest * math.sin(rotation)), layout="constrained"
     )
     axes, legend = figure.subplots(2, 1, height_ratios=[rows, 0.7])
-    place, ticks = 0.0, []
+    y, ticks = 0.0, []
     for group in groups:
         if group.title:
             heading = {"va": "center", "fontsize": 9, "color": INK["light"], "style": "italic"}
-            axes.text(0, place + 0.5 * BETWEEN, figure_label(group.title), **heading)
-            place += BETWEEN
+            axes.text(0, y + 0.5 * HEADING_HEIGHT, figure_label(group.title), **heading)
+            y += HEADING_HEIGHT
         for name, values in zip(group.names, group.values, strict=True):
-            ticks.append((place + 0.5, name))
+            ticks.append((y + 0.5, name))
             for column, value in enumerate(values):
-                _cell(axes, column, place, value, "–" if math.isnan(value) else signed(value, 2))
-            place += 1
-    axes.set(xlim=(0, len(columns)), ylim=(place, 0))
-    axes.set_yticks([at for at, _ in ticks], labels=[figure_label(name) for _, name in ticks])
+                _cell(axes, column, y, value, "–" if math.isnan(value) else signed(value, 2))
+            y += 1
+    axes.set(xlim=(0, len(columns)), ylim=(y, 0))
+    axes.set_yticks([y for y, _ in ticks], labels=[figure_label(name) for _, name in ticks])
     axes.set_xticks([column + 0.5 for column in range(len(columns))])
-    axes.set_xticklabels(list(map(figure_label, columns)), rotation=TURN, ha="left", rotation_mode="anchor")
+    axes.set_xticklabels(list(map(figure_label, columns)), rotation=ROTATION, ha="left", rotation_mode="anchor")
     axes.tick_params(length=0, labelsize=9, top=False, bottom=False, labeltop=True, labelbottom=False)
     axes.spines[:].set_visible(False)
     _legend(legend, low, high)
@@ -320,13 +320,13 @@ def _legend(axes: Axes, low: str, high: str) -> None:
 
 # --- fonts ------------------------------------------------------------------------------------------------------------
 
-FIRST = "DejaVu Sans"  # comes with matplotlib
+DEFAULT_FONT = "DejaVu Sans"  # comes with matplotlib
 SHAPED = (("\u0590", "\u08ff"), ("\u0900", "\u0dff"), ("\u0e00", "\u109f"), ("\u1780", "\u18af"), ("\ufb1d", "\ufefc"))
-"""Scripts that run from right to left, or whose signs change beside each other."""
+"""Ranges of scripts that run from right to left, or whose letters change shape next to each other."""
 
 
 class Fonts(NamedTuple):
-    """Names of fonts in the order in which they are asked for a character, and characters that none can show."""
+    """Font families in fallback order, and the characters that none of them can show."""
 
     families: tuple[str, ...]
     lacking: frozenset[str]
@@ -334,25 +334,25 @@ class Fonts(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def fonts_for(characters: frozenset[str]) -> Fonts:
-    """The fonts that have most of the characters, matplotlib's own first."""
-    missing = {one for one in characters if not (one.isspace() or ord(one) in _characters(_installed()[FIRST]))}
-    families = [FIRST]
+    """Choose installed fonts that cover the characters: matplotlib's default, then greedily by coverage."""
+    missing = {one for one in characters if not (one.isspace() or ord(one) in _characters(_installed()[DEFAULT_FONT]))}
+    families = [DEFAULT_FONT]
     if missing:
-        has = {name: {one for one in missing if ord(one) in _characters(path)} for name, path in _installed().items()}
-        while has:
-            best = max(sorted(has), key=lambda name: len(has[name] & missing))
-            gained = has.pop(best) & missing
+        sets = {name: {one for one in missing if ord(one) in _characters(path)} for name, path in _installed().items()}
+        while sets:
+            best = max(sorted(sets), key=lambda name: len(sets[name] & missing))
+            gained = sets.pop(best) & missing
             if not gained:
                 break
             families.append(best)
             missing -= gained
-    if not _joins():
+    if not _supports_complex_scripts():
         missing |= {one for one in characters if any(low <= one <= high for low, high in SHAPED)}
     return Fonts(tuple(families), frozenset(missing))
 
 
-def _joins() -> bool:
-    """Return whether this matplotlib (from 3.11) lays out scripts that run from right to left or join their letters."""
+def _supports_complex_scripts() -> bool:
+    """Return whether this matplotlib (3.11 or later) supports right-to-left and joining scripts."""
     from matplotlib import ft2font
 
     return hasattr(ft2font, "__libraqm_version__")
@@ -360,19 +360,19 @@ def _joins() -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _installed() -> dict[str, str]:
-    """Files of the upright fonts of ordinary weight by name."""
+    """Return the files of installed fonts with normal style and weight, by name."""
     from matplotlib.font_manager import findfont, fontManager
 
-    found = {FIRST: str(findfont(FIRST))}
+    paths = {DEFAULT_FONT: str(findfont(DEFAULT_FONT))}
     for one in fontManager.ttflist:
         if one.style == "normal" and one.weight in (400, "normal", "regular") and "Last Resort" not in one.name:
-            found.setdefault(one.name, one.fname)
-    return found
+            paths.setdefault(one.name, one.fname)
+    return paths
 
 
 @functools.lru_cache(maxsize=256)
 def _characters(path: str) -> frozenset[int]:
-    """Code points that a font file has; none where it cannot be read, as fonts of coloured pictures cannot."""
+    """Return the code points of a font file; empty if it cannot be read, such as a colour emoji font."""
     from matplotlib.font_manager import get_font
 
     try:

@@ -1,4 +1,4 @@
-"""Scales, ticks and numbers of pictures."""
+"""Scales, ticks and number formats of figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 class Scale(NamedTuple):
-    """From values between two different ends to places."""
+    """Linear map from values in [low, high] to coordinates in [start, end]; ``low`` and ``high`` must differ."""
 
     low: float
     high: float
@@ -21,22 +21,22 @@ class Scale(NamedTuple):
     end: float
 
     def at(self, value: float) -> float:
-        """Place of a value."""
+        """Return the coordinate of a value."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def places(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Places of values."""
+        """Return the coordinates of values."""
         shares = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
         return self.start + shares * (self.end - self.start)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Places of at most so many round values, with their labels."""
+        """Return the coordinates and labels of at most ``most`` round values."""
         ticks = nice_ticks(self.low, self.high, most)
         return list(zip(map(self.at, ticks), axis_labels(ticks), strict=True))
 
 
 def coordinate(value: float) -> str:
-    """A number as short as a tenth of a unit allows.
+    """Format a coordinate with at most one decimal place.
 
     Example:
         >>> coordinate(12.04), coordinate(-0.04), coordinate(0.26)
@@ -47,7 +47,7 @@ def coordinate(value: float) -> str:
 
 
 def signed(value: float, digits: int, *, plus: bool = False) -> str:
-    """A number with a true minus sign, and with a plus sign if asked for; a dash where there is none.
+    """Format a number with a typographic minus sign and an optional plus sign; a dash if it is not finite.
 
     Example:
         >>> signed(-0.26, 1), signed(0.5, 2, plus=True), signed(-0.001, 1), signed(float("nan"), 2)
@@ -62,26 +62,26 @@ def signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 
 def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:
-    """Range of values with a share of it as room on each side; two different numbers also for one value or none.
+    """Return the range of values, extended by ``share`` of it on each side; its ends always differ.
 
     Example:
         >>> padded([0, 10], 0.1), padded([3]), padded([]), padded([0])
         ((-1.0, 11.0), (1.5, 4.5), (0.0, 1.0), (-0.5, 0.5))
     """
-    known = np.asarray(values, dtype=np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known):
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if not len(finite):
         return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    if high - low <= 1e-12 * max(abs(low), abs(high)):  # equal but for rounding
-        room = abs(low) / 2 or 0.5
-        return low - room, high + room
-    room = share * (high - low)
-    return low - room, high + room
+    low, high = float(finite.min()), float(finite.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high)):  # equal up to rounding
+        margin = abs(low) / 2 or 0.5
+        return low - margin, high + margin
+    margin = share * (high - low)
+    return low - margin, high + margin
 
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten within a range, at most so many (2 or more), and at least one.
+    """Return 1 to ``most`` (at least 2) ticks in a range: multiples of 1, 2 or 5 times a power of ten.
 
     Example:
         >>> nice_ticks(0.13, 0.78, 4), nice_ticks(-2.4, 2.4, 5)
@@ -98,7 +98,7 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def axis_labels(ticks: list[float]) -> list[str]:
-    """Ticks as text, all with as many digits as their distance needs.
+    """Format ticks, all with as many decimal places as their distance needs.
 
     Example:
         >>> axis_labels([-0.5, 0.0, 0.5]), axis_labels([0.0, 100.0]), axis_labels([1e-7, 2e-7])
