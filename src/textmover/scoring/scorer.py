@@ -100,7 +100,7 @@ class Scorer(ScorerStatistics):
                 ``None`` loads the released metric ``textmover-general``, or the preset ``twmd`` if ``encoder=`` is
                 given.
             precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder if the processor supports it), ``"int8"``, or
-                ``"auto"`` (the fastest of them with scores close to float32; :mod:`textmover.scoring.precision_and_backend`).
+                ``"auto"`` (the fastest with scores close to float32; :mod:`textmover.scoring.precision_and_backend`).
             backend: ``"torch"``, ``"torch-compile"``, ``"openvino"``, ``"onnxruntime"``, or ``"auto"`` for the fastest
                 installed one. A back-end prepares each encoder once.
             device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` selects a GPU if there is one.

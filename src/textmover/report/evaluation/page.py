@@ -33,8 +33,8 @@ from textmover.report.table_formats import best_rows
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements, plural
 
-PAGE = "index.html"  # name of the page in its folder
-MOST_GROUP_COLUMNS = 10  # with more groups the main table leaves their values to the heat map, which has a row for each
+PAGE = "index.html"  # file name of the page
+MOST_GROUP_COLUMNS = 10  # maximum group columns of the main table; with more groups, only the heat map shows them
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class ReportSection:
 
     Attributes:
         evaluation: Values, intervals and tests.
-        judgements: What it is of.
-        metrics: The same scores that it is of, in the same order.
-        disagreements: Segments to show, grouped by metric; from :func:`largest_disagreements`.
-        remarks: What the caller adds under the table, a sentence each.
-        lengths: Length of each text ``[n]`` for the lines over length; if ``None``, words of the first reference.
-        length_unit: What lengths count.
+        judgements: Judgement set of the evaluation.
+        metrics: Scores of the evaluation, in the same order.
+        disagreements: Segments to show, grouped by metric, from :func:`largest_disagreements`.
+        remarks: Additional sentences below the table.
+        lengths: Length of each text ``[n]`` for the plot over length; ``None`` for words of the first reference.
+        length_unit: Unit of the lengths.
     """
 
     evaluation: Evaluation
@@ -65,10 +65,10 @@ class ReportHead:
     """Head of the page.
 
     Attributes:
-        date: As it is written; the page asks no clock, so that the same input gives the same page.
-        command: What was typed.
-        versions: Versions of what was used, by name.
-        title: Of the page.
+        date: Date to print; it is an argument so that the page is reproducible.
+        command: Command line.
+        versions: Software versions by name.
+        title: Title of the page.
     """
 
     date: str
@@ -78,12 +78,12 @@ class ReportHead:
 
 
 def write_report(folder: Path | str, head: ReportHead, sections: Sequence[ReportSection]) -> Path:
-    """Write the page into a folder, under its name only when it is complete.
+    """Write the page into a folder atomically.
 
     Args:
-        folder: Made if it does not exist.
-        head: What stands at the top.
-        sections: One for each judgement set and dimension, at least one.
+        folder: Output folder, created if missing.
+        head: Head of the page.
+        sections: At least one section, for each judgement set and dimension.
 
     Returns:
         Path of the page.
@@ -99,14 +99,14 @@ def write_report(folder: Path | str, head: ReportHead, sections: Sequence[Report
 
 
 def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
-    """The page as text.
+    """Render the page as HTML.
 
     Args:
-        head: What stands at the top.
-        sections: One for each judgement set and dimension, at least one.
+        head: Head of the page.
+        sections: At least one section, for each judgement set and dimension.
 
     Returns:
-        HTML with its style, its script and its pictures; the same input gives the same text.
+        Self-contained HTML with style, script and figures; the same input gives the same text.
 
     Raises:
         InputError: If Jinja is not installed, or there is no section.
@@ -117,9 +117,13 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
     names = list(dict.fromkeys(metric.name for one in evaluations for metric in one.metrics))
     colours = {name: index for index, name in enumerate(names)}
     overview = wording.overview_rows(evaluations)
-    shown = [one for section in sections for one in section.disagreements]
+    disagreements = [one for section in sections for one in section.disagreements]
     fold = fold_limit(
-        [len(text) for one in shown for text in (one.hypothesis, *getattr(one.references, "texts", one.references))]
+        [
+            len(text)
+            for one in disagreements
+            for text in (one.hypothesis, *getattr(one.references, "texts", one.references))
+        ]
     )
     return render_page(
         "page.html.j2",
@@ -148,14 +152,14 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
     evaluation = section.evaluation
     ranked = evaluation.ranked()
     selection = select_rows(section.judgements, section.metrics, evaluation.protocol, evaluation.dimension)
-    # Statistic over segments: the protocol's, or Pearson's r if that is not a correlation.
+    # Statistic over segments: the protocol's if it is a correlation, otherwise Pearson's r.
     statistic = evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
     groups = None if evaluation.protocol.level == "pooled" else selection.judgements.groups
     scores = {one.name: selection.scores[selection.metrics.index(one.name)] for one in ranked}
     columns = wording.shown_groups(evaluation)
     omitted = len(columns) if len(columns) > MOST_GROUP_COLUMNS else 0
     columns = () if omitted else columns
-    said = wording.remarks(evaluation, section.remarks)
+    sentences = wording.remarks(evaluation, section.remarks)
     rated = not np.isnan(selection.human).any()
     names = [one.name for one in ranked]
     view: dict[str, Any] = {
@@ -171,8 +175,8 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
         "ranks": any(one.rank is not None for one in ranked),
         "scale": Scale(*padded([end for one in ranked for end in (one.low, one.value, one.high)], 0.04), 3, 117),
         "headline": wording.headline(evaluation),
-        "lead": said[0],
-        "remarks": [one.replace(" ≤ ", "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}") for one in said[1:]],
+        "lead": sentences[0],
+        "remarks": [one.replace(" ≤ ", "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}") for one in sentences[1:]],
         "p_values": p_value_matrix(evaluation) if len(ranked) > 1 else None,
         "by_group": group_matrix(evaluation) if len(evaluation.groups) > 1 else None,
         "by_length": None,
@@ -184,9 +188,9 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
         "averaged": evaluation.protocol.level != "pooled" and len(evaluation.groups) > 1,
     }
     if len(ranked) > 1:
-        between = metric_correlations(list(scores.values()), groups, statistic=statistic)
-        view["correlations"] = correlation_matrix(names, between.values)
-        view["correlated"] = _correlated(between, len(selection.rows))
+        correlations = metric_correlations(list(scores.values()), groups, statistic=statistic)
+        view["correlations"] = correlation_matrix(names, correlations.values)
+        view["correlated"] = _correlation_note(correlations, len(selection.rows))
     if rated:
         view |= _bin_views(section, colours, selection, scores, groups, statistic)
     return view
@@ -213,8 +217,8 @@ def _pictures(section: ReportSection, names: Sequence[str], selection: Selection
     return {"scatter": scatter, "steps": labels, "distributions": distributions}
 
 
-def _correlated(found: MetricCorrelations, segments: int) -> str:
-    """Over what correlations of metrics are averaged, where that is not everything."""
+def _correlation_note(found: MetricCorrelations, segments: int) -> str:
+    """State the groups that correlations are averaged over; empty if no group is excluded."""
     if found.groups == found.among:
         return ""
     return (
@@ -228,9 +232,9 @@ def _correlated(found: MetricCorrelations, segments: int) -> str:
 
 QUARTILE_NAMES = ("lowest", "low", "high", "highest")
 
-SAMPLES = 200  # most bootstrap samples of a bin: enough for the length of a line in a picture
+SAMPLES = 200  # maximum bootstrap samples of a bin, sufficient for intervals in a plot
 MOST_LINES = 5
-"""With more metrics only the best one and the baseline stand out; the others come forward when they are pointed at."""
+"""With more metrics, only the best one and the baseline are emphasised; the others are highlighted on hover."""
 
 
 def _bin_views(
@@ -241,49 +245,49 @@ def _bin_views(
     groups: Sequence[str] | None,
     statistic: str,
 ) -> dict[str, Any]:
-    """Agreement by length and by quartile of the rating; scores ``[n]`` by metric, from the best to the worst."""
+    """Return plots of agreement by length and rating quartile; ``scores`` ``[n]`` by metric, from best to worst."""
     evaluation = section.evaluation
     if section.lengths is None:
         lengths, unit = _lengths(selection.judgements)
     else:
         lengths, unit = np.asarray(section.lengths, np.float64)[selection.rows], section.length_unit
     labels = draw_labels(selection.judgements)
-    options = IntervalOptions(min(SAMPLES, evaluation.samples), evaluation.seed, evaluation.level, labels)
-    how: dict[str, Any] = {"statistic": statistic, "intervals": options}
+    intervals = IntervalOptions(min(SAMPLES, evaluation.samples), evaluation.seed, evaluation.level, labels)
+    options: dict[str, Any] = {"statistic": statistic, "intervals": intervals}
     table, human = list(scores.values()), selection.human
-    by_length = agreement_by_length(table, human, lengths, groups, **how)
-    by_quality = agreement_by_quantile(table, human, groups, bins=len(QUARTILE_NAMES), **how)
+    by_length = agreement_by_length(table, human, lengths, groups, **options)
+    by_quality = agreement_by_quantile(table, human, groups, bins=len(QUARTILE_NAMES), **options)
     ranges = [f"{one.low:g}" if one.low == one.high else f"{one.low:g}–{one.high:g}" for one in by_length]
-    quarters = list(QUARTILE_NAMES)
-    if len(by_quality) < len(quarters):
-        quarters = [f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality]
-    front = list(scores)
+    quartiles = list(QUARTILE_NAMES)
+    if len(by_quality) < len(quartiles):
+        quartiles = [f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality]
+    emphasised = list(scores)
     if len(scores) > MOST_LINES:
-        front = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
-    lines = [_lines(bins, colours, list(scores), front) for bins in (by_length, by_quality)]
+        emphasised = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
+    lines = [_lines(bins, colours, list(scores), emphasised) for bins in (by_length, by_quality)]
     span = svg.value_range([line for several in lines for line in several])
     axis = wording.STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
     has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
-    draws = plural(options.samples, "draw")
+    draws = plural(intervals.samples, "draw")
     return {
         "by_length": _view(f"Agreement by length in {unit}", ranges, by_length, lines[0], axis, span),
-        "by_quality": _view("Agreement by quartile of the rating", quarters, by_quality, lines[1], axis, span),
+        "by_quality": _view("Agreement by quartile of the rating", quartiles, by_quality, lines[1], axis, span),
         "length_unit": unit,
-        "bin_front": front if len(scores) > MOST_LINES else [],
+        "bin_front": emphasised if len(scores) > MOST_LINES else [],
         "bin_intervals": f"{100 * evaluation.level:g} % bootstrap intervals, {draws}" if has_intervals else "",
     }
 
 
 def _lines(
-    bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], front: Sequence[str]
+    bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], emphasised: Sequence[str]
 ) -> list[svg.BinLine]:
     return [
         svg.BinLine(
             name,
             colours[name],
-            [float(found.values[index]) for found in bins],
-            [(float(found.lower[index]), float(found.upper[index])) for found in bins],
-            name not in front,
+            [float(one.values[index]) for one in bins],
+            [(float(one.lower[index]), float(one.upper[index])) for one in bins],
+            name not in emphasised,
         )
         for index, name in enumerate(names)
     ]
@@ -298,10 +302,10 @@ def _view(
     span: tuple[float, float],
 ) -> dict[str, Any]:
     texts, headers = [], []
-    some = any(one.groups < one.among for one in bins)
+    has_exclusions = any(one.groups < one.among for one in bins)
     for name, one in zip(names, bins, strict=True):
         size = f"n {one.counted:,}"
-        texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if some else (name, size))
+        texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if has_exclusions else (name, size))
         headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
     return {
         "picture": svg.line_plot(lines, texts, title=title, axis=axis, span=span),
@@ -314,14 +318,14 @@ def _view(
 
 
 def _left_out(names: Sequence[str], bins: Sequence[BinAgreement]) -> str:
-    lost = [one.segments - one.counted for one in bins]
-    listed = ", ".join(f"{count:,} in {name}" for name, count in zip(names, lost, strict=True) if count)
+    excluded = [one.segments - one.counted for one in bins]
+    listed = ", ".join(f"{count:,} in {name}" for name, count in zip(names, excluded, strict=True) if count)
     if not listed:
         return ""
     total = plural(sum(one.segments for one in bins), "segment")
     where = "groups" if any(one.among > 1 for one in bins) else "bins"
     return (
-        f"Left out: {sum(lost):,} of {total} ({listed}), in {where} that have fewer than three segments "
+        f"Left out: {sum(excluded):,} of {total} ({listed}), in {where} that have fewer than three segments "
         "there, or equal ratings, or equal scores of a metric."
     )
 
@@ -332,6 +336,6 @@ def _lengths(judgements: Judgements) -> tuple[NDArray[np.float64], str]:
         for references, hypothesis in zip(judgements.references, judgements.hypotheses, strict=True)
     ]
     unspaced = sum(len(text) > 12 and len(text.split()) == 1 for text in texts)
-    if 2 * unspaced > len(texts):  # such as Chinese, where words are not set apart
+    if 2 * unspaced > len(texts):  # languages without spaces between words, such as Chinese
         return np.array([len(text) for text in texts], dtype=np.float64), "characters of the reference"
     return np.array([len(text.split()) for text in texts], dtype=np.float64), "words of the reference"

@@ -1,1 +1,1 @@
-"""Reports of compared and ranked systems."""
+"""Reports of system comparisons and rankings."""

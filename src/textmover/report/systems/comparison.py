@@ -1,4 +1,4 @@
-"""Output of ``textmover compare``: text, JSON, LaTeX or a page."""
+"""Output of ``textmover compare``: text, JSON, LaTeX or HTML page."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from textmover.report.table_formats import Section, Table, json_text, latex, pic
 from textmover.report.templating import interval_scale, picture, render_page
 from textmover.types import plural
 
-FEW = 30  # segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat
-MOST_TOLD = 15  # pairs of systems up to which each gets a sentence: those of six systems
-LONGEST = 300  # characters of a text that are printed
+FEW = 30  # with fewer segments, tests are unreliable: there are few permutations and distinct bootstrap samples
+MAX_SENTENCES = 15  # maximum pairs of systems that are all described: the pairs of six systems
+LONGEST = 300  # maximum printed characters of a text
 
 
 class Comparison(NamedTuple):
-    """Systems, their texts, and what the scores depend on."""
+    """Compared systems with their texts and the metric's signature."""
 
-    found: ComparedSystems  # what is known of them
-    rows: Sequence[Row]  # their texts, one row a segment; none where scores alone were given
-    lines: Sequence[int]  # line or row of each segment
-    signature: str  # of the metric
-    shown: int  # how many segments to show
-    command: str = ""  # what was typed
+    found: ComparedSystems  # results of the comparison
+    rows: Sequence[Row]  # texts, one row for each segment; empty if only scores are available
+    lines: Sequence[int]  # line or row number of each segment
+    signature: str  # signature of the metric
+    shown: int  # number of segments to show
+    command: str = ""  # command line
 
     def row(self, place: int) -> Row:
-        """The texts of a segment, empty where there are none."""
+        """Return the texts of a segment, empty if only scores are available."""
         return self.rows[place] if self.rows else Row(self.lines[place], (), ())
 
     @property
@@ -49,31 +49,31 @@ class Comparison(NamedTuple):
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks that a reader needs first."""
+        """Warnings about the comparison."""
         count = self.found.scores.shape[1]
         only = f"Only {plural(count, 'segment')}: intervals and tests are unreliable with fewer than {FEW}."
         return [only] if count < FEW else []
 
 
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
-    """Print tables and the segments on which the systems differ most; the signature on standard error."""
-    found = comparison.found
-    pairs, left = _told_pairs(found)
-    print_named_rows(_system_table(found))
+    """Print tables and the segments with the largest differences; the signature goes to standard error."""
+    systems = comparison.found
+    pairs, notes = _described_pairs(systems)
+    print_named_rows(_system_table(systems))
     sys.stdout.write("\n")
-    for said in (*(pair_sentence(pair, found) for pair in pairs), *left, *comparison.remarks):
-        sys.stdout.write(f"{one_line(said)}\n")
-    places = found.differing(comparison.shown)
-    if places:
+    for sentence in (*(pair_sentence(pair, systems) for pair in pairs), *notes, *comparison.remarks):
+        sys.stdout.write(f"{one_line(sentence)}\n")
+    segments = systems.differing(comparison.shown)
+    if segments:
         sys.stdout.write("\nSegments on which they differ most:\n")
-    for place in places:
-        row = comparison.row(place)
+    for segment in segments:
+        row = comparison.row(segment)
         sys.stdout.write(f"\nline {row.line}\n")
         for reference in row.references:
             sys.stdout.write(f"  reference: {_short(reference)}\n")
-        for one in found.best_first(place):
-            text = f": {_short(row.hypotheses[one])}" if row.hypotheses else ""
-            sys.stdout.write(f"  {one_line(found.systems[one])} {found.scores[one, place]:.3f}{text}\n")
+        for system in systems.best_first(segment):
+            text = f": {_short(row.hypotheses[system])}" if row.hypotheses else ""
+            sys.stdout.write(f"  {one_line(systems.systems[system])} {systems.scores[system, segment]:.3f}{text}\n")
     if signature:
         sys.stderr.write(f"Signature: {comparison.signature}\nTests: {', '.join(comparison.tests)}\n")
 
@@ -86,15 +86,15 @@ def _short(text: str) -> str:
 # --- sentences and tables ---------------------------------------------------------------------------------------------
 
 
-def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
-    """Pairs that get a sentence (of many systems, each beside the next), and where the others are."""
-    if len(found.pairs) <= MOST_TOLD:
+def _described_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
+    """Return the pairs to describe (with many systems, only neighbours in rank), and a note on the others."""
+    if len(found.pairs) <= MAX_SENTENCES:
         return list(found.pairs), []
     names = [found.systems[one] for one in found.order]
     pairs = {frozenset((pair.first, pair.second)): pair for pair in found.pairs}
-    told = [pairs[frozenset(two)] for two in itertools.pairwise(names)]
-    return told, [
-        f"These are {len(told)} of {len(found.pairs)} pairs, each system beside the next: --format json has all of "
+    listed = [pairs[frozenset(two)] for two in itertools.pairwise(names)]
+    return listed, [
+        f"These are {len(listed)} of {len(found.pairs)} pairs, each system beside the next: --format json has all of "
         "them, and `textmover rank` makes a table of many systems."
     ]
 
@@ -119,10 +119,10 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
 
 
 def verdict(pair: SystemPair, found: ComparedSystems) -> str:
-    """Sentence that names the better system if both tests find it and enough segments differ."""
+    """Return a sentence that names the better system if both tests agree and enough segments differ."""
     decision = found.decision(pair)
     if pair.differing and pair.least > found.significant:
-        # If all of them favour one system, so do 2 of 2ⁿ exchanges.
+        # Even if all n segments favour one system, 2 of 2ⁿ permutations are as extreme.
         only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
         return f"Not significant: only {only}, so p cannot be below {pair.least:.2g}."
     if decision.winner is not None:
@@ -131,7 +131,7 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
 
 
 def p_value(value: float, least: float = 0.0) -> str:
-    """A p-value with the sign before it, or the least that is possible where sacrebleu's counting gives less.
+    """Format a p-value with ``=``, ``<`` or ``≥``; values below the possible minimum ``least`` are replaced by it.
 
     Example:
         >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5), p_value(0.0004, least=0.002)
@@ -168,7 +168,7 @@ def _pair_table(found: ComparedSystems) -> Table:
 
 
 def as_latex(comparison: Comparison) -> str:
-    """The table of systems, and one of pairs, for the package ``booktabs``."""
+    """Render the tables of systems and pairs as LaTeX for ``booktabs``."""
     found = comparison.found
     caption = (
         f"Mean score of {plural(len(found.systems), 'system')} on {plural(found.scores.shape[1], 'segment')}, with 95 "
@@ -182,7 +182,7 @@ def as_latex(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> str:
-    """Everything that is known as JSON."""
+    """Return all results as JSON."""
     found = comparison.found
     columns = (found.systems, found.ranks, found.means, found.low, found.high, found.scores)
     names = ("name", "rank", "mean", "low", "high", "scores")
@@ -232,16 +232,16 @@ def _segment_entry(comparison: Comparison, place: int) -> dict[str, Any]:
     }
 
 
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0  # edges of the plot within its picture
-MOST_BARS = 140  # bars that a picture has room for; of more segments several share one, which shows their mean
-MOST_OPEN = 6  # pairs of systems whose pictures are open; those of more are folded away
-MOST_ALONE = 3  # pairs of systems up to which there is no table of all of them
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0  # edges of the plot within the SVG
+MOST_BARS = 140  # maximum bars of a plot; with more segments, a bar is the mean of neighbours
+MOST_OPEN = 6  # with more pairs of systems, their plots are folded
+MOST_ALONE = 3  # with more pairs of systems, the page has a table of all pairs
 
 
 def as_html(comparison: Comparison) -> str:
-    """The page as text."""
-    found, places = comparison.found, comparison.found.differing(comparison.shown)
-    rows = [comparison.row(place) for place in places]
+    """Render the HTML page."""
+    found, segments = comparison.found, comparison.found.differing(comparison.shown)
+    rows = [comparison.row(place) for place in segments]
     fold = fold_limit([len(text) for row in rows for text in (*row.hypotheses, *row.references)])
     scores = dict(zip(found.systems, found.scores if found.higher_is_better else -found.scores, strict=True))
     gaps = [scores[pair.second] - scores[pair.first] for pair in found.pairs]
@@ -263,7 +263,7 @@ def as_html(comparison: Comparison) -> str:
         ],
         listed=len(found.pairs) > MOST_ALONE,
         folded=len(found.pairs) > MOST_OPEN,
-        differing=list(zip(places, rows, strict=True)),
+        differing=list(zip(segments, rows, strict=True)),
         cut=partial(shown_text, limit=fold),
         verdict=partial(verdict, found=found),
         p_value=p_value,
@@ -279,20 +279,22 @@ def _headlines(found: ComparedSystems) -> list[str]:
 
 
 def bars_of(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The differences from the largest to the smallest; of many, neighbours are averaged."""
+    """Sort differences in descending order; if there are many, average neighbours."""
     ordered = np.sort(gaps)[::-1]
     return np.array([part.mean() for part in np.array_split(ordered, min(len(ordered), MOST_BARS))])
 
 
 def difference_plot(gaps: NDArray[np.float64], first: str, second: str, range_: tuple[float, float]) -> str:
-    """The differences of all segments, the largest first: above 0 the second system is better, below the first.
+    """Draw the differences of all segments in descending order; above 0, the second system is better.
 
-    The scale has room for the smallest and the largest bar of all pictures that are to be compared.
+    ``range_`` is the smallest and largest bar of all plots, so that they share a scale.
     """
     bars = bars_of(gaps)
-    along = Scale(0, len(bars), LEFT, RIGHT)
-    up = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), BOTTOM, TOP)
-    step = along.at(1) - along.at(0)
-    thick = max(0.6, step - (1.0 if step > 4 else 0.0))
-    placed = [(along.at(place), bar) for place, bar in enumerate(bars.tolist())]
-    return picture("gaps.svg.j2", first=first, second=second, gaps=gaps, up=up, bars=placed, thick=thick)
+    x_scale = Scale(0, len(bars), LEFT, RIGHT)
+    y_scale = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), BOTTOM, TOP)
+    step = x_scale.at(1) - x_scale.at(0)
+    bar_width = max(0.6, step - (1.0 if step > 4 else 0.0))
+    bar_positions = [(x_scale.at(place), bar) for place, bar in enumerate(bars.tolist())]
+    return picture(
+        "gaps.svg.j2", first=first, second=second, gaps=gaps, up=y_scale, bars=bar_positions, thick=bar_width
+    )

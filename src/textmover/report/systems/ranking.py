@@ -1,4 +1,4 @@
-"""Output of ``textmover rank``: text, JSON, CSV, LaTeX or a page."""
+"""Output of ``textmover rank``: text, JSON, CSV, LaTeX or HTML page."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ AGREEMENT = {
     "accuracy": "pairwise accuracy",
     "soft-accuracy": "soft pairwise accuracy",
 }
-"""Statistics that compare the order of systems with people's."""
+"""Statistics of agreement between system rankings and human rankings."""
 
 TESTS = {"randomisation": "paired approximate randomisation", "bootstrap": "paired bootstrap"}
 
-FEW = 30  # shared segments below which a test says little
-MOST_IN_MATRIX = 30  # systems of which p-values are shown two by two
+FEW = 30  # with fewer shared segments, tests are unreliable
+MOST_IN_MATRIX = 30  # maximum systems in a matrix of p-values
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Tables of systems, and their human ratings."""
+    """Ranked systems with their human scores."""
 
     tables: Sequence[RankedSystems]  # one for each group
-    signature: str  # what the scores depend on
-    tests: str  # what the tests depend on
+    signature: str  # signature of the metric
+    tests: str  # signature of the tests
     test: str  # ``randomisation`` or ``bootstrap``
-    fewest: int  # shared segments below which two systems are not compared
-    people: Sequence[RankedSystems] = ()  # the same tables by human scores; none where there are no human scores
-    agreement: Sequence[Mapping[str, float]] = ()  # value of each statistic, by table; NaN where it has none
-    command: str = ""  # what was typed
-    lone: tuple[str, ...] = ()  # groups that were left out
+    fewest: int  # minimum shared segments to compare two systems
+    people: Sequence[RankedSystems] = ()  # the same tables by human scores; empty without human scores
+    agreement: Sequence[Mapping[str, float]] = ()  # value of each statistic by table; NaN if undefined
+    command: str = ""  # command line
+    lone: tuple[str, ...] = ()  # groups excluded because they have only one system
 
     @property
     def shared_ranks(self) -> str:
@@ -52,7 +52,7 @@ class Ranking:
         return f"systems share a rank where {TESTS[self.test]} does not tell them apart (two-sided p > 0.05)"
 
     def rows(self, place: int) -> list[dict[str, Any]]:
-        """Numbers of each system of a group, best first."""
+        """Return the values of each system of a group, best first."""
         table = self.tables[place]
         return [
             {
@@ -73,7 +73,7 @@ def _numbers(table: RankedSystems, one: int) -> dict[str, Any]:
 
 
 def print_ranking(ranking: Ranking, *, signature: bool) -> None:
-    """Print a table for each group, what could not be tested, and how people order the systems."""
+    """Print a table and remarks for each group, and the means over groups."""
     for place, group in enumerate(ranking.tables):
         sys.stdout.write("\n" if place else "")
         _print_part(group.group, _table(ranking, place), _remarks(ranking, place))
@@ -107,7 +107,7 @@ def _table(ranking: Ranking, place: int) -> Table:
 
 
 def _tested(table: RankedSystems) -> set[str]:
-    """Systems that were compared with another."""
+    """Return the systems that were compared with at least one other."""
     return {table.systems[one] for one in np.argwhere(~np.isnan(table.p_values)).ravel().tolist()}
 
 
@@ -129,55 +129,57 @@ def _mean_table(ranking: Ranking) -> Table | None:
 
 def _remarks(ranking: Ranking, place: int) -> list[str]:
     table = ranking.tables[place]
-    found = []
+    remarks = []
     if not table.complete:
         shared = [int(table.shared[pair]) for pair in table.pairs]
         low, high = min(shared), max(shared)
         count = f"{low}" if low == high else f"{low} to {high}"
         tests = f", tests over the {count} that two systems share" * bool(high)
-        found.append(f"Not all systems have the same segments: means are over those of each{tests}.")
+        remarks.append(f"Not all systems have the same segments: means are over those of each{tests}.")
     if table.untested:
         first, second = table.untested[0]
         such_as = "such as " if len(table.untested) > 1 else ""
-        found.append(
+        remarks.append(
             f"Not compared, since a test needs {plural(ranking.fewest, 'segment')} with outputs of both systems: "
             f"{plural(len(table.untested), 'pair')} of systems, {such_as}{first} and {second}. Give more such segments."
         )
     tested = [int(table.shared[pair]) for pair in table.pairs if not np.isnan(table.p_values[pair])]
     if tested and min(tested) < FEW:
-        found.append(f"Tests of fewer than {FEW} segments say little.")
+        remarks.append(f"Tests of fewer than {FEW} segments say little.")
     if ranking.agreement:
         few = " (a correlation needs three systems)" if len(table.systems) < 3 else ""
-        found.append(
+        remarks.append(
             f"Agreement with human scores on {plural(len(table.systems), 'system')}: "
             f"{_listed(ranking.agreement[place])}{few}."
         )
-    return found
+    return remarks
 
 
 def _mean_remarks(ranking: Ranking) -> list[str]:
-    count, found = len(ranking.tables), []
+    count, remarks = len(ranking.tables), []
     if count > 1:
         systems = len({name for table in ranking.tables for name in table.systems})
         common = len(mean_over_groups(ranking.tables))
         if not common:
-            found = [f"No system is in all {count} groups, so there are no means over them."]
+            remarks = [f"No system is in all {count} groups, so there are no means over them."]
         else:
             of = f"all {systems} systems" if common == systems else f"the {common} of {systems} systems that are in all"
-            found = [f"Means are over {count} groups, of {of}."]
+            remarks = [f"Means are over {count} groups, of {of}."]
         if ranking.agreement:
-            found.append(f"Mean agreement with human scores over {count} groups: {_listed(_mean_agreement(ranking))}.")
+            remarks.append(
+                f"Mean agreement with human scores over {count} groups: {_listed(_mean_agreement(ranking))}."
+            )
     if ranking.lone:
-        found.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
-    return found
+        remarks.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
+    return remarks
 
 
 def _mean_agreement(ranking: Ranking) -> dict[str, float]:
-    found = {}
+    means = {}
     for name in AGREEMENT:
-        known = [one[name] for one in ranking.agreement if not math.isnan(one[name])]
-        found[name] = float(np.mean(known)) if known else math.nan
-    return found
+        values = [one[name] for one in ranking.agreement if not math.isnan(one[name])]
+        means[name] = float(np.mean(values)) if values else math.nan
+    return means
 
 
 def _listed(values: Mapping[str, float]) -> str:
@@ -188,18 +190,18 @@ def _listed(values: Mapping[str, float]) -> str:
 
 
 def as_json(ranking: Ranking) -> str:
-    """Everything that is known as JSON."""
-    found: dict[str, Any] = {
+    """Return all results as JSON."""
+    result: dict[str, Any] = {
         "textmover": __version__,
         **pick(ranking, "signature", "tests"),
         "groups": [_group_entry(ranking, place) for place in range(len(ranking.tables))],
         "left_out": ranking.lone,
     }
     if len(ranking.tables) > 1:
-        found["mean"] = {"systems": mean_over_groups(ranking.tables)}
+        result["mean"] = {"systems": mean_over_groups(ranking.tables)}
         if ranking.agreement:
-            found["mean"]["agreement"] = _mean_agreement(ranking)
-    return json_text(found)
+            result["mean"]["agreement"] = _mean_agreement(ranking)
+    return json_text(result)
 
 
 def _group_entry(ranking: Ranking, place: int) -> dict[str, Any]:
@@ -217,7 +219,7 @@ def _group_entry(ranking: Ranking, place: int) -> dict[str, Any]:
 
 
 def as_csv(ranking: Ranking) -> str:
-    """One row for each system of each group."""
+    """Return CSV with one row for each system of each group."""
     records = []
     for place, table in enumerate(ranking.tables):
         for row in ranking.rows(place):
@@ -229,7 +231,7 @@ def as_csv(ranking: Ranking) -> str:
 
 
 def as_latex(ranking: Ranking) -> str:
-    """A table for each group, and one of all, for the package ``booktabs``."""
+    """Render a table for each group, and one of means over groups, as LaTeX for ``booktabs``."""
     signatures = [("", ranking.signature), ("", ranking.tests)]
     sections = []
     for place, table in enumerate(ranking.tables):
@@ -243,7 +245,7 @@ def as_latex(ranking: Ranking) -> str:
 
 
 def as_html(ranking: Ranking) -> str:
-    """A page that needs nothing else."""
+    """Render a self-contained HTML page."""
     systems = {name for table in ranking.tables for name in table.systems}
     return render_page(
         "ranking.html.j2",
