@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from textmover.report.explanation import figure as explanation_figure
-from textmover.report.figures import svg
+from textmover.report.figures import evaluation_plots as plots
 from textmover.report.figures.colours import INK, PAPER, metric_colours, shades
 from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
@@ -132,7 +132,7 @@ def test_a_range_has_room_also_if_values_are_equal_missing_or_all_nan():
 def test_every_point_is_counted_in_the_hexagon_with_the_closest_centre():
     rng = np.random.default_rng(0)
     x, y, radius = rng.uniform(-20, 60, 400), rng.uniform(-15, 40, 400), 3.1
-    centres, counts = svg.hexagon_counts(x, y, radius)
+    centres, counts = plots.hexagon_counts(x, y, radius)
     expected = {}
     for px, py in zip(x, y, strict=True):
         lattice = [
@@ -150,12 +150,12 @@ def test_every_point_is_counted_in_the_hexagon_with_the_closest_centre():
 
 @pytest.mark.parametrize("most", [1, 2, 5, 6, 7, 30, 100, 5000, 1_000_000])
 def test_steps_of_density_cover_all_counts(most):
-    steps = svg.density_steps(most)
+    steps = plots.density_steps(most)
     assert steps[0] == 1
     assert steps == sorted(set(steps))
     assert len(steps) <= 6
     assert steps[-1] <= most
-    assert len(svg.step_labels(steps)) == len(steps)
+    assert len(plots.step_labels(steps)) == len(steps)
 
 
 # --- plots ------------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
     rng = np.random.default_rng(1)
     ratings = rng.normal(size=count)
     scores = 0.3 * ratings + 0.2 * rng.normal(size=count)
-    picture = svg.scatter_plot("m & m", ratings, scores, steps=[1, 2, 4], higher_is_better=True)
+    picture = plots.scatter_plot("m & m", ratings, scores, steps=[1, 2, 4], higher_is_better=True)
     r = np.corrcoef(ratings, scores)[0, 1]
     assert f">r {r:.2f}</text>" in picture
     assert f"m &amp; m against human ratings, {count} segments" in picture
@@ -191,18 +191,18 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
 
 def test_the_axis_of_a_distance_is_turned_round():
     ratings = np.arange(10.0)
-    falling = svg.scatter_plot("d", ratings, -ratings, steps=[1], higher_is_better=False)
+    falling = plots.scatter_plot("d", ratings, -ratings, steps=[1], higher_is_better=False)
     assert ">r 1.00</text>" in falling
     x1, y1, x2, y2 = drawn_trend(falling)
     assert x1 < x2
     assert y1 > y2  # upwards on the screen
-    assert drawn_trend(svg.scatter_plot("s", ratings, ratings, steps=[1], higher_is_better=True)) == [x1, y1, x2, y2]
+    assert drawn_trend(plots.scatter_plot("s", ratings, ratings, steps=[1], higher_is_better=True)) == [x1, y1, x2, y2]
 
 
 def test_a_trend_stays_within_its_frame():
     ratings = np.concatenate([np.zeros(50), [1.0, 1.0, -30.0]])
     scores = np.concatenate([np.zeros(50), [40.0, 40.0, 0.0]])
-    _, y1, _, y2 = drawn_trend(svg.scatter_plot("m", ratings, scores, steps=[1], higher_is_better=True))
+    _, y1, _, y2 = drawn_trend(plots.scatter_plot("m", ratings, scores, steps=[1], higher_is_better=True))
     assert all(6 <= y <= 156 for y in (y1, y2))
 
 
@@ -210,25 +210,25 @@ def test_lone_outliers_do_not_squash_the_cloud_and_are_counted():
     rng = np.random.default_rng(2)
     ratings, scores = rng.normal(size=1000), rng.normal(size=1000)
     scores[:3], ratings[3], ratings[0] = 300.0, -90.0, 3.0
-    assert svg.shown_range(scores)[1] < 5 < 300
-    assert svg.shown_range(ratings)[0] > -5
+    assert plots.shown_range(scores)[1] < 5 < 300
+    assert plots.shown_range(ratings)[0] > -5
     lost = sum(
         not (low <= x <= high and first <= y <= last)
-        for (low, high), (first, last) in [(svg.shown_range(ratings), svg.shown_range(scores))]
+        for (low, high), (first, last) in [(plots.shown_range(ratings), plots.shown_range(scores))]
         for x, y in zip(ratings, scores, strict=True)
     )
     assert 4 <= lost <= 12
-    assert svg.outside_words(scores, ratings) == f"{lost} of 1,000 lie outside"
-    picture = svg.scatter_plot("ter", ratings, scores, steps=[1], higher_is_better=True)
+    assert plots.outside_words(scores, ratings) == f"{lost} of 1,000 lie outside"
+    picture = plots.scatter_plot("ter", ratings, scores, steps=[1], higher_is_better=True)
     assert f">r {np.corrcoef(ratings, scores)[0, 1]:.2f}<" in picture  # of all of them
     assert all(42 <= x <= 196 for x in drawn_trend(picture)[::2])
     paths = re.findall(r'class="hex l\d" d="([^"]+)"', picture)
     ups = [float(y) for path in paths for y in re.findall(r"M[\d.]+ (-?[\d.]+)", path)]
     assert min(ups) < 30  # the cloud fills its frame
     assert max(ups) > 120
-    assert svg.most_in_a_hexagon(ratings, scores) < 50
-    assert "from −" in svg.distribution_plot("ter", scores)
-    assert "to 300.000" in svg.distribution_plot("ter", scores)
+    assert plots.most_in_a_hexagon(ratings, scores) < 50
+    assert "from −" in plots.distribution_plot("ter", scores)
+    assert "to 300.000" in plots.distribution_plot("ter", scores)
 
 
 def test_without_lone_outliers_every_segment_is_shown():
@@ -239,17 +239,17 @@ def test_without_lone_outliers_every_segment_is_shown():
         np.append(np.zeros(999), 1.0),
         np.append(np.zeros(40), 9.0),
     ):
-        assert svg.shown_range(values) == (values.min(), values.max())
-        assert svg.outside_words(values) == ""
+        assert plots.shown_range(values) == (values.min(), values.max())
+        assert plots.outside_words(values) == ""
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0], [0.1, 0.2]])
 def test_plots_of_next_to_nothing(values):
     scores = np.array(values)
     for picture in (
-        svg.scatter_plot("m", scores, scores, steps=[1], higher_is_better=True),
-        svg.scatter_plot("m", np.arange(float(len(scores))), scores, steps=[1], higher_is_better=False),
-        svg.distribution_plot("m", scores),
+        plots.scatter_plot("m", scores, scores, steps=[1], higher_is_better=True),
+        plots.scatter_plot("m", np.arange(float(len(scores))), scores, steps=[1], higher_is_better=False),
+        plots.distribution_plot("m", scores),
     ):
         assert picture.startswith("<svg")
         assert "nan" not in picture
@@ -258,7 +258,7 @@ def test_plots_of_next_to_nothing(values):
 
 def test_a_distribution_has_the_heights_of_a_histogram():
     scores = np.array([0.0] * 4 + [1.0] * 2 + [0.51])
-    path = re.search(r'class="area" d="([^"]+)"', svg.distribution_plot("m", scores))[1]
+    path = re.search(r'class="area" d="([^"]+)"', plots.distribution_plot("m", scores))[1]
     heights = [76 - float(one) for one in re.findall(r"V([\d.]+)H", path)]
     assert [round(height / 70, 3) for height in heights if height] == [1.0, 0.25, 0.5]
 
@@ -270,7 +270,7 @@ def test_a_distribution_has_the_heights_of_a_histogram():
 def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
     rng = np.random.default_rng(seed)
     places = rng.choice([rng.uniform(0, 200, 12), rng.normal(100, 3, 12)]).tolist()
-    found = svg.spread(places, 14, 0, 220)
+    found = plots.spread(places, 14, 0, 220)
     ordered = [found[index] for index in np.argsort(places, kind="stable")]
     assert all(after - before >= 14 - 1e-9 for before, after in itertools.pairwise(ordered))
     assert min(found) >= -1e-9
@@ -278,8 +278,8 @@ def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
 
 
 def test_lines_have_gaps_where_there_is_no_value():
-    lines = [svg.BinLine("gap", 0, [0.1, math.nan, 0.3, 0.4]), svg.BinLine("none", 1, [math.nan] * 4)]
-    picture = svg.line_plot(lines, [("a<b", "n 1")] * 4, title="t")
+    lines = [plots.BinLine("gap", 0, [0.1, math.nan, 0.3, 0.4]), plots.BinLine("none", 1, [math.nan] * 4)]
+    picture = plots.line_plot(lines, [("a<b", "n 1")] * 4, title="t")
     (path,) = re.findall(r'class="line" d="([^"]+)"', picture)
     assert path.count("M") == 2
     assert path.count("L") == 1
@@ -291,13 +291,13 @@ def test_lines_have_gaps_where_there_is_no_value():
 def test_muted_lines_lie_behind_and_have_no_intervals():
     ends = [(0.3, 0.7), (math.nan, math.nan)]
     front, back = (
-        svg.BinLine("front", 0, [0.5, 0.6], ends),
-        svg.BinLine("back", 1, [0.9, 0.6], [(-5.0, 5.0)] * 2, muted=True),
+        plots.BinLine("front", 0, [0.5, 0.6], ends),
+        plots.BinLine("back", 1, [0.9, 0.6], [(-5.0, 5.0)] * 2, muted=True),
     )
-    picture = svg.line_plot([front, back], [("a", "b")] * 2, title="t")
+    picture = plots.line_plot([front, back], [("a", "b")] * 2, title="t")
     assert picture.index('class="series m1 muted"') < picture.index('class="series m0"')
     assert picture.count('class="whisker"') == 1
-    low, high = svg.value_range([front, back])
+    low, high = plots.value_range([front, back])
     assert -0.5 < low < 0.3
     assert 0.9 < high < 1.5
 
@@ -305,13 +305,13 @@ def test_muted_lines_lie_behind_and_have_no_intervals():
 def test_pictures_can_share_a_scale():
     heights = []
     for values in ([0.1, 0.2], [0.1, 0.9]):
-        picture = svg.line_plot([svg.BinLine("m", 0, values)], [("a",)] * 2, title="t", span=(0.0, 1.0))
+        picture = plots.line_plot([plots.BinLine("m", 0, values)], [("a",)] * 2, title="t", span=(0.0, 1.0))
         heights.append(float(re.search(r'<circle cx="[\d.]+" cy="([\d.]+)"', picture)[1]))
     assert heights[0] == heights[1]
 
 
 def test_a_single_bin_and_long_names():
-    picture = svg.line_plot([svg.BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t", axis="Kendall's τ-b")
+    picture = plots.line_plot([plots.BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t", axis="Kendall's τ-b")
     assert ">Kendall&#x27;s τ-b</text>" in picture
     assert "x" * 17 + "…" in picture
     assert "nan" not in picture

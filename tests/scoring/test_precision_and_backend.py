@@ -5,7 +5,7 @@ import logging
 import pytest
 import torch
 
-from textmover.scoring import Scorer, precision
+from textmover.scoring import Scorer, precision_and_backend
 from textmover.scoring.precision_and_backend import apply_precision, has_bfloat16
 from textmover.types import InputError
 
@@ -15,7 +15,7 @@ TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs h
 @pytest.fixture
 def processor(monkeypatch):
     """Says whether the processor has bfloat16."""
-    return lambda has: monkeypatch.setattr(precision, "has_bfloat16", lambda device: has)
+    return lambda has: monkeypatch.setattr(precision_and_backend, "has_bfloat16", lambda device: has)
 
 
 def dtypes(metric) -> set[torch.dtype]:
@@ -51,7 +51,7 @@ def test_fast_runs_the_encoder_alone_in_bfloat16(tiny_encoder, processor):
 @pytest.mark.parametrize(("bound", "ran"), [(1.0, "bf16"), (0.0, "exact")])
 def test_auto_is_fast_only_where_the_probes_hold(tiny_metric, processor, monkeypatch, bound, ran):
     processor(True)
-    monkeypatch.setattr(precision, "AUTO_BOUND", bound)
+    monkeypatch.setattr(precision_and_backend, "AUTO_BOUND", bound)
     metric = tiny_metric()
     before = Scorer(metric, cache=False).score(*TEXTS).scores
     chosen = apply_precision(metric, "auto")
@@ -70,7 +70,7 @@ def test_auto_needs_fitted_statistics(tiny_metric, processor):
 
 def test_auto_settles_once_a_call_has_fitted_the_statistics(tiny_encoder, processor, monkeypatch):
     processor(True)
-    monkeypatch.setattr(precision, "AUTO_BOUND", 2.0)
+    monkeypatch.setattr(precision_and_backend, "AUTO_BOUND", 2.0)
     scorer = Scorer.from_pretrained("yisi-1", encoder=str(tiny_encoder), device="cpu", precision="auto")
     assert scorer.metric.precision == "exact"
     assert str(scorer.score(*TEXTS).signature).endswith("|precision:bf16")

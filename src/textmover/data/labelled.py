@@ -171,7 +171,7 @@ class LabelledSource(Source[LabelledText]):
 
     @property
     def pairs(self) -> bool:
-        """Whether the items are text pairs."""
+        """Return whether the items are text pairs."""
         return len(self.items[0].texts) == 2
 
     def identity(self, item: LabelledText) -> tuple[Any, ...]:

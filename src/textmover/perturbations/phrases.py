@@ -49,12 +49,12 @@ class Word(NamedTuple):
 
     @property
     def function(self) -> bool:
-        """Whether it carries little meaning, such as *the* or *was*; negations do not count."""
+        """Return whether it carries little meaning, such as *the* or *was*; negations do not count."""
         return not self.core or self.core.lower() in FUNCTION_WORDS - NEGATIVE
 
     @property
     def replaceable(self) -> bool:
-        """Whether an unrelated word can replace it: letters only, neither a function word nor a number."""
+        """Return whether an unrelated word can replace it: letters only, neither a function word nor a number."""
         lower = self.core.lower()
         return len(lower) > 2 and lower.isalpha() and lower not in FUNCTION_WORDS and not NUMBER.fullmatch(lower)
 

@@ -44,7 +44,7 @@ class _Reading(Followed):
 
     @property
     def source_suffices(self) -> bool:
-        """Whether rows without references are scored by their source."""
+        """Return whether rows without references are scored by their source."""
         return not self.references or self.missing_references != "leave-out"
 
     @property

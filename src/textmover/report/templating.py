@@ -61,6 +61,7 @@ def picture(template: str, **values: Any) -> str:
 
 @functools.cache
 def _environment() -> Environment:
+    check_jinja()
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

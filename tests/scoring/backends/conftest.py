@@ -2,13 +2,13 @@
 
 import pytest
 
-from textmover.scoring import precision
+from textmover.scoring import precision_and_backend
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process warns of each fault of a back-end once; here, each test is a process."""
-    monkeypatch.setattr(precision, "_LOGGED", set())
+    monkeypatch.setattr(precision_and_backend, "_LOGGED", set())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 import torch
 
-from textmover.scoring import Scorer, precision
+from textmover.scoring import Scorer, precision_and_backend
 from textmover.scoring.backends import BackendError, attach, names, preparation, prepare
 from textmover.scoring.precision_and_backend import apply_precision
 from textmover.types import InputError
@@ -35,9 +35,9 @@ def pretend(monkeypatch):
 
     def pretend(installed=EVERYTHING, bfloat16=False, int8=False, processor="", failing=(), **off):
         monkeypatch.setattr(names, "installed", lambda: installed)
-        monkeypatch.setattr(precision, "_processor", lambda: processor)
-        monkeypatch.setattr(precision, "has_bfloat16", lambda device: bfloat16)
-        monkeypatch.setattr(precision, "has_int8", lambda device: int8)
+        monkeypatch.setattr(precision_and_backend, "_processor", lambda: processor)
+        monkeypatch.setattr(precision_and_backend, "has_bfloat16", lambda device: bfloat16)
+        monkeypatch.setattr(precision_and_backend, "has_int8", lambda device: int8)
 
         def ready(metric, encoder, backend, wanted, beside):
             if backend in failing:
@@ -83,7 +83,7 @@ def chosen(metric) -> tuple[str, str]:
 )
 def test_the_fastest_that_is_installed(tiny_metric, pretend, monkeypatch, installed, wanted, flags, result):
     pretend(installed, **flags)
-    monkeypatch.setattr(precision, "AUTO_BOUND", 1.0)
+    monkeypatch.setattr(precision_and_backend, "AUTO_BOUND", 1.0)
     metric = apply_precision(tiny_metric(), wanted)
     assert chosen(metric) == result
     assert len(Scorer(metric).score(*TEXTS)) == 2
@@ -99,7 +99,7 @@ def test_the_fastest_that_is_installed(tiny_metric, pretend, monkeypatch, instal
 )
 def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, caplog, backend, off, result):
     pretend(int8=True, bfloat16=True, processor="AVX-512", **off)
-    monkeypatch.setitem(precision.ORDERS["AVX-512"], "fast", ("openvino",))
+    monkeypatch.setitem(precision_and_backend.ORDERS["AVX-512"], "fast", ("openvino",))
     caplog.set_level(logging.INFO)
     metric = tiny_metric()
     found = apply_precision(metric, "auto", backend)
@@ -143,8 +143,8 @@ BROKEN = "ImportError: libcore.so.9: cannot open shared object file: reinstall i
 def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_package, monkeypatch, logged, wanted):
     broken_package("openvino")
     monkeypatch.setattr(names, "installed", lambda: ("torch", "openvino"))
-    monkeypatch.setattr(precision, "has_int8", lambda device: True)
-    monkeypatch.setattr(precision, "_processor", lambda: "")
+    monkeypatch.setattr(precision_and_backend, "has_int8", lambda device: True)
+    monkeypatch.setattr(precision_and_backend, "_processor", lambda: "")
     for _ in range(2):
         metric = apply_precision(tiny_metric(), wanted)
         assert chosen(metric)[0] == "torch"
@@ -201,7 +201,7 @@ def test_fast_without_bfloat16_warns_and_is_exact_on_the_back_end_that_was_named
 
 def test_int8_without_a_back_end_names_the_extra(tiny_metric, monkeypatch):
     for processor, extra in (("", "onnxruntime"), ("AVX-512", "int8")):
-        monkeypatch.setattr(precision, "_processor", lambda processor=processor: processor)
+        monkeypatch.setattr(precision_and_backend, "_processor", lambda processor=processor: processor)
         with pytest.raises(InputError, match=rf'none is installed: pip install "textmover\[{extra}\]"'):
             apply_precision(tiny_metric(), "int8")
 

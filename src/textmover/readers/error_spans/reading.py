@@ -67,7 +67,7 @@ class MarkedColumns(NamedColumns):
 
     @property
     def compared(self) -> bool:
-        """Whether a reference or a source is named."""
+        """Return whether a reference or a source is named."""
         return bool(self.reference_columns) or self.source is not None
 
     @property

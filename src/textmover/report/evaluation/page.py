@@ -27,7 +27,7 @@ from textmover.meta_evaluation.statistics.correlation import CORRELATIONS
 from textmover.report.evaluation import wording
 from textmover.report.evaluation.disagreements import Disagreement, fold_limit, segment_views
 from textmover.report.evaluation.tables import correlation_matrix, group_matrix, p_value_matrix, p_value_text
-from textmover.report.figures import svg
+from textmover.report.figures import evaluation_plots as plots
 from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.table_formats import best_rows
 from textmover.report.templating import render_page
@@ -201,19 +201,20 @@ def _pictures(section: ReportSection, names: Sequence[str], selection: Selection
     raw = {name: by_name[name].scores[selection.rows] for name in names}
     steps, scatter, distributions = [1], [], []
     if rated:
-        steps = svg.density_steps(max((svg.most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
-        picture = svg.distribution_plot("the human ratings", human)
-        distributions.append({"name": None, "picture": picture, "outside": svg.outside_words(human), "reversed": False})
+        steps = plots.density_steps(max((plots.most_in_a_hexagon(human, scores) for scores in raw.values()), default=0))
+        picture = plots.distribution_plot("the human ratings", human)
+        outside = plots.outside_words(human)
+        distributions.append({"name": None, "picture": picture, "outside": outside, "reversed": False})
     for name, scores in raw.items():
         rising = by_name[name].higher_is_better
         panel: dict[str, Any] = {"name": name, "reversed": not rising}
         if rated:
-            picture = svg.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
-            scatter.append({**panel, "picture": picture, "outside": svg.outside_words(scores, human)})
+            picture = plots.scatter_plot(name, human, scores, steps=steps, higher_is_better=rising)
+            scatter.append({**panel, "picture": picture, "outside": plots.outside_words(scores, human)})
         distributions.append(
-            {**panel, "picture": svg.distribution_plot(name, scores), "outside": svg.outside_words(scores)}
+            {**panel, "picture": plots.distribution_plot(name, scores), "outside": plots.outside_words(scores)}
         )
-    labels = svg.step_labels(steps) if len(steps) > 1 else []
+    labels = plots.step_labels(steps) if len(steps) > 1 else []
     return {"scatter": scatter, "steps": labels, "distributions": distributions}
 
 
@@ -265,7 +266,7 @@ def _bin_views(
     if len(scores) > MOST_LINES:
         emphasised = [name for place, name in enumerate(scores) if name == evaluation.baseline or place == 0]
     lines = [_lines(bins, colours, list(scores), emphasised) for bins in (by_length, by_quality)]
-    span = svg.value_range([line for several in lines for line in several])
+    span = plots.value_range([line for several in lines for line in several])
     axis = wording.STATISTIC_NAMES[statistic] + ("" if groups is None else ", mean over groups")
     has_intervals = any(not np.isnan(one.lower).all() for one in (*by_length, *by_quality))
     draws = plural(intervals.samples, "draw")
@@ -280,9 +281,9 @@ def _bin_views(
 
 def _lines(
     bins: Sequence[BinAgreement], colours: Mapping[str, int], names: Sequence[str], emphasised: Sequence[str]
-) -> list[svg.BinLine]:
+) -> list[plots.BinLine]:
     return [
-        svg.BinLine(
+        plots.BinLine(
             name,
             colours[name],
             [float(one.values[index]) for one in bins],
@@ -297,7 +298,7 @@ def _view(
     title: str,
     names: Sequence[str],
     bins: Sequence[BinAgreement],
-    lines: Sequence[svg.BinLine],
+    lines: Sequence[plots.BinLine],
     axis: str,
     span: tuple[float, float],
 ) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def _view(
         texts.append((name, size, f"{one.groups}/{plural(one.among, 'group')}") if has_exclusions else (name, size))
         headers.append((name, f"{size}, {one.groups} of {plural(one.among, 'group')}" if one.among > 1 else size))
     return {
-        "picture": svg.line_plot(lines, texts, title=title, axis=axis, span=span),
+        "picture": plots.line_plot(lines, texts, title=title, axis=axis, span=span),
         "headers": headers,
         "lines": lines,
         "title": title,
