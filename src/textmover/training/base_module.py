@@ -1,4 +1,4 @@
-"""One stage of training: a metric, a task for each source of the data, and what all stages have in common."""
+"""Base Lightning module of all training stages: a metric and one task per data source."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from textmover.types.argument_checks import CheckedArguments, plain
 
 logger = logging.getLogger(__name__)
 
-FITTING_TEXTS = 2000  # texts of the training part that a corpus mean is fitted on before training
-FROZEN_STATES = 1 << 31  # bytes that the hidden states of a frozen encoder may take
+FITTING_TEXTS = 2000  # training texts on which a corpus mean is fitted before training
+FROZEN_STATES = 1 << 31  # size limit in bytes of the hidden-state cache of a frozen encoder
 
 Bfloat16 = Literal["auto", "yes", "no"]
 
 
 class StageModule(CheckedArguments, pl.LightningModule):
-    """Trains a metric's encoder on the tasks that the sources of the data set.
+    """Train a metric's encoder on the tasks of the data sources.
 
-    Stages are chained by checkpoints: what one exports, the next one names as the ``metric`` that it starts from.
-    Before the first step the corpus mean (where there is one) is fitted on the training part, and tasks get ready.
+    Stages are chained by checkpoints: the next stage starts from the exported ``metric`` of the previous one. Before
+    the first step, the module fits the corpus mean (if the metric has one) on the training part and prepares the tasks.
 
-    The arguments are those that :class:`~textmover.training.RatingsModule` explains. Transport and losses stay in
-    float32 under ``bfloat16``; gradient checkpointing takes a third more time for a fraction of the memory.
+    The arguments are documented in :class:`~textmover.training.RatingsModule`. Transport and losses stay in float32
+    under ``bfloat16``. Gradient checkpointing takes a third more time for a fraction of the memory.
     """
 
     def __init__(
@@ -75,51 +75,51 @@ class StageModule(CheckedArguments, pl.LightningModule):
             optimization.add_lora(self.metric.encoder, lora)
         if gradient_checkpointing:
             optimization.checkpoint_activations(self.metric.encoder)
-        self.tasks: Any = nn.ModuleDict()  # of tasks, by the names of their sources
+        self.tasks: Any = nn.ModuleDict()  # tasks by source name
         self._settings: list[dict[str, Any]] = []
         self._batch: Any = None
-        self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is not part of the checkpoints
+        self._unsharded: tuple[Any, ...] = ()  # a tuple, so that Lightning does not register it as a submodule
         self.validation: dict[str, Judgement] = {}
-        """Results of the last validation, by the names under which they are logged."""
+        """Results of the last validation by logged name."""
         self.moved = False
-        """Return whether an optimiser step has changed a weight."""
-        self._of_tasks: dict[str, Tensor] = {}  # weights of a checkpoint, until the tasks are built
+        """Whether an optimiser step has changed a weight."""
+        self._task_state: dict[str, Tensor] = {}  # checkpoint weights, until the tasks exist
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Keep the arguments as Lightning's hyper-parameters, from which checkpoints build the module."""
+        """Store the arguments as Lightning hyper-parameters, from which checkpoints rebuild the module."""
         self._set_hparams(plain(arguments))
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]
         cls, checkpoint_path: str | Path, map_location: Any = None, *, strict: bool = True, **arguments: Any
     ) -> Self:
-        """Build the module of a run with the weights of a checkpoint; tasks take theirs when a trainer brings data.
+        """Build the module of a run with the weights of a checkpoint; task weights load with the data.
 
         Args:
             checkpoint_path: A local file.
-            map_location: Device that the module goes to, or a mapping or function of the devices that its weights were
-                saved on, as for ``torch.load``; ``None`` leaves it on the CPU.
-            strict: Whether weights must fit one to one.
-            **arguments: Arguments of the module in place of those of the run; ``weights_only`` is always true.
+            map_location: Target device, or a mapping or function of the saved devices as in ``torch.load``; ``None``
+                loads on the CPU.
+            strict: Whether the names of weights must match exactly.
+            **arguments: Arguments that override those of the run; ``weights_only`` is always true.
 
         Raises:
-            InputError: If the file is not a checkpoint of such a module, or what training started from has changed.
+            InputError: If the file is not a checkpoint of this class, or if the starting metric has changed.
         """
         arguments.pop("weights_only", None)
         return trainer_checks.load_module(cls, checkpoint_path, map_location, strict, arguments)
 
     @abstractmethod
     def build_task(self, source: Source[Any]) -> Task[Any]:
-        """The task that a source sets."""
+        """Return the task for a source."""
 
     def starting_overrides(self) -> dict[str, Any]:
-        """Fields of the configuration to start with."""
+        """Return the configuration overrides for the starting metric."""
         return self.overrides
 
     def _trainable(self, **overrides: Any) -> Any:
-        # A TrainableMetric that is a torch module too, which Python's types cannot say.
+        # Any: Python has no type for the intersection of TrainableMetric and nn.Module.
         try:
-            loaded = load_metric(self.start, shipped=False, **overrides)  # its mean is fitted on the training part
+            loaded = load_metric(self.start, shipped=False, **overrides)  # the mean is fitted on the training part
         except InputError as error:
             if not Path(self.start).expanduser().is_file():
                 raise
@@ -137,26 +137,26 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return loaded.train()
 
     def untrained(self) -> SegmentMetric:
-        """The metric that training starts from, fitted where it needs to be: what a gain is measured against."""
+        """Return the metric before training, with its statistics fitted, as the baseline of a gain."""
         metric = self._trainable(**self.overrides).eval().to(self.device)
         self._fit_statistics(metric)
         return metric
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, once."""
+        """Build the tasks once."""
         trainer_checks.check_trainer(self.trainer, self.data)
         trainer_checks.read_safely(self.trainer.strategy)
         for name, source in self.data.sources.items():
             if name not in self.tasks:
                 self.tasks[name] = self.build_task(source)
-        if self._of_tasks:
-            self.load_state_dict({name: self._of_tasks.get(name, one) for name, one in self.state_dict().items()})
-            self._of_tasks = {}
+        if self._task_state:
+            self.load_state_dict({name: self._task_state.get(name, old) for name, old in self.state_dict().items()})
+            self._task_state = {}
 
     def on_fit_start(self) -> None:
-        """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
+        """Fit the corpus mean on the training part and prepare the tasks; a resumed run restores most of both."""
         if not self._encoder_learns and not sharding.is_sharded(self.metric.encoder):
-            memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is read once in the whole run
+            memory = EncoderMemory(FROZEN_STATES, evict=False)  # each text is encoded once in the whole run
             memory.any_arithmetic = True
             memory.join(self.metric, "training")
         if not all(bool(task.prepared) for task in self.tasks.values()):
@@ -165,62 +165,62 @@ class StageModule(CheckedArguments, pl.LightningModule):
             task.prepare(self.metric, self.untrained, self._autocast)
 
     def on_train_start(self) -> None:
-        """Have a resumed run go on at its place in the data, with the rates of its own recipe.
+        """Restore the data position of a resumed run, and apply the learning rates of the current recipe.
 
-        Lightning gives loaders their state when it makes them. The schedule asks for the number of steps, for which
-        they are made before the checkpoint has been read. Optimiser and schedule come back with the settings of the
-        run that wrote the checkpoint: with these, a lower learning rate would change nothing.
+        Lightning restores the state of the loaders when it creates them. The schedule needs the number of steps, so the
+        loaders are created before the checkpoint is read. Lightning also restores the optimiser settings of the
+        checkpoint, which would override a lower learning rate of the recipe.
         """
         self.trainer.fit_loop._load_combined_loader_states()
-        for one in self.trainer.lr_scheduler_configs:
-            optimization.take_settings(one.scheduler, self._settings)
+        for config in self.trainer.lr_scheduler_configs:
+            optimization.take_settings(config.scheduler, self._settings)
 
     def training_step(self, batch: Any, _: int) -> Tensor:
-        """Loss of one batch."""
+        """Return the loss of one batch."""
         with self._autocast():
             loss: Tensor = self.tasks[batch.source].loss(self.metric, batch)
         self._batch = batch
         if not torch.isfinite(loss):
             raise trainer_checks.not_finite(self, f"a finite loss, but got {loss.item()}")
         self._log_loss(loss.detach(), batch)
-        return loss + self._unused()
+        return loss + self._zero_loss()
 
     def _log_loss(self, loss: Tensor, batch: Any) -> None:
         several = len(self.tasks) > 1
         name = f"train/{batch.source}/loss" if several else "train/loss"
         self.log(name, loss, prog_bar=True, logger=False if several else None, batch_size=batch.joint)
         if several and (self.global_step + 1) % max(1, self.trainer.log_every_n_steps) == 0:
-            # Lightning would give its loggers the last loss of a source in the steps of the others, too.
-            for one in self.loggers:
-                one.log_metrics({name: loss.item(), "epoch": self.current_epoch}, step=self.global_step)
+            # Lightning would also log the last loss of this source at the steps of other sources.
+            for metric_logger in self.loggers:
+                metric_logger.log_metrics({name: loss.item(), "epoch": self.current_epoch}, step=self.global_step)
 
     def on_validation_epoch_start(self) -> None:
-        """Start collecting afresh."""
-        sharding.keep_whole(self.metric.encoder)  # processes may have different numbers of batches to judge
+        """Clear the collected results."""
+        sharding.keep_whole(self.metric.encoder)  # processes may have different numbers of validation batches
         for task in self.tasks.values():
             task.start_judging(self.device)
 
     def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
-        """Collect what the metric says; it is judged when everything is there."""
+        """Collect the results of the metric for a batch."""
         source, part = self.data.judged[dataloader_idx]
         self.tasks[source.name].collect(part, self.metric, batch)
 
     def on_validation_epoch_end(self) -> None:
-        """Judge each part and log what was found."""
+        """Judge each part and log its statistics."""
         sharding.share_again(self.metric.encoder)
         for source, part in self.data.judged:
-            found = self.tasks[source.name].judge(part)
-            if self.trainer.sanity_checking or found is None:
-                continue  # a few batches say nothing
+            judgement = self.tasks[source.name].judge(part)
+            if self.trainer.sanity_checking or judgement is None:
+                continue  # incomplete parts are not judged
             name = self.data.label(source, part)
-            self.validation[name] = found
-            for statistic, value in found.values.items():
-                # float32 is all that loggers and early stopping take; the report computes in float64.
+            self.validation[name] = judgement
+            for statistic, value in judgement.values.items():
+                # Loggers and early stopping require float32; the report computes in float64.
                 self.log(f"{name}/{statistic}", torch.tensor(value, dtype=torch.float32))
-            logger.info("Epoch %d, %s\n%s", self.current_epoch + 1, name, found.table)
+            logger.info("Epoch %d, %s\n%s", self.current_epoch + 1, name, judgement.table)
 
     def configure_optimizers(self) -> Any:
-        """AdamW, and its schedule over all steps of the run."""
+        """Return AdamW and its schedule over all steps of the run."""
         heads = [*self.metric.head_parameters(), *self._task_parameters()]
         config, encoder = self.optimizer_config, self.metric.encoder
         depths = optimization.layer_depths(encoder) if config.by_depth else None
@@ -232,7 +232,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser)."""
+        """Clip by norm over all parameters (Lightning refuses to clip for a fused optimiser)."""
         if gradient_clip_val is not None:
             raise InputError(
                 "Expected the module alone to clip gradients, but got trainer.gradient_clip_val: "
@@ -245,21 +245,21 @@ class StageModule(CheckedArguments, pl.LightningModule):
                 raise trainer_checks.not_finite(self, f"a gradient of finite norm, but got {norm.item()}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep what ``textmover export`` needs to rebuild the metric."""
+        """Store the entries that ``textmover export`` needs to rebuild the metric."""
         for name, value in checkpoint["state_dict"].items():
             if value.is_floating_point() and not torch.isfinite(value).all():
                 raise trainer_checks.not_finite(self, f"finite weights to keep, but got others in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
-        # By its hash too: another encoder may lie under the name by the time that this is read.
-        kept = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
-        about = {"start": self.start, **kept, **lora}
+        # With the hash of the encoder: its name may later refer to another encoder.
+        metric_state = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
+        about = {"start": self.start, **metric_state, **lora}
         run = {"module": type(self).__name__, "moved": self.moved, "by_depth": self.optimizer_config.by_depth}
         data = None if self._trainer is None else self.data
-        told = {"data": data.describe(), "notices": data.notices, "fingerprint": data.fingerprint} if data else {}
-        checkpoint["textmover"] = {**about, **told, **run}
+        data_state = {"data": data.describe(), "notices": data.notices, "fingerprint": data.fingerprint} if data else {}
+        checkpoint["textmover"] = {**about, **data_state, **run}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a checkpoint of another metric or encoder, and to go on fitting with other data or other groups."""
+        """Refuse a checkpoint of another metric or encoder; when fitting, also of other data or optimiser groups."""
         about = metric_entry(checkpoint, "the checkpoint")
         trainer_checks.check_same_metric(self, about)
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
@@ -267,60 +267,60 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.moved = bool(about.get("moved", True))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take weights, of a checkpoint that is gone on from or of the best validation."""
+        """Load weights of a resumed checkpoint or of the best validation."""
         if not self.tasks:
-            self._of_tasks = {name: one for name, one in state_dict.items() if name.startswith("tasks.")}
-            state_dict = {name: one for name, one in state_dict.items() if name not in self._of_tasks}
+            self._task_state = {name: tensor for name, tensor in state_dict.items() if name.startswith("tasks.")}
+            state_dict = {name: tensor for name, tensor in state_dict.items() if name not in self._task_state}
         try:
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         except RuntimeError as error:
             lines = [line.strip() for line in str(error).splitlines()]
-            found = lines[1] if len(lines) > 1 else str(error)  # the first of torch's complaints
+            problem = lines[1] if len(lines) > 1 else str(error)  # the first error that torch lists
             raise InputError(
-                f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a "
+                f"Expected weights that fit the module of this recipe, but got: {problem.rstrip('. ')}. Give a "
                 "checkpoint of this recipe, put back the encoder that it was trained from, or start again without it."
             ) from error
 
     def configure_model(self) -> None:
-        """Share the encoder's weights out where the strategy does so (:mod:`textmover.training.sharding`)."""
+        """Shard the encoder's weights if the strategy does so (:mod:`textmover.training.sharding`)."""
         mesh = sharding.sharding_mesh(self.trainer.strategy)
         if mesh is not None and not sharding.is_sharded(self.metric.encoder):
-            # What the weights go back to: sharding cannot be undone in place.
-            self._whole = (copy.deepcopy(self.metric),) if self.trainer.is_global_zero else ()
+            # An unsharded copy receives the weights after training: sharding cannot be undone in place.
+            self._unsharded = (copy.deepcopy(self.metric),) if self.trainer.is_global_zero else ()
             sharding.shard(self.metric.encoder, mesh)
 
     def gather(self) -> None:
-        """Give the first process all weights, where they were shared out; every process has to call it."""
+        """Collect sharded weights on the first process; every process has to call this."""
         if sharding.is_sharded(self.metric.encoder):
-            self.metric = sharding.gathered(self.metric, self._whole[0] if self._whole else None)
-            self._whole = ()
+            self.metric = sharding.gathered(self.metric, self._unsharded[0] if self._unsharded else None)
+            self._unsharded = ()
 
     def optimizer_step(self, *arguments: Any, **options: Any) -> None:
-        """Make a step, and note whether a weight changed as long as none has."""
-        groups = [] if self.moved else [one for one in self.trainer.optimizers[0].param_groups if one["lr"]]
+        """Make a step and record the first change of a weight in ``moved``."""
+        groups = [] if self.moved else [group for group in self.trainer.optimizers[0].param_groups if group["lr"]]
         before = [(one, one.detach().clone()) for group in groups for one in group["params"]]
         super().optimizer_step(*arguments, **options)
         self.moved = self.moved or any(not torch.equal(sharding.local(one), sharding.local(old)) for one, old in before)
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
-        """Average the gradients of what stays whole beside a sharded encoder, as DDP does by itself."""
+        """Average the gradients of unsharded weights next to a sharded encoder, as DDP does itself."""
         if sharding.is_sharded(self.metric.encoder):
             sharding.average_gradients(one for group in optimizer.param_groups for one in group["params"])
 
     def finish(self) -> None:
-        """Turn the trained metric into one that scores: low-rank updates become part of the weights."""
+        """Make the trained metric ready to score: merge low-rank updates into the weights."""
         if has_lora(self.metric.encoder):
             merge_lora(self.metric.encoder)
         self.metric.eval()
         if isinstance(self.metric.encoder, Encoder):
-            self.metric.encoder.leave()  # the states of a frozen one
+            self.metric.encoder.leave()  # drops the cached states of a frozen encoder
 
     def export_beside(self, folder: Path, card: str) -> None:
-        """Write what else the stage has learned beside the exported metric's folder; nothing by default."""
+        """Write further results of the stage next to the exported metric's folder; nothing by default."""
 
     @property
     def data(self) -> SourcesDataModule:
-        """The data module that the trainer was given."""
+        """Data module of the trainer."""
         data = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(data, SourcesDataModule):
             raise InputError(
@@ -332,8 +332,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
     def _task_parameters(self) -> list[tuple[str, nn.Parameter]]:
         return [(f"{name}.{key}", one) for name, task in self.tasks.items() for key, one in task.named_parameters()]
 
-    def _unused(self) -> Tensor | float:
-        """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""
+    def _zero_loss(self) -> Tensor | float:
+        """Return 0 computed from every head: distributed training needs a gradient for each parameter."""
         heads = [one for _, one in (*self.metric.head_parameters(), *self._task_parameters()) if one.requires_grad]
         return 0.0 * torch.stack([one.sum() for one in heads]).sum() if heads else 0.0
 
@@ -342,8 +342,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return any(one.requires_grad for _, one in self.metric.encoder_parameters())
 
     def _autocast(self) -> Any:
-        wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
-        return torch.autocast(self.device.type, dtype=torch.bfloat16) if wanted else contextlib.nullcontext()
+        use_bfloat16 = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if use_bfloat16 else contextlib.nullcontext()
 
     def _fit_statistics(self, metric: SegmentMetric) -> None:
         if metric.needs_fit:

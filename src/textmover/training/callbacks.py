@@ -23,7 +23,7 @@ from textmover.types import InputError
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Write Lightning's checkpoints whole and with a checksum; read local files as tensors and plain values alone."""
+    """Checkpoint plugin: atomic writes with a checksum; loads only tensors and plain values from local files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,21 +38,21 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def load_checkpoint(
         self, path: str | os.PathLike[str], map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Read a checkpoint to go on from."""
+        """Read a checkpoint to resume from."""
         return read_run_checkpoint(os.fspath(path), resume=True)
 
     def replaced(self, path: str | os.PathLike[str]) -> bool:
-        """Return whether somebody else has written a checkpoint over one that was written here."""
-        own = self._written.get(Path(path).absolute())
-        return own is not None and Path(path).is_file() and checksum_of(Path(path)) != own
+        """Return whether another process has overwritten a checkpoint that this object wrote."""
+        checksum = self._written.get(Path(path).absolute())
+        return checksum is not None and Path(path).is_file() and checksum_of(Path(path)) != checksum
 
 
 class RandomState(pl.Callback):
-    """Keeps the state of all random generators in checkpoints, so that a resumed run draws what an unbroken one would.
+    """Save the state of all random generators in checkpoints, so that a resumed run draws the same numbers.
 
-    Together with the place in the data (kept by the loader) and the optimiser's state (kept by Lightning), a run that
-    was killed in the middle of an epoch ends with the same weights. The state is put back when the first batch of the
-    resumed run starts, after everything that set-up may have drawn.
+    The loader saves the position in the data and Lightning saves the optimiser state. Together they let a run that was
+    killed in the middle of an epoch end with the same weights. The state is restored at the first batch of the resumed
+    run, after any draws of the set-up.
     """
 
     def __init__(self) -> None:
@@ -61,35 +61,35 @@ class RandomState(pl.Callback):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Write the state of every rank."""
-        own = _state()
-        states: list[Any] = [own]
+        """Save the state of every rank."""
+        state = _state()
+        states: list[Any] = [state]
         if trainer.world_size > 1:
             states = [None] * trainer.world_size
-            torch.distributed.all_gather_object(states, own)
+            torch.distributed.all_gather_object(states, state)
         checkpoint["random_state"] = states
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Keep the state until training goes on."""
+        """Hold the state until training resumes."""
         self._restored = checkpoint.get("random_state")
 
     def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Put the state back, once."""
+        """Restore the state once."""
         if self._restored is not None and trainer.global_rank < len(self._restored):
             _restore(self._restored[trainer.global_rank])
         self._restored = None
 
 
 def _state() -> dict[str, Any]:
-    """State of Python's, NumPy's and PyTorch's generators, in types that need no pickle to load safely."""
+    """Return the state of Python's, NumPy's and PyTorch's generators in types that load without pickle."""
     version, words, gauss = random.getstate()
     numpy_state: Any = np.random.get_state()
-    _, key, place, has_gauss, value = numpy_state
+    _, key, position, has_gauss, value = numpy_state
     state: dict[str, Any] = {
         "python": [version, list(words), gauss],
-        "numpy": [key.tolist(), int(place), int(has_gauss), float(value)],
+        "numpy": [key.tolist(), int(position), int(has_gauss), float(value)],
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available():
@@ -100,32 +100,32 @@ def _state() -> dict[str, Any]:
 def _restore(state: dict[str, Any]) -> None:
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
-    key, place, has_gauss, value = state["numpy"]
-    np.random.set_state(("MT19937", np.array(key, dtype=np.uint32), place, has_gauss, value))
+    key, position, has_gauss, value = state["numpy"]
+    np.random.set_state(("MT19937", np.array(key, dtype=np.uint32), position, has_gauss, value))
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
 
 
 class WeightAverage(WeightAveraging):
-    r"""Keeps an average of the weights beside those that are trained; validation, checkpoints and export see it.
+    r"""Average the weights during training; validation, checkpoints and export use the average.
 
     After every optimiser step :math:`\bar w \leftarrow d\,\bar w + (1 - d)\,w` (exponential moving average), or the
-    plain mean :math:`\bar w \leftarrow \bar w + (w - \bar w)/(n + 1)` if there is no decay. The first averaged step
-    sets it. Statistics that move along, such as a corpus mean, are averaged in the same way, since they belong to the
-    encoder of the same step; whole numbers and marks are those of the last step.
+    plain mean :math:`\bar w \leftarrow \bar w + (w - \bar w)/(n + 1)` without decay. The first averaged step
+    initialises the average. Floating-point statistics, such as a corpus mean, are averaged in the same way, since they
+    belong to the encoder of the same step. Integer and boolean buffers are those of the last step.
 
-    Until the first averaged step, validation sees the weights as they are. From then on a checkpoint holds the average
-    as ``state_dict`` and the trained weights beside it, from which a resumed run goes on exactly; when training ends,
-    the module has the average.
+    Until the first averaged step, validation uses the current weights. After it, a checkpoint holds the average as
+    ``state_dict`` and separately the trained weights, from which a resumed run continues exactly. When training ends,
+    the module holds the average.
 
     Args:
         decay: ``d``, at least 0 and below 1; ``None`` for the plain mean.
-        start: Share of all steps that pass before averaging begins.
+        start: Share of all steps before averaging begins.
 
     Raises:
-        InputError: If a value is out of range or, when training starts, the strategy shards weights, or the number of
-            steps is not known although ``start`` asks for it.
+        InputError: If a value is out of range. When training starts: if the strategy shards weights, or if ``start``
+            is set and the number of steps is unknown.
 
     Reference:
         Izmailov et al. 2018, Averaging Weights Leads to Wider Optima and Better Generalization (the plain mean of the
@@ -144,7 +144,7 @@ class WeightAverage(WeightAveraging):
         self._first = 0
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Refuse strategies that shard weights: no rank then has what it would have to average."""
+        """Refuse strategies that shard weights: no rank then has all weights to average."""
         if isinstance(trainer.strategy, (DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy)):
             raise InputError(
                 f"Expected a strategy that keeps whole weights for averaging, but got "
@@ -154,12 +154,12 @@ class WeightAverage(WeightAveraging):
             self._average_model, self._latest_update_step = None, 0
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Allocate the average, unless that of a resumed run is there."""
+        """Allocate the average, unless a resumed run has loaded it."""
         if self._average_model is None:
             self._copy(trainer, pl_module)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Find the first step that is averaged."""
+        """Compute the first step that is averaged."""
         average = self._average_model
         if average is not None and average.module.state_dict().keys() != pl_module.state_dict().keys():
             raise InputError(
@@ -181,24 +181,24 @@ class WeightAverage(WeightAveraging):
         return step_idx is not None and step_idx >= self._first
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Put the average in place of the weights while fitting, as soon as there is one."""
+        """Swap in the average for validation while fitting."""
         if self._applies(trainer):
             super().on_validation_epoch_start(trainer, pl_module)
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Go back to the weights that are trained."""
+        """Restore the trained weights."""
         if self._applies(trainer):
             super().on_validation_epoch_end(trainer, pl_module)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Leave the average in the module."""
+        """Copy the average into the module."""
         if self._applies(trainer):
             super().on_train_end(trainer, pl_module)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Write the average as the state, once there is one, and what a resumed run needs beside it."""
+        """Save the average as the state, once it exists, and the entries that a resumed run needs."""
         current = checkpoint["state_dict"]
         super().on_save_checkpoint(trainer, pl_module, checkpoint)
         if self._average_model is not None and not self._averaged:
@@ -207,15 +207,15 @@ class WeightAverage(WeightAveraging):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Go on with average and trained weights; outside of a fit the average, which is the state, is all there is."""
+        """Load average and trained weights to resume a fit; otherwise the average in ``state_dict`` is enough."""
         if trainer.state.fn == TrainerFn.FITTING:
             self._copy(trainer, pl_module)
             super().on_load_checkpoint(trainer, pl_module, checkpoint)
 
     def _copy(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Copy the module, later than Lightning does: only now its own set-up is over, and it is whole."""
+        """Copy the module, later than Lightning does, when the module's own set-up is complete."""
         with warnings.catch_warnings():
-            # It warns of modules that could shard their weights; whether they do is checked in `setup`.
+            # Lightning warns about modules that could shard weights; `setup` checks whether they do.
             warnings.filterwarnings("ignore", message=".*overrides the configure_model callback.*")
             super().setup(trainer, pl_module, "fit")
 
@@ -224,12 +224,12 @@ class WeightAverage(WeightAveraging):
         return 0 if self._average_model is None else int(self._average_model.n_averaged)
 
     def _applies(self, trainer: pl.Trainer) -> bool:
-        # Outside of a fit the module holds what its user wants to validate, such as the weights of the best checkpoint.
+        # Outside a fit, validate the weights that the user loaded, such as those of the best checkpoint.
         return self._averaged > 0 and trainer.state.fn == TrainerFn.FITTING
 
     @torch.no_grad()
     def _move(self, averages: Sequence[Tensor], values: Sequence[Tensor], averaged: Tensor) -> None:
-        """Move averages of one dtype towards the values of a step."""
+        """Move averages of one dtype towards the current values."""
         if averages[0].is_floating_point():
             share = 1 / (int(averaged) + 1) if self.decay is None else 1 - self.decay
             torch._foreach_lerp_(list(averages), list(values), share)

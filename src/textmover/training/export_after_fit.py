@@ -1,4 +1,4 @@
-"""End of a fit: the best weights, mixed with the untrained ones if wanted, judged and exported."""
+"""End of a fit: load the best weights, interpolate, judge and export them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from textmover.types import InputError, Segment, SegmentMetric, check_share
 
 logger = logging.getLogger(__name__)
 
-REFIT_SEGMENTS = 2000  # rated segments that scale and offset are fitted to once the weights are mixed
+REFIT_SEGMENTS = 2000  # rated segments to refit the calibration on after interpolation
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Export of the trained metric.
+    """Options for exporting the trained metric.
 
     Attributes:
-        folder: Folder for the checkpoint that scores; ``None`` writes none.
-        adapter: Write low-rank differences from the pretrained encoder in place of all weights.
+        folder: Folder of the exported metric; ``None`` exports nothing.
+        adapter: Write low-rank differences from the pretrained encoder instead of all weights.
         untrained_share: Share of the untrained encoder in the exported weights, 0 to 1.
     """
 
@@ -53,18 +53,18 @@ class ExportOptions:
 
 
 def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
-    """Look for the encoder that a metric, before or after training, started from, where the export needs it."""
-    asked = {
+    """Raise an error if the export needs the pretrained encoder of a metric and it is missing."""
+    needs = {
         "adapter": options.adapter is not None and options.folder is not None,
         "untrained_share": options.untrained_share > 0,
     }
-    names = " and ".join(f"`{name}`" for name, needed in asked.items() if needed)
+    names = " and ".join(f"`{name}`" for name, is_needed in needs.items() if is_needed)
     if not names:
         return
     try:
         untrained(trained_encoder(metric))
     except InputError as error:
-        reason = str(error).partition(" The adapter needs ")[0]  # what `find` says behind it speaks of adapters alone
+        reason = str(error).partition(" The adapter needs ")[0]  # the rest of the message is about adapters only
         raise InputError(
             f"Expected the pretrained encoder for {names}, but got: {reason} "
             "Without it, leave `adapter` and `untrained_share` out."
@@ -74,21 +74,21 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
 def finish_run(
     module: StageModule, data: SourcesDataModule, trainer: pl.Trainer, options: ExportOptions, recipe: str
 ) -> None:
-    """Report the gain on every part that was kept from training, and export.
+    """Report the gain on every held-out part and export the metric.
 
-    What is judged is what is exported: mixed, and stored as an adapter where one is asked for. The trainer knows the
-    best weights; the recipe is for the model card.
+    The judged metric is the exported one: interpolated, and stored as an adapter if requested. The trainer knows the
+    best weights. The recipe is for the model card.
     """
-    reader = trainer.strategy.checkpoint_io
-    for watcher in trainer.checkpoint_callbacks:
-        path = getattr(watcher, "best_model_path", "")
-        if path and isinstance(reader, AtomicCheckpoints) and reader.replaced(path):
+    checkpoint_io = trainer.strategy.checkpoint_io
+    for callback in trainer.checkpoint_callbacks:
+        path = getattr(callback, "best_model_path", "")
+        if path and isinstance(checkpoint_io, AtomicCheckpoints) and checkpoint_io.replaced(path):
             raise InputError(
                 f"Expected {path} to hold weights of this run, but another run has written over it: give each run a "
                 "`trainer.default_root_dir` of its own, below which a relative `dirpath` lies."
             )
     _load_best(module, trainer)
-    module.to(trainer.strategy.root_device)  # a trainer takes it back to the processor when it is done
+    module.to(trainer.strategy.root_device)  # a trainer moves it to the CPU at the end
     module.finish()
     if options.untrained_share:
         texts = data.training_texts(FITTING_TEXTS) if fitted_names(module.metric) else None
@@ -105,7 +105,7 @@ def finish_run(
 def _export(
     module: StageModule, data: SourcesDataModule, folder: Path, adapter: AdapterConfig | None, recipe: str
 ) -> None:
-    """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
+    """Write the metric before judging, so that a failure loses nothing; write its model card after judging."""
     replaced = folder.is_dir() and any(folder.iterdir())
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
     if adapter is not None:
@@ -129,7 +129,7 @@ def _export(
 
 
 def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None:
-    """Segments that the scale of the scores is fitted to; none where the metric has no such head."""
+    """Return segments to refit the calibration on; ``None`` for a metric without calibration head or ratings."""
     rated = next((source for source in data.sources.values() if isinstance(source, RatedSource)), None)
     if rated is None or not module.metric.config.calibrate:
         return None
@@ -138,19 +138,19 @@ def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None
 
 
 def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
-    """Weights of the best validation, where a checkpoint callback watched one; else those of the last step."""
-    watchers: list[Any] = [
+    """Load the weights of the best validation if a checkpoint callback monitored one; else keep the last ones."""
+    monitors: list[Any] = [
         one for one in trainer.callbacks if isinstance(one, ModelCheckpoint) and one.monitor is not None
     ]
-    watcher = next((one for one in watchers if one.best_model_path), None)
-    if watcher is None:
+    monitor = next((one for one in monitors if one.best_model_path), None)
+    if monitor is None:
         return
-    named = Path(watcher.best_model_path)
-    # A run that goes on elsewhere still names the folder that it began in.
-    path = named if named.is_file() or watcher.dirpath is None else Path(watcher.dirpath) / named.name
+    saved = Path(monitor.best_model_path)
+    # A run resumed in another folder still stores the path of its first folder.
+    path = saved if saved.is_file() or monitor.dirpath is None else Path(monitor.dirpath) / saved.name
     if not path.is_file():
         raise InputError(
-            f"Expected the weights of the best validation in {named}, but there is no such file: put it back, or turn "
+            f"Expected the weights of the best validation in {saved}, but there is no such file: put it back, or turn "
             "another checkpoint into a metric with `textmover export`."
         )
     module.load_state_dict(read_run_checkpoint(path)["state_dict"])

@@ -1,4 +1,4 @@
-"""Metrics that ``textmover export`` reads, with their model cards, and changes: averages and refitted statistics."""
+"""Metrics and model cards for ``textmover export``: load from run checkpoints, average, interpolate and refit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from textmover.readers.column_flags import flags_named
 from textmover.training.optimization import LoraConfig, merged_state
 from textmover.types import InputError, Segment, SegmentMetric
 
-SUFFIX = ".ckpt"  # suffix of run checkpoints; such a name is looked for nowhere else
+SUFFIX = ".ckpt"  # suffix of run checkpoints; names with it are only looked up as files
 PREFIX = "metric."  # prefix of the metric's weights in a run's checkpoint
 
 
 def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
-    """The metric of a run's .ckpt file, or of a folder, released metric, hub id or preset, and its model card."""
+    """Return metric and model card of a .ckpt file of a run, a folder, released metric, hub id or preset."""
     path = Path(name)
     if not path.is_file() and path.suffix != SUFFIX:
         folder = checkpoint_folder(name)
@@ -50,7 +50,7 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
     step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
     origin = f"from {markdown_code(path.name)}, after step {step} (epoch {epoch}) of its training run"
     title = f"A text-generation metric trained from {markdown_code(str(about['start']))}"
-    # Older checkpoints do not tell data and notices.
+    # Older checkpoints have no data and notices.
     data = {str(key): str(value) for key, value in (about.get("data") or {}).items()}
     notices = tuple(map(str, about.get("notices") or ()))
     return metric, write_card(title, origin, metric, about["config"], data=data, notices=notices)
@@ -71,7 +71,7 @@ def _rebuild(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) 
         metric = _restart(path, start, config)
     misfit = encoder_misfit(metric, about.get("encoder") or {})
     if misfit is not None:
-        # Its weights would fit, but not its tokenizer, its name, and what an adapter or a share of it is taken from.
+        # The weights would fit, but not tokenizer, name, and the base of an adapter or interpolation.
         raise InputError(f"{misfit}: put that one back to export {path}.")
     try:
         metric.load_state_dict(weights)
@@ -86,18 +86,18 @@ def _rebuild(path: Path, state: Mapping[str, Tensor], about: Mapping[str, Any]) 
 
 
 def _restart(path: Path, start: str, config: Mapping[str, Any]) -> SegmentMetric:
-    """The checkpoint that training started from, in the run's configuration: it brings its own encoder along."""
+    """Load the checkpoint that training started from, with its encoder, in the run's configuration."""
     try:
         metric = load_metric(start)
-        own = metric.config.to_dict()
-        changes = {name: value for name, value in config.items() if name not in own or own[name] != value}
+        saved = metric.config.to_dict()
+        changes = {name: value for name, value in config.items() if name not in saved or saved[name] != value}
         return load_metric(start, **changes) if changes else metric
     except InputError as error:
         raise InputError(f"{error} (It is what {path} was trained from.)") from error
 
 
 def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mapping[str, Tensor]:
-    """The state of a run with LoRA's matrices added to the weights that they belong to."""
+    """Return the state of a run with LoRA matrices merged into their weights."""
     if not any(".lora_A." in name for name in state):
         return state
     if not isinstance(config, Mapping):
@@ -110,11 +110,11 @@ def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mappi
 
 logger = logging.getLogger(__name__)
 
-UNLIKE = 3.0
-"""Largest ratio of two calibrations' slopes whose mean is useful: seeds of one recipe differ
-by less, ratings of 0 to 5 and of 0 to 100 by more."""
+MAX_SLOPE_RATIO = 3.0
+"""Largest ratio of two calibration slopes that can be averaged. Seeds of one recipe differ by less, rating scales of
+0 to 5 and 0 to 100 by more."""
 
-FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}  # of arguments that errors may name
+FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}  # by argument name
 
 
 def mix(
@@ -128,40 +128,40 @@ def mix(
     ratings: str | None,
     rated: list[Segment],
 ) -> tuple[SegmentMetric, str]:
-    """Mix a metric with others, and describe it in a card that hands on what theirs say of their data.
+    """Mix a metric with others, and return it with a model card that lists the data of all.
 
-    The weights of the runs ``average`` are averaged with its own, which comes first in ``weights``; ``untrained`` is
-    the share of the way back to the untrained encoder. Statistics and calibration are fitted again on the segments
-    ``rated`` of the file ``ratings``, where there is one.
+    The weights of the runs ``average`` are averaged with its own, which comes first in ``weights``. ``untrained`` is
+    the interpolation share of the untrained encoder. Statistics and calibration are refitted on the segments
+    ``rated`` of the file ``ratings``, if given.
     """
-    cards, made = [(name, card)], []
+    cards, steps = [(name, card)], []
     with flags_named(FLAGS):
         if average:
-            found = [metric_and_card(run) for run in average]
-            cards += [(Path(run).name, other_card) for run, (_, other_card) in zip(average, found, strict=True)]
-            metrics = [metric, *(other for other, _ in found)]
+            loaded = [metric_and_card(run) for run in average]
+            cards += [(Path(run).name, other_card) for run, (_, other_card) in zip(average, loaded, strict=True)]
+            metrics = [metric, *(other for other, _ in loaded)]
             if ratings is None:
-                counted = weights or [1.0] * len(cards)
-                _tell_unlike_scales([one for one, weight in zip(metrics, counted, strict=False) if weight > 0])
+                shares = weights or [1.0] * len(cards)
+                _warn_of_different_scales([one for one, weight in zip(metrics, shares, strict=False) if weight > 0])
             texts = None if ratings is None else _texts(metric, rated)
             metric = average_metrics(metrics, weights, texts=texts)
-            shown = [f"`{one}`" for one, _ in cards]
+            names = [f"`{one}`" for one, _ in cards]
             if weights is not None:
-                shown = [f"{one} ({weight:g})" for one, weight in zip(shown, weights, strict=True)]
-            made.append(f"as the mean of the weights of {', '.join(shown)}")
+                names = [f"{one} ({weight:g})" for one, weight in zip(names, weights, strict=True)]
+            steps.append(f"as the mean of the weights of {', '.join(names)}")
         else:
-            made.append(f"from `{cards[0][0]}`")
+            steps.append(f"from `{cards[0][0]}`")
         if untrained is not None:
             metric = interpolate(metric, untrained)
-            made.append(f"{untrained:g} of the way back to the untrained encoder")
+            steps.append(f"{untrained:g} of the way back to the untrained encoder")
         if ratings is not None:
-            made.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(ratings).name}`")
-    title = "A text-generation metric of mixed weights" if len(made) > 1 or len(cards) > 1 else "A refitted metric"
-    return metric, write_card(title, ", ".join(made), metric) + made_from(cards)
+            steps.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(ratings).name}`")
+    title = "A text-generation metric of mixed weights" if len(steps) > 1 or len(cards) > 1 else "A refitted metric"
+    return metric, write_card(title, ", ".join(steps), metric) + made_from(cards)
 
 
 def _fit(metric: SegmentMetric, rated: list[Segment]) -> list[str]:
-    """Fit everything that a metric has room for on rated segments; returns what that was."""
+    """Refit all statistics and the calibration of a metric on rated segments; return their names."""
     texts, calibrated = _texts(metric, rated), bool(getattr(metric.config, "calibrate", False))
     if texts is None and not calibrated:
         raise InputError(
@@ -173,18 +173,18 @@ def _fit(metric: SegmentMetric, rated: list[Segment]) -> list[str]:
 
 
 def _texts(metric: SegmentMetric, rated: list[Segment]) -> list[str] | None:
-    """The distinct texts of rated segments, where there are statistics to fit on them."""
+    """Return the distinct texts of rated segments; ``None`` for a metric without statistics."""
     if not fitted_names(metric):
         return None
     return list(dict.fromkeys(text for one in rated for text in (one.hypothesis, *one.compared.texts)))
 
 
-def _tell_unlike_scales(metrics: Sequence[SegmentMetric]) -> None:
-    """Warn where the metrics were calibrated to ratings of different scales, which a mean of heads does not serve."""
-    found = (getattr(metric, "calibration", None) for metric in metrics)
-    heads = [head for head in found if isinstance(head, Calibration)]
+def _warn_of_different_scales(metrics: Sequence[SegmentMetric]) -> None:
+    """Warn if metrics to average were calibrated to ratings of different scales."""
+    calibrations = (getattr(metric, "calibration", None) for metric in metrics)
+    heads = [head for head in calibrations if isinstance(head, Calibration)]
     slopes = [abs(float(head.scale.detach())) for head in heads]
-    if slopes and max(slopes) > UNLIKE * min(slopes):
+    if slopes and max(slopes) > MAX_SLOPE_RATIO * min(slopes):
         logger.warning(
             "The metrics that are averaged were calibrated to ratings of different scales (%s), so the scores of their "
             "mean are on none of them: fit the calibration again on ratings of one scale (--ratings FILE).",

@@ -1,4 +1,4 @@
-"""Modules that train a metric on ratings, on labels, or on sources of several kinds in one run."""
+"""Modules that train a metric on ratings, labels, or several kinds of sources in one run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def with_heads(metric: Any, **wanted: bool) -> Any:
-    """Return a metric to train with each head that is ``wanted`` (by its field), and no other; it shares all else."""
+    """Return a metric that has exactly the heads ``wanted`` (by field) and shares everything else."""
     changed = {name: one for name, one in wanted.items() if getattr(metric.config, name, False) != one}
     if not changed:
         return metric
@@ -45,30 +45,30 @@ def with_heads(metric: Any, **wanted: bool) -> Any:
             "The head that marks errors is left out, since no marked errors are learned and the encoder changes: the "
             "trained metric marks by its plan. Add a source of marked errors to keep it (configs/errors.yaml)."
         )
-    found = MetricModel(metric.config.override(**changed), metric.parts)
-    found.load_state_dict(metric.state_dict(), strict=False)
-    return found.to(metric.device).train(metric.training)
+    result = MetricModel(metric.config.override(**changed), metric.parts)
+    result.load_state_dict(metric.state_dict(), strict=False)
+    return result.to(metric.device).train(metric.training)
 
 
 class RatingsModule(StageModule):
-    """Fine-tunes a metric on human ratings by regression, correlation or ranking.
+    """Fine-tune a metric on human ratings by regression, correlation or ranking.
 
-    Ratings keep their own scale, of several sources that of the first one: a calibration head maps scores to it. The
-    losses see both in units of the ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike.
+    A calibration head maps scores to the scale of the ratings (of the first source, if there are several). The losses
+    see both in units of the ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike.
 
     Args:
-        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        metric: Metric to start from: a preset, a checkpoint folder or a hub id.
         overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
         losses: Weight of each loss by name (:data:`~textmover.functional.losses.LOSSES`), or its weight and options.
-        signals: Weight of further targets by name: ``untrained`` (the metric before training), a metric of surface
-            overlap such as ``chrf``, a preset, or a checkpoint (:class:`~textmover.training.tasks.ratings.RatingTask`).
-        mask_references: Share of the segments with a source whose references are left out at random, for one metric of
-            all modes.
-        mask_sources: Share of the segments with references whose source is left out at random.
-        optimizer: Rates, decay and schedule.
-        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
+        signals: Weight of additional targets by name: ``untrained`` (the metric before training), a lexical metric
+            such as ``chrf``, a preset, or a checkpoint (:class:`~textmover.training.tasks.ratings.RatingTask`).
+        mask_references: Share of the segments with a source whose references are masked at random, to train one metric
+            for all modes.
+        mask_sources: Share of the segments with references whose source is masked at random.
+        optimizer: Learning rates, weight decay and schedule.
+        lora: Train low-rank updates of the encoder instead of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``yes``, ``no``, or ``auto`` for hardware that supports it.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` does not clip.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
     """
 
@@ -86,24 +86,24 @@ class RatingsModule(StageModule):
         gradient_clip: float | None = 1.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        check_weights(losses, signals or {})  # now, not at the first batch
+        check_weights(losses, signals or {})  # fail now rather than at the first batch
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
         self.metric = with_heads(self.metric, mark_errors=False)
         self.losses, self.signals = dict(losses), dict(signals or {})
         self.masks = checked_masks(mask_references, mask_sources)
 
     def starting_overrides(self) -> dict[str, Any]:
-        """Fields of the configuration, and a calibration head."""
+        """Return the configuration overrides, with a calibration head."""
         return {**self.overrides, "calibrate": True}
 
     def forward(
         self, hypotheses: TokenBatch, references: TokenBatch | None = None, sources: TokenBatch | None = None
     ) -> PairScores:
-        """Scores of tokenised texts against references, sources or both, on the human scale."""
+        """Return the scores of tokenised texts against references, sources or both, on the human scale."""
         return self.metric(hypotheses, references) if sources is None else self.metric(hypotheses, references, sources)
 
     def build_task(self, source: Source[Any]) -> RatingTask:
-        """Agreement with a source's ratings."""
+        """Return the rating task of a source."""
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
         return RatingTask(source, self.metric, self.losses, self.signals, main=not len(self.tasks), masks=self.masks)
@@ -115,28 +115,28 @@ KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
     ParaphraseSource: ("paraphrases", ("temperature",)),
     MarkedSource: ("marked errors", ()),
 }
-"""Name and options of each kind of source."""
+"""Name and option names of each kind of source."""
 
 RATING_LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}
 
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Options of one source; those not given follow from the kind of the source.
+    """Options of one source; the defaults depend on the kind of the source.
 
     Attributes:
         weight: Weight of the source's loss, above 0.
-        losses: Of ratings: weight of each loss by name.
-        signals: Of ratings: weight of further targets by name.
-        mask_references: Of ratings: share of the segments whose references are left out, as in :class:`RatingsModule`.
-        mask_sources: Of ratings: share of the segments whose source is left out.
-        encoding: Of labels: ``joint`` or ``separate``.
-        pooling: Of labels: ``mean`` or ``cls``.
-        hidden: Of labels: width of a tanh layer in the head.
-        dropout: Of labels: share of the features that the head leaves out in training.
-        label_smoothing: Of labels: share of each target that is spread over all classes.
-        class_weights: Of labels: ``balanced`` or weights by class.
-        temperature: Of paraphrases: temperature of the softmax over scores.
+        losses: Ratings: weight of each loss by name.
+        signals: Ratings: weight of additional targets by name.
+        mask_references: Ratings: share of the segments whose references are masked, as in :class:`RatingsModule`.
+        mask_sources: Ratings: share of the segments whose source is masked.
+        encoding: Labels: ``joint`` or ``separate``.
+        pooling: Labels: ``mean`` or ``cls``.
+        hidden: Labels: width of a tanh layer in the head.
+        dropout: Labels: dropout rate of the head's features.
+        label_smoothing: Labels: share of each target that is spread over all classes.
+        class_weights: Labels: ``balanced`` or weights by class.
+        temperature: Paraphrases: temperature of the softmax over scores.
     """
 
     weight: float = 1.0
@@ -153,36 +153,35 @@ class TaskOptions:
     temperature: float | None = None
 
     def __post_init__(self) -> None:
-        """Check what no task checks before the first batch."""
+        """Check options that no task checks before the first batch."""
         if not 0 < self.weight < float("inf"):
             raise InputError(f"Expected `weight` to be a finite number above 0, but got {self.weight}.")
         check_weights(RATING_LOSSES if self.losses is None else self.losses, self.signals or {})
 
     @property
     def given(self) -> dict[str, Any]:
-        """Options that are given, beside the weight."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weight"}
-        return {name: value for name, value in found.items() if value is not None}
+        """Options that are set, without the weight."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weight"}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class MultiTaskModule(StageModule):
-    """Trains one encoder on all sources of the data: ratings, labelled texts and paraphrases.
+    """Train one encoder on all sources of the data: ratings, labels, paraphrases and marked errors.
 
-    Each source has a task of its own with its own head, and each batch is of one source; how often a source comes up is
-    the business of :class:`~textmover.data.mixture.MixtureDataModule`. Where there are ratings, those of the first
-    such source set the scale of the scores. Where there are none, the corpus mean (if the metric has one) is fitted
-    again to the changing weights at every validation and at the end.
+    Each source has its own task and head, and each batch comes from one source.
+    :class:`~textmover.data.mixture.MixtureDataModule` sets how often each source is sampled. The first source of
+    ratings sets the scale of the scores. Without ratings, the corpus mean (if the metric has one) is refitted to the
+    current weights at every validation and at the end.
 
     Args:
-        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        metric: Metric to start from: a preset, a checkpoint folder or a hub id.
         overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
-        tasks: Options by the name of the source.
-        classifiers: Whether to write a folder for each classifier beside the exported metric, whose name is that of
-            the metric's folder with the name of the source behind it.
-        optimizer: Rates, decay and schedule; the heads take the head's rate.
-        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
+        tasks: Options by source name.
+        classifiers: Whether to export each classifier next to the metric, to the folder ``{metric folder}-{source}``.
+        optimizer: Learning rates, weight decay and schedule; the heads use the head's rate.
+        lora: Train low-rank updates of the encoder instead of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``yes``, ``no``, or ``auto`` for hardware that supports it.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` does not clip.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
     """
 
@@ -202,7 +201,7 @@ class MultiTaskModule(StageModule):
         self.options, self.classifiers = dict(tasks or {}), classifiers
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, and give the metric a head for the scale of ratings where there are any."""
+        """Build the tasks, with a calibration head if there are ratings and an error head if there are marked errors."""
         sources = self.data.sources
         unknown = sorted(set(self.options) - set(sources))
         if unknown:
@@ -216,7 +215,7 @@ class MultiTaskModule(StageModule):
         super().setup(stage)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a checkpoint of another metric; outside of a trainer, take its calibration head without the data."""
+        """Refuse a checkpoint of another metric; without a trainer, add the heads that the checkpoint has."""
         if self._trainer is None:
             config = metric_entry(checkpoint, "the checkpoint")["config"]
             heads = {name: bool(config.get(name)) for name in ("calibrate", "mark_errors")}
@@ -224,22 +223,22 @@ class MultiTaskModule(StageModule):
         super().on_load_checkpoint(checkpoint)
 
     def options_of(self, source: Source[Any]) -> TaskOptions:
-        """The options for a source."""
+        """Return the options for a source."""
         return self.options.get(source.name, TaskOptions())
 
     def build_task(self, source: Source[Any]) -> Task[Any]:
-        """The task that goes with the kind of a source."""
+        """Return the task for the kind of a source."""
         if type(source) not in KINDS:
             raise InputError(
                 f"Expected sources of ratings, labels, paraphrases or marked errors, but {source.name} is none of them."
             )
         kind, allowed = KINDS[type(source)]
         options = self.options_of(source)
-        wrong = [name for name in options.given if name not in allowed]
-        if wrong:
+        unsupported = [name for name in options.given if name not in allowed]
+        if unsupported:
             raise InputError(
                 f"Expected options for {kind} ({', '.join(('weight', *allowed))}) for the source {source.name}, but "
-                f"got `{wrong[0]}`: leave it out."
+                f"got `{unsupported[0]}`: leave it out."
             )
         if isinstance(source, RatedSource):
             first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
@@ -251,35 +250,35 @@ class MultiTaskModule(StageModule):
             return ErrorTask(source, main=not any(isinstance(task, ErrorTask) for task in self.tasks.values()))
         if isinstance(source, LabelledSource):
             return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))
-        paraphrases: Any = source  # the kind that is left
+        paraphrases: Any = source  # the only kind left
         return ContrastiveTask(paraphrases, **options.given)
 
     def training_step(self, batch: Any, number: int) -> Tensor:
-        """Weighted loss of one batch; what is logged is the loss itself."""
+        """Return the weighted loss of one batch; the unweighted loss is logged."""
         weight = self.options_of(self.data.sources[batch.source]).weight
         return weight * super().training_step(batch, number)
 
     def on_validation_epoch_start(self) -> None:
-        """Start collecting afresh, with a corpus mean of the present weights."""
+        """Clear the collected results, and refit the corpus mean to the current weights."""
         if not self.trainer.sanity_checking:
             self._refit()
         super().on_validation_epoch_start()
 
     def finish(self) -> None:
-        """Turn the trained metric into one that scores, with a corpus mean of its own weights."""
+        """Make the trained metric ready to score, with a corpus mean of its final weights."""
         super().finish()
         self._refit()
 
     def export_beside(self, folder: Path, card: str) -> None:
-        """Write the classifiers beside the metric, where that is wanted; each refers to it."""
+        """Write the classifiers next to the metric if requested; each refers to the metric."""
         for name, task in self.tasks.items() if self.classifiers else ():
             if isinstance(task, ClassificationTask):
-                beside = folder.with_name(f"{folder.name}-{name}")
+                classifier_folder = folder.with_name(f"{folder.name}-{name}")
                 classifier = task.classifier(self.metric)
-                save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
+                save_classifier(classifier, classifier_folder, card=card, metric=f"../{folder.name}", overwrite=True)
 
     def _refit(self) -> None:
-        """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""
+        """Refit weight-dependent statistics, since label and paraphrase batches do not update them."""
         names = [name for name in ("mean", "baseline") if self._encoder_learns and name in self.metric.statistics]
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():
@@ -287,28 +286,27 @@ class MultiTaskModule(StageModule):
 
 
 class ClassificationModule(MultiTaskModule):
-    """Fine-tunes a metric's encoder by a classifier on top of it, such as MoverScore's encoder on MNLI.
+    """Fine-tune a metric's encoder through a classifier, such as MoverScore's encoder on MNLI.
 
-    The metric is what the next stage starts from; the classifier may be kept beside it. Of several sources of labels
-    each one has a classifier of its own over the same encoder.
+    The next stage starts from the metric; the classifiers can be exported too. Each source of labels has its own
+    classifier on the shared encoder.
 
     Args:
-        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        metric: Metric to start from: a preset, a checkpoint folder or a hub id.
         overrides: Fields of the metric's configuration to change, such as ``{"layer": 6}``.
-        encoding: ``joint`` reads both texts of a pair in one sequence, ``separate`` each by itself. Single texts are
-            read as they are.
-        pooling: From token vectors to one: their ``mean``, or the first token's (``cls``).
+        encoding: ``joint`` encodes both texts of a pair in one sequence, ``separate`` encodes each alone. Ignored for
+            single texts.
+        pooling: Text vector: the ``mean`` of the token vectors, or the first token's (``cls``).
         hidden: Width of a tanh layer in the head; 0 for none.
-        dropout: Share of the features that the head leaves out in training.
+        dropout: Dropout rate of the head's features.
         label_smoothing: Share of each target that is spread over all classes, 0 to 1.
-        class_weights: Weight of each class in the loss: ``balanced`` weighs by the inverse of how often it occurs;
-            equal if ``None``.
-        classifiers: Whether to write the classifier into a folder beside that of the exported metric, whose name is
-            that of the metric's folder with the name of the source behind it.
-        optimizer: Rates, decay and schedule; the head takes the head's rate.
-        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
-        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
+        class_weights: Weight of each class in the loss: ``balanced`` weights by inverse frequency; ``None`` weights
+            equally.
+        classifiers: Whether to export each classifier next to the metric, to the folder ``{metric folder}-{source}``.
+        optimizer: Learning rates, weight decay and schedule; the head uses the head's rate.
+        lora: Train low-rank updates of the encoder instead of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``yes``, ``no``, or ``auto`` for hardware that supports it.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` does not clip.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
 
     Reference:
@@ -338,7 +336,7 @@ class ClassificationModule(MultiTaskModule):
         self.labels = LabelOptions(encoding, pooling, hidden, dropout, label_smoothing, class_weights)
 
     def build_task(self, source: Source[Any]) -> ClassificationTask:
-        """The classes of a source."""
+        """Return the classification task of a source."""
         if not isinstance(source, LabelledSource):
             raise InputError(
                 f"Expected sources of labels, but {source.name} is none: take MultiTaskModule for several kinds."

@@ -1,4 +1,4 @@
-"""Optimiser groups, their depth in the encoder, the schedule of the learning rate, and LoRA in place of the weights."""
+"""Optimiser groups by layer depth, learning-rate schedule, gradient checkpointing and LoRA."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from textmover.types import InputError, check_choice, check_share, check_whole, 
 
 Schedule = Literal["linear", "cosine", "constant"]
 
-SETTINGS = ("lr", "weight_decay", "betas")  # of the optimiser's groups: those of the recipe in a resumed run too
+SETTINGS = ("lr", "weight_decay", "betas")  # group options that a resumed run takes from its recipe
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with warm-up and decay, layer by layer if wanted."""
+    """AdamW with warm-up and decay, optionally by layer."""
 
-    learning_rate: float = 3e-5  # of the encoder, at its peak
-    head_learning_rate: float = 1e-3  # of temperature and calibration, at its peak
-    weight_decay: float = 0.01  # of matrices; biases, norms, temperature and calibration have none
-    beta1: float = 0.9  # decay of the gradient's running mean
-    beta2: float = 0.999  # decay of its running square
+    learning_rate: float = 3e-5  # peak rate of the encoder
+    head_learning_rate: float = 1e-3  # peak rate of temperature, calibration and heads
+    weight_decay: float = 0.01  # for matrices; biases, norms, temperature, calibration and heads have none
+    beta1: float = 0.9  # decay of the running mean of gradients
+    beta2: float = 0.999  # decay of the running mean of squared gradients
     warmup: float = 0.1  # share of the steps over which the rate rises from 0
-    final: float = 0.0  # share of the peak rate at the last step; the constant schedule keeps all of it
-    schedule: Schedule = "linear"  # how the rate falls after the warm-up
-    layer_decay: float = 1.0  # rate of a layer as a share of that of the layer above it; 1 treats all alike
-    thaw: float = 0.0  # share of the steps after which one more layer, from the top, moves; 0 moves all at once
+    final: float = 0.0  # share of the peak rate at the last step; ignored by the constant schedule
+    schedule: Schedule = "linear"  # shape of the decay after the warm-up
+    layer_decay: float = 1.0  # learning-rate ratio of a layer to the layer above it; 1 for equal rates
+    thaw: float = 0.0  # share of the steps between unfreezing layers from the top down; 0 trains all at once
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "head_learning_rate", "weight_decay"):
@@ -57,16 +57,16 @@ class OptimizerConfig:
 
     @property
     def by_depth(self) -> bool:
-        """Return whether layers are treated differently."""
+        """Return whether layers have different rates or are unfrozen gradually."""
         return self.layer_decay != 1 or self.thaw != 0
 
 
 def layer_depths(model: nn.Module) -> dict[str, int]:
-    """Depth by name of each parameter of an encoder: 0 the embeddings, ``i`` the ``i``-th block, the rest as the last.
+    """Return the depth of encoder parameters by name: 0 for embeddings, ``i`` for block ``i``, the top for the rest.
 
-    The blocks are the first list of modules, as everywhere in Hugging Face encoders; those above the highest layer that
-    is read count as the last one below. Embedding tables count as embeddings wherever they are kept (those of relative
-    positions, which all blocks read, stand behind the blocks).
+    The blocks are the first ``ModuleList``, as in all Hugging Face encoders. Blocks above the highest layer in use have
+    its depth. Embedding tables outside the blocks have depth 0, even if they follow the blocks (as relative-position
+    tables do).
 
     Example:
         >>> blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
@@ -80,14 +80,14 @@ def layer_depths(model: nn.Module) -> dict[str, int]:
             "and `thaw` at 0."
         )
     top = max(model.layers) if isinstance(model, Encoder) else len(blocks)
-    known = {id(one): min(i, top) for i, block in enumerate(blocks, start=1) for one in block.parameters()}
+    depth_by_id = {id(one): min(i, top) for i, block in enumerate(blocks, start=1) for one in block.parameters()}
     tables = (one for one in model.modules() if isinstance(one, nn.Embedding))
-    known |= {id(one): 0 for table in tables for one in table.parameters() if id(one) not in known}
-    depths, behind = {}, False
+    depth_by_id |= {id(one): 0 for table in tables for one in table.parameters() if id(one) not in depth_by_id}
+    depths, after_blocks = {}, False
     for name, parameter in model.named_parameters():
-        inside = known.get(id(parameter))
-        behind = behind or bool(inside)
-        depths[name] = inside if inside is not None else top if behind else 0
+        depth = depth_by_id.get(id(parameter))
+        after_blocks = after_blocks or bool(depth)
+        depths[name] = depth if depth is not None else top if after_blocks else 0
     return depths
 
 
@@ -98,10 +98,11 @@ def build_optimizer(
     *,
     depths: Mapping[str, int] | None = None,
 ) -> torch.optim.AdamW:
-    """AdamW, fused, over the trainable parameters of an encoder and of the head behind it.
+    """Return a fused AdamW over the trainable parameters of an encoder and its heads.
 
-    Each group has a ``name`` and a ``below``: how many layers it is under the highest that is trained. ``depths``
-    (:func:`layer_depths`) are needed for ``layer_decay`` and ``thaw`` alone (Howard and Ruder 2018; Clark et al. 2020).
+    Each group has a ``name`` and ``below``, the number of layers below the highest trained layer. ``depths``
+    (:func:`layer_depths`) are required only for ``layer_decay`` and ``thaw`` (Howard and Ruder 2018; Clark et al.
+    2020).
     """
     trained = [(name, parameter) for name, parameter in encoder if parameter.requires_grad]
     layers: dict[int, list[nn.Parameter]] = {}
@@ -118,25 +119,25 @@ def build_optimizer(
         label = f"encoder layer {depth}" if config.by_depth else "encoder"
         common = {"lr": config.learning_rate * config.layer_decay ** (top - depth), "below": top - depth}
         matrices = [parameter for parameter in layers[depth] if parameter.ndim > 1]
-        others = [parameter for parameter in layers[depth] if parameter.ndim <= 1]
+        vectors = [parameter for parameter in layers[depth] if parameter.ndim <= 1]
         groups.append({"params": matrices, **common, "weight_decay": config.weight_decay, "name": label})
-        groups.append({"params": others, **common, "weight_decay": 0.0, "name": f"{label} without decay"})
+        groups.append({"params": vectors, **common, "weight_decay": 0.0, "name": f"{label} without decay"})
     heads = [parameter for _, parameter in head if parameter.requires_grad]
     rate = config.head_learning_rate
     groups.append({"params": heads, "lr": rate, "below": 0, "weight_decay": 0.0, "name": "head"})
-    kept = [group for group in groups if group["params"]]
-    if not kept:
+    nonempty = [group for group in groups if group["params"]]
+    if not nonempty:
         raise InputError("Expected something to train, but every parameter is frozen: lower `freeze_layers`.")
-    return torch.optim.AdamW(kept, betas=(config.beta1, config.beta2), fused=True)
+    return torch.optim.AdamW(nonempty, betas=(config.beta1, config.beta2), fused=True)
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: OptimizerConfig) -> LambdaLR:
-    """Factors on the learning rates by step: linear up over the warm-up, then down to the final share as configured.
+    """Return a schedule with linear warm-up, then decay to the final share of the rate.
 
-    With ``thaw``, a group that is ``n`` layers below the highest has the factor 0 until that share of the steps has
-    passed ``n`` times: AdamW then leaves it exactly as it is, decay included. Its gradients are computed and enter the
-    running moments (and the norm that clipping looks at) all the same, so that distributed training sees the same
-    parameters at every step, and a resumed run goes on as an unbroken one would.
+    With ``thaw``, a group ``n`` layers below the highest has factor 0 for the first ``n * thaw`` of the steps: AdamW
+    then does not change it, not even by weight decay. Its gradients are still computed and enter the running moments
+    and the clipped norm. Distributed training thus sees the same parameters at every step, and a resumed run continues
+    like an uninterrupted one.
 
     Example:
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
@@ -144,17 +145,21 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
         >>> [factor(step) for step in (0, 1, 2, 6, 10)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    rising = max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0  # the only step has its peak
-    falling = max(1, steps - rising)
+    warmup_steps = (
+        max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0
+    )  # a single step uses the peak rate
+    decay_steps = max(1, steps - warmup_steps)
 
     def factor(step: int, still: int) -> float:
         if step < still:
             return 0.0
-        if step < rising:
-            return step / rising
-        done = min(1.0, (step - rising) / falling)
-        left = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[config.schedule]
-        return config.final + (1 - config.final) * left
+        if step < warmup_steps:
+            return step / warmup_steps
+        progress = min(1.0, (step - warmup_steps) / decay_steps)
+        remaining = {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[
+            config.schedule
+        ]
+        return config.final + (1 - config.final) * remaining
 
     still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
     factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]
@@ -162,21 +167,21 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Rate, decay and betas of each group, as the recipe has them, before a checkpoint is read or a step made."""
+    """Return rate, weight decay and betas of each group, before a checkpoint is loaded."""
     return [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
 
 
 def take_settings(schedule: Any, settings: Sequence[Mapping[str, Any]]) -> None:
-    """Give a schedule and its optimiser the settings of a recipe in place of those that a checkpoint brought."""
+    """Restore a recipe's settings in a schedule and its optimiser after a checkpoint was loaded."""
     schedule.base_lrs = [one["lr"] for one in settings]
     for group, one, factor in zip(schedule.optimizer.param_groups, settings, schedule.lr_lambdas, strict=True):
         group |= {**one, "initial_lr": one["lr"], "lr": one["lr"] * factor(schedule.last_epoch)}
 
 
 def checkpoint_activations(encoder: nn.Module) -> None:
-    """Keep the input of each block alone for the backward pass, which computes the rest again: less memory, more time.
+    """Enable gradient checkpointing, which recomputes activations in the backward pass: less memory, more time.
 
-    The gradients are the same. Nothing changes outside of training mode (Chen et al. 2016, Training Deep Nets with
+    The gradients are the same, and nothing changes outside training mode (Chen et al. 2016, Training Deep Nets with
     Sublinear Memory Cost).
     """
     model: Any = encoder.model if isinstance(encoder, Encoder) else None
@@ -185,16 +190,16 @@ def checkpoint_activations(encoder: nn.Module) -> None:
             f"Expected an encoder that supports gradient checkpointing, but {type(model or encoder).__name__} does "
             "not: leave it off."
         )
-    # Hugging Face 5 has renamed it. Not reentrant: neither frozen embeddings nor DDP stand in its way.
+    # Hugging Face 5 renamed it. Non-reentrant mode works with frozen embeddings and DDP.
     enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
     enable({"use_reentrant": False})
     if getattr(model, "_require_grads_hook", None) is not None:
-        model.disable_input_require_grads()  # for the reentrant kind alone, and it cannot be pickled
+        model.disable_input_require_grads()  # only reentrant mode needs this hook, which cannot be pickled
 
 
 @dataclass(frozen=True)
 class LoraConfig:
-    r"""Low-rank updates of linear layers, :math:`W + \frac{\alpha}{r} B A`, with ``B`` 0 at the start.
+    r"""Low-rank updates of linear layers, :math:`W + \frac{\alpha}{r} B A`, with ``B`` initialised to 0.
 
     Reference:
         Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1.
@@ -202,8 +207,8 @@ class LoraConfig:
 
     rank: int = 8  # r: rows of A [r, in] and columns of B [out, r]
     alpha: float = 16.0  # the update is scaled by alpha / rank
-    dropout: float = 0.0  # share of the input that the update does not see in training
-    targets: str | list[str] = "attention"  # linear layers of the blocks: "attention", "all", or ends of their names
+    dropout: float = 0.0  # dropout rate of the update's input
+    targets: str | list[str] = "attention"  # linear layers of the blocks: "attention", "all", or name suffixes
 
     def __post_init__(self) -> None:
         check_whole("rank", self.rank)
@@ -220,15 +225,15 @@ class LoraConfig:
 
     @property
     def scaling(self) -> float:
-        """Factor on the product of the two matrices."""
+        """Factor of the product of the two matrices."""
         return self.alpha / self.rank
 
 
 def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
-    """Put LoRA matrices beside linear layers of an encoder, in place, and freeze everything else in it.
+    """Add LoRA matrices to linear layers of an encoder in place, and freeze all other weights (Hu et al. 2022).
 
-    What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step. An
-    encoder that shares weights with others leaves them first (Hu et al. 2022).
+    Layers frozen by ``freeze_layers`` get no LoRA matrices. The outputs stay the same until the first step. An encoder
+    that shares weights with others is separated from them first.
     """
     with needs_extra("peft", "the package peft for LoRA"):
         import peft
@@ -253,9 +258,9 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
 
 def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
-    """The state of a metric or module whose encoder has LoRA as that of the same one after :func:`merge_lora`.
+    """Return the state of a metric or module with its LoRA matrices merged, as after :func:`merge_lora`.
 
-    Tensors that have no LoRA matrices beside them are the same objects. A state does not tell the scale.
+    Tensors without LoRA matrices are not copied. The scale comes from ``config``, since a state does not store it.
 
     Example:
         >>> import torch
@@ -264,9 +269,9 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
         >>> merged_state(state, LoraConfig(rank=1, alpha=3.0))
         {'q.weight': tensor([[3., 3.]]), 'q.bias': tensor([1.])}
     """
-    own = [name for name in state if name.endswith((LORA_A, LORA_B))]
-    adapted = dict.fromkeys(name.removesuffix(LORA_A).removesuffix(LORA_B) for name in own)
-    merged = {name.replace(BASE, "."): tensor for name, tensor in state.items() if name not in own}
+    lora_names = [name for name in state if name.endswith((LORA_A, LORA_B))]
+    adapted = dict.fromkeys(name.removesuffix(LORA_A).removesuffix(LORA_B) for name in lora_names)
+    merged = {name.replace(BASE, "."): tensor for name, tensor in state.items() if name not in lora_names}
     for name in adapted:
         down, up, base = (state.get(f"{name}{end}") for end in (LORA_A, LORA_B, f"{BASE}weight"))
         if down is None or up is None or base is None:
@@ -289,9 +294,9 @@ def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
         if isinstance(module, nn.Linear) and module.weight.requires_grad and re.search(r"\.\d+\.", name)
     ]
     if wanted == "all":
-        found = linear
+        chosen = linear
     elif isinstance(wanted, str):
-        found = [name for name in linear if re.search("attention|attn", name, re.IGNORECASE)]
+        chosen = [name for name in linear if re.search("attention|attn", name, re.IGNORECASE)]
     else:
         missing = [end for end in wanted if not any(f".{name}".endswith(f".{end}") for name in linear)]
         if missing:
@@ -300,10 +305,10 @@ def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
                 f"Expected `targets` to name linear layers that are trained, but got {', '.join(missing)}: there are "
                 f"{', '.join(ends) or 'none'}."
             )
-        found = [name for name in linear if any(f".{name}".endswith(f".{end}") for end in wanted)]
-    if not found:
+        chosen = [name for name in linear if any(f".{name}".endswith(f".{end}") for end in wanted)]
+    if not chosen:
         raise InputError(
             f"Expected linear layers for LoRA with targets={wanted!r}, but none that is trained fits: lower "
             "`freeze_layers`, or name others."
         )
-    return found
+    return chosen

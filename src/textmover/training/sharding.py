@@ -1,7 +1,7 @@
-"""Encoder weights sharded over processes with PyTorch's FSDP2, and values gathered from all of them.
+"""Encoder weights sharded over processes with PyTorch's FSDP2, and values gathered from all processes.
 
-Each process keeps a share of every weight of the encoder, with its gradient and the optimiser's state; a block's
-weights are put together when it is computed and dropped after it. Temperature, calibration and heads stay whole.
+Each process stores a shard of every encoder weight, with its gradient and optimiser state. The weights of a block are
+gathered for its computation and freed after it. Temperature, calibration and heads are not sharded.
 """
 
 from __future__ import annotations
@@ -23,42 +23,44 @@ from textmover.types import InputError
 
 
 class ShardedStrategy(ModelParallelStrategy):
-    """Fully sharded data parallelism over all processes, on GPUs or CPUs; checkpoints hold whole weights in one file.
+    """Fully sharded data parallelism on GPUs or CPUs; checkpoints hold full weights in one file.
 
-    What ``--trainer.strategy fsdp`` stands for.
+    ``--trainer.strategy fsdp`` selects this class.
 
     Args:
-        timeout: How long processes wait for one another.
+        timeout: How long processes wait for each other.
     """
 
     def __init__(self, timeout: timedelta = timedelta(minutes=30)) -> None:
         super().__init__(tensor_parallel_size=1, save_distributed_checkpoint=False, timeout=timeout)
 
     def setup_environment(self) -> None:
-        """Share over all processes, those of all machines."""
+        """Shard over all processes of all machines."""
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
 
     def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
-        """The optimiser's state as a single process would have it, so that any strategy goes on from it."""
+        """Return the full optimiser state of a single process, so that any strategy can resume from it."""
         state: dict[str, Any] = getattr(optimizer, "_optimizer", optimizer).state_dict()
-        whole = {
-            number: {name: _whole(value).cpu() if isinstance(value, Tensor) else value for name, value in of.items()}
+        full_state = {
+            number: {
+                name: _full_tensor(value).cpu() if isinstance(value, Tensor) else value for name, value in of.items()
+            }
             for number, of in state["state"].items()
         }
-        return {**state, "state": whole}
+        return {**state, "state": full_state}
 
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
-        """Read a checkpoint of whole weights, whichever strategy wrote it, and keep this process's share."""
-        # Every process reads the file, and maps it: nothing has to be sent, and only its own share is held.
+        """Load a checkpoint of full weights, written by any strategy, and keep this process's shard."""
+        # Every process memory-maps the file: nothing is sent, and only its own shard stays in memory.
         checkpoint = read_run_checkpoint(checkpoint_path, resume=True, mmap=True)
         options = StateDictOptions(full_state_dict=True)
-        share_again(self.model)  # type: ignore[arg-type]  # statistics may have been fitted, which leaves weights whole
+        share_again(self.model)  # type: ignore[arg-type]  # fitting statistics may have left weights gathered
         set_model_state_dict(self.model, checkpoint["state_dict"], options=options)  # type: ignore[arg-type]
         for optimizer, state in zip(self.optimizers, checkpoint.get("optimizer_states", []), strict=False):
             parameters = [one for group in optimizer.param_groups for one in group["params"]]
             shares = {
-                number: {name: _share_like(value, parameters[number]) for name, value in of.items()}
+                number: {name: _shard_like(value, parameters[number]) for name, value in of.items()}
                 for number, of in state["state"].items()
             }
             optimizer.load_state_dict({**state, "state": shares})
@@ -66,7 +68,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
 
 def sharding_mesh(strategy: Any) -> Any:
-    """The processes that a strategy shares weights out among; ``None`` where it keeps them whole."""
+    """Return the device mesh over which a strategy shards weights; ``None`` if it does not shard."""
     if isinstance(strategy, (FSDPStrategy, DeepSpeedStrategy)):
         raise InputError(
             f"Expected a strategy that the training modules know, but got {type(strategy).__name__}: set "
@@ -83,7 +85,7 @@ def sharding_mesh(strategy: Any) -> Any:
 
 
 def shard(encoder: Encoder, mesh: Any) -> None:
-    """Share an encoder's weights out among the processes of a mesh, block by block, in place."""
+    """Shard an encoder's weights over the processes of a mesh, block by block, in place."""
     model: Any = encoder.model
     blocks: Iterable[nn.Module] = next(
         (one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0), ()
@@ -94,38 +96,38 @@ def shard(encoder: Encoder, mesh: Any) -> None:
 
 
 def is_sharded(encoder: nn.Module) -> bool:
-    """Return whether an encoder's weights are shared out."""
+    """Return whether an encoder's weights are sharded."""
     return any(isinstance(one, FSDPModule) for one in encoder.modules())
 
 
 def keep_whole(encoder: nn.Module) -> None:
-    """Put the weights together until :func:`share_again`, so that processes need not compute in step."""
+    """Gather the weights until :func:`share_again`, so that processes can run different numbers of batches."""
     for one in _sharded_modules(encoder):
         one.set_reshard_after_forward(False, recurse=False)
         one.unshard()
 
 
 def share_again(encoder: nn.Module) -> None:
-    """Keep shares alone: end what :func:`keep_whole` began, or what is left of a pass that nothing followed."""
+    """Shard the weights again after :func:`keep_whole` or after a forward pass without a backward pass."""
     for one in _sharded_modules(encoder):
         one.set_reshard_after_forward(True, recurse=False)
         one.reshard()
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Average over the processes the gradients of parameters that every process has whole; the others are already."""
+    """Average the gradients of unsharded parameters over the processes; sharded ones are averaged already."""
     gradients = [one.grad for one in parameters if one.grad is not None and not isinstance(one, DTensor)]
     if not gradients:
         return
-    joined = torch.cat([one.flatten() for one in gradients])
-    torch.distributed.all_reduce(joined)
-    joined /= torch.distributed.get_world_size()
-    for gradient, mean in zip(gradients, torch.split(joined, [one.numel() for one in gradients]), strict=True):
+    flat = torch.cat([one.flatten() for one in gradients])
+    torch.distributed.all_reduce(flat)
+    flat /= torch.distributed.get_world_size()
+    for gradient, mean in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
         gradient.copy_(mean.view_as(gradient))
 
 
 def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
-    """Scale gradients down, in place, to a norm that all of them together, of all processes, do not exceed.
+    """Clip gradients in place by the joint norm over all processes; return the norm before clipping.
 
     Example:
         >>> weight = torch.zeros(2, requires_grad=True)
@@ -133,11 +135,11 @@ def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
         >>> clip_norm([weight], 1.0), weight.grad
         (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    moved = [one for one in parameters if one.grad is not None]
-    # Tensors that are whole and such that are shared out cannot be reduced in one go.
-    kinds = [[one for one in moved if isinstance(one, DTensor) is shared] for shared in (False, True)]
+    updated = [one for one in parameters if one.grad is not None]
+    # Full and sharded tensors cannot be reduced together.
+    kinds = [[one for one in updated if isinstance(one, DTensor) is shared] for shared in (False, True)]
     gradients = [[one.grad for one in kind if one.grad is not None] for kind in kinds if kind]
-    norms = [_whole(nn.utils.get_total_norm(kind, foreach=True)) for kind in gradients]
+    norms = [_full_tensor(nn.utils.get_total_norm(kind, foreach=True)) for kind in gradients]
     if not norms:
         return torch.zeros(())
     norm = torch.linalg.vector_norm(torch.stack(norms))
@@ -148,14 +150,15 @@ def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
 
 
 def local(value: Tensor) -> Tensor:
-    """This process's share of a tensor: all of it where it is not shared out."""
+    """Return this process's shard of a tensor; the full tensor if it is not sharded."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
 def gathered(metric: Any, whole: Any) -> Any:
-    """The metric before it was shared out, with the weights of the shared one; every process has to call it.
+    """Return an unsharded metric with the weights of a sharded one; every process has to call it.
 
-    ``whole`` is ``None`` in all processes but the first, which get the shared metric, which cannot be run alone.
+    ``whole`` is the unsharded copy in the first process and ``None`` in the others. These get the sharded metric back,
+    which cannot run alone.
     """
     state = get_model_state_dict(metric, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     if whole is None:
@@ -168,23 +171,23 @@ def _sharded_modules(encoder: nn.Module) -> list[Any]:
     return [one for one in encoder.modules() if isinstance(one, FSDPModule)]
 
 
-def _share_like(value: Any, parameter: Tensor) -> Any:
-    """This process's share of a value that belongs to a parameter, as of a running mean of its gradient."""
+def _shard_like(value: Any, parameter: Tensor) -> Any:
+    """Return this process's shard of a value that belongs to a parameter, such as a running mean of gradients."""
     if isinstance(parameter, DTensor) and isinstance(value, Tensor) and value.shape == parameter.shape:
         return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
     return value
 
 
-def _whole(value: Tensor) -> Tensor:
+def _full_tensor(value: Tensor) -> Tensor:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def joint_values(values: Tensor, joint: int) -> Tensor:
-    """The values of the whole batch, of which this process has every ``world``-th row from its rank on.
+    """Return the values of the whole batch, of which this process has every ``world``-th row starting at its rank.
 
-    A loss of these values is the same in every process. The mean of its gradients over the processes, which distributed
-    strategies take, is that of a single process with the whole batch of ``joint`` rows: the rows of other processes are
-    constants here, and the gradient of the own rows is ``world`` times as large.
+    A loss of these values is the same in every process. Rows of other processes are constants, and the gradient of the
+    process's own rows is multiplied by ``world``. Distributed strategies average gradients over processes. The average
+    thus equals the gradient of a single process with the whole batch of ``joint`` rows.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return values

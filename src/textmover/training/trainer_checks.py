@@ -1,4 +1,4 @@
-"""Checks of a trainer's settings and of checkpoints that a run goes on from, and modules made from these."""
+"""Checks of trainer settings and of checkpoints to resume from, and modules loaded from checkpoints."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
-"""Values of a trainer's precision. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
+"""Supported trainer precisions. Transport needs float32; 16-mixed would clip gradients before unscaling them."""
 
 
 def check_precision(precision: Any) -> None:
-    """Refuse a trainer's precision that the modules cannot be trained in."""
+    """Refuse a trainer precision that the modules do not support."""
     if precision not in PRECISIONS:
         raise InputError(
             f"Expected trainer.precision to be 32-true or bf16-mixed, but got {precision}: leave it out and set "
@@ -42,31 +42,31 @@ def check_precision(precision: Any) -> None:
 
 
 def chosen_accelerator(named: Any) -> Any:
-    """Accelerator that ``auto`` stands for: on a Mac the processor, since ratings are float64, which MPS lacks."""
+    """Resolve ``auto``: the CPU on a Mac, since ratings are float64, which MPS lacks."""
     if named == "mps":
         raise InputError("Expected trainer.accelerator to be auto, cpu or gpu, but got mps, which has no float64.")
     return "cpu" if named == "auto" and torch.backends.mps.is_available() else named
 
 
 def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
-    """Refuse a trainer in whose precision transport is wrong, or that validates parts of its data incompletely."""
+    """Refuse an unsupported precision, and a ``limit_val_batches`` that validates a part incompletely."""
     check_precision(trainer.precision)
     limit = trainer.limit_val_batches
     if trainer.fast_dev_run or trainer.overfit_batches or not limit:
         return
     for source, part in data.judged:
         batches = -(-len(source.parts[part]) // source.validation_batch_size)
-        own = max(1, -(-batches // trainer.world_size))  # of the process that has most
-        if limit < (1 if isinstance(limit, float) else own):
+        most = max(1, -(-batches // trainer.world_size))  # of the process with the most batches
+        if limit < (1 if isinstance(limit, float) else most):
             raise InputError(
                 f"Expected validation to go through all of {data.label(source, part)}, which is judged as a whole, but "
-                f"trainer.limit_val_batches is {limit} of {plural(own, 'batch', 'batches')}: leave it out, or hold "
+                f"trainer.limit_val_batches is {limit} of {plural(most, 'batch', 'batches')}: leave it out, or hold "
                 "back less."
             )
 
 
 def check_moved(module: Any) -> None:
-    """Refuse to go on with a module of this project that a fit has not changed."""
+    """Refuse to continue with a module of this project whose weights a fit has not changed."""
     if not getattr(module, "moved", True):
         raise InputError(
             f"Expected an optimiser step to change a weight, but none of {module.global_step} did: give more data or "
@@ -75,7 +75,7 @@ def check_moved(module: Any) -> None:
 
 
 def read_safely(strategy: Any) -> None:
-    """Replace Lightning's own reader and writer of checkpoints, also behind plugins: whole files without code."""
+    """Replace Lightning's own checkpoint reader and writer, also inside wrappers, by the atomic one without pickle."""
     plugin = strategy.checkpoint_io
     if type(plugin) is TorchCheckpointIO:
         strategy.checkpoint_io = AtomicCheckpoints()
@@ -87,22 +87,24 @@ def read_safely(strategy: Any) -> None:
             plugin._checkpoint_io = AtomicCheckpoints()
 
 
-SHOWN_TEXTS, SHOWN = 2, 60  # texts of a batch that an error quotes, and how many characters of each
+SHOWN_TEXTS, SHOWN_CHARACTERS = 2, 60  # number of texts of a batch that an error quotes, and characters of each
 
 
 class NotFiniteError(InputError):
-    """A loss, a gradient or a weight that is infinite or NaN: going on would ruin the weights."""
+    """Raised for an infinite or NaN loss, gradient or weight: continuing would ruin the weights."""
 
 
 def not_finite(module: StageModule, what: str) -> NotFiniteError:
-    """Build the error, with the items of the last batch and the texts by which they are found in the files."""
-    told = ""
+    """Build the error, with the item positions and first texts of the last batch."""
+    details = ""
     if module._batch is not None:
         positions, source = module._batch.positions.tolist(), module.data.sources[module._batch.source]
         texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
-        shown = " and ".join(repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts)
-        told = f" ({source.name}: items {positions} of the training part, the first of them {shown})"
-    return NotFiniteError(f"Expected {what} at step {module.global_step}{told}: lower the learning rate.")
+        shown = " and ".join(
+            repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…") for text in texts
+        )
+        details = f" ({source.name}: items {positions} of the training part, the first of them {shown})"
+    return NotFiniteError(f"Expected {what} at step {module.global_step}{details}: lower the learning rate.")
 
 
 Module = TypeVar("Module", bound="StageModule")
@@ -111,7 +113,7 @@ Module = TypeVar("Module", bound="StageModule")
 def load_module(
     cls: type[Module], path: str | Path, map_location: Any, strict: bool, changes: Mapping[str, Any]
 ) -> Module:
-    """Build a module as the run did that a checkpoint is of, but for changed arguments, with its weights."""
+    """Build the module of a checkpoint's run with changed arguments, and load its weights."""
     remapped = callable(map_location) or isinstance(map_location, Mapping)
     content = read_run_checkpoint(path, map_location=map_location if remapped else "cpu")
     about, arguments = metric_entry(content, str(path)), content.get("hyper_parameters")
@@ -132,7 +134,7 @@ def load_module(
 
 
 def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint, by its ``textmover`` entry, of another metric; what earlier versions do not say fits."""
+    """Refuse a checkpoint of another metric by its ``textmover`` entry; keys missing from older versions match."""
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
     there = {**saved.get("config", {}), "lora": saved.get("lora")}
     for name, value in there.items():
@@ -148,7 +150,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
 
 
 def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
-    """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups."""
+    """Refuse to resume from a checkpoint with other data or other optimiser groups."""
     missing = [name for name in ("optimizer_states", "lr_schedulers") if name not in content]
     if missing:
         raise InputError(
@@ -179,10 +181,10 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
 
 
 class SayHowToResume(pl.Callback):
-    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
+    """Name the checkpoint to resume from after an interruption or a NaN error."""
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
+        """Log the option that resumes, or add it to the error, if a checkpoint was written."""
         path = _last_written(trainer)
         if path is None:
             return
@@ -194,9 +196,9 @@ class SayHowToResume(pl.Callback):
 
 
 def _last_written(trainer: pl.Trainer) -> Path | None:
-    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
+    """Return the last checkpoint of this run, or else the one it resumed from; ``None`` without either."""
     watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
     paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
-    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
+    # A resumed run stores the path of the previous run, which may be elsewhere or deleted.
     own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
     return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
