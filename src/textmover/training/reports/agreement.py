@@ -1,4 +1,4 @@
-"""Report of a training run: agreement before and after on parts kept from training, for every kind of task."""
+"""Report of a training run: results before and after on held-back and held-out parts, for all tasks."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class StatisticRow:
     part: str
     items: int
     statistic: str
-    before: float  # what it is compared with
+    before: float  # value to compare with
     after: Interval
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row as text."""
+        """Cells of the row as text."""
         interval = _ends(self.after.low, self.after.high, "too few texts")
         figures = (f"{self.before:.3f}", f"{self.after.estimate:.3f}", interval)
         return (self.part, str(self.items), self.statistic, *figures)
@@ -60,7 +60,7 @@ class StatisticRow:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """The statistics of all tasks of a kind; ``before`` names the first of the two values."""
+    """Statistics of all tasks of one kind; ``before`` is the heading of the first value."""
 
     title: str
     note: str
@@ -69,7 +69,7 @@ class TaskReport:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Column headings."""
         return ("part", "items", "statistic", self.before, "trained", "interval")
 
     def table(self) -> Table:
@@ -104,7 +104,7 @@ def _ends(low: float, high: float, missing: str, form: str = ".3f") -> str:
 
 
 def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
-    """Judge every part of the tasks that have no ratings, with so many draws of the bootstrap."""
+    """Evaluate every part of the tasks without ratings, with the given number of bootstrap samples."""
     labels: list[StatisticRow] = []
     partners: list[StatisticRow] = []
     errors: list[StatisticRow] = []
@@ -143,7 +143,7 @@ def _label_rows(task: ClassificationTask, metric: Any, part: str, name: str, sam
 
 
 MARKED = {"mcc_words": "MCC of words", "mcc_gaps": "MCC of gaps", "span_f1": "F1 of characters", "ece": "error of p"}
-"""Statistics of marked errors, and their names in reports."""
+"""Statistics of marked errors, and their headings in reports."""
 
 
 def _error_rows(source: MarkedSource, metric: Any, part: str, name: str, samples: int) -> list[StatisticRow]:
@@ -162,7 +162,7 @@ def _error_rows(source: MarkedSource, metric: Any, part: str, name: str, samples
 def _partner_row(task: ContrastiveTask, start: Any, metric: Any, part: str, name: str, samples: int) -> StatisticRow:
     before, after = _outcomes(task, start, part), _outcomes(task, metric, part)
     told = after != ALONE
-    if not told.any():  # all are of one cluster
+    if not told.any():  # all items are of one cluster
         return StatisticRow(name, 0, "recall@1", math.nan, UNKNOWN)
     clusters = [str(item.cluster) for item, one in zip(task.source.parts[part], told, strict=True) if one]
     found = bootstrap_share(after[told], clusters, samples=samples)
@@ -171,7 +171,7 @@ def _partner_row(task: ContrastiveTask, start: Any, metric: Any, part: str, name
 
 @torch.no_grad()
 def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str) -> NDArray[np.float64]:
-    """Outcome of each item of a part, read by this process alone."""
+    """Return the outcome of each item of a part, computed by this process."""
     found = np.zeros(len(task.source.parts[part]))
     with evaluating(task), evaluating(metric):
         for batch in PartLoader(task.source, part, metric.tokenize):
@@ -187,7 +187,7 @@ AGREEMENT = "Agreement with the ratings"
 
 @dataclass(frozen=True)
 class PartReport:
-    """Gains on one part, by statistic, each a mean over the part's groups."""
+    """Gains on one part by statistic, each a mean over groups."""
 
     name: str
     segments: int
@@ -197,7 +197,7 @@ class PartReport:
 
 @dataclass(frozen=True, repr=False)
 class FitReport(Shown):
-    """Gains on all parts that were kept from training, and what they were measured with."""
+    """Gains on all held-back and held-out parts, and how they were measured."""
 
     parts: list[PartReport]
     signature: Signature
@@ -213,7 +213,7 @@ class FitReport(Shown):
         return View("Agreement on parts kept from training (95 % intervals)", GAIN_HEADERS, rows)
 
     def tables(self) -> list[Table]:
-        """The report for the terminal: that of the ratings, and those of other tasks."""
+        """Tables for the terminal: ratings first, then other tasks."""
         return [*([self.table()] if self.parts else []), *(one.table() for one in self.tasks)]
 
     def table(self) -> Table:
@@ -246,7 +246,7 @@ class FitReport(Shown):
         )
 
     def _agreement(self) -> list[str]:
-        """The section of the card on rated parts; none where there are none."""
+        """Return the card section on rated parts; empty without rated parts."""
         rows = [tuple(map(str, row)) for row in self._gain_rows()]
         if not rows:
             return []
@@ -262,7 +262,7 @@ class FitReport(Shown):
         ]
 
     def _warnings(self) -> list[str]:
-        """For each part with too few references to rely on its intervals, a sentence."""
+        """Return a sentence for each part with too few references for reliable intervals."""
         found = []
         for part in self.parts:
             numbers = dict(next(iter(part.gains.values())).clusters)  # any statistic: they differ in groups left out
@@ -273,9 +273,9 @@ class FitReport(Shown):
 
 
 def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
-    """Score every rated part with the metric as it was and as it is, and compare both with the ratings.
+    """Score every rated part with the metric before and after training, and compare both with the ratings.
 
-    Parts of labels and of paraphrases are judged by what their tasks are after.
+    Parts with labels, paraphrases or marked errors are evaluated by their tasks.
     """
     after = Scorer(module.metric)
     rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]
@@ -309,16 +309,16 @@ def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, sample
 def _upwards(
     scorer: Scorer, hypotheses: list[str], references: list[SourcedReferences], *, warn: bool
 ) -> NDArray[np.float64]:
-    """Scores of which higher is better: a distance, which a metric may have been before training, with its sign turned.
+    """Return scores for which higher is better: negate distances.
 
-    Otherwise the turn itself would pass for a gain.
+    A metric may be a distance before training and not after; the change of sign must not count as a gain.
     """
     scores = scorer.for_call(hypotheses, references).score_fitted(hypotheses, references, warn=warn).scores
     return scores if scorer.metric.higher_is_better else -scores
 
 
 def _cells(gain: Gain) -> tuple[str, ...]:
-    # All segments of a group have one reference, so that every draw is the same, or no group has a correlation.
+    # All segments of a group share a reference, so all samples are equal, or no group has a correlation.
     missing = "too few references" if gain.clusters else "-"
     after, ends = f"{gain.after:.3f}", _ends(gain.after_low, gain.after_high, missing)
     return (f"{gain.before:.3f}", after, ends, f"{gain.estimate:+.3f}", _ends(gain.low, gain.high, missing, "+.3f"))

@@ -1,4 +1,4 @@
-"""Learning curves of a run as a table and a picture, whatever its loggers."""
+"""Learning curves of a run as a table and a figure, independent of its loggers."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRAIN, RATE = "train/", "learning rate/"  # begin the names of losses and rates; all else are statistics of parts
-TWIN = " without decay"  # end of the names of optimiser groups whose learning rate is that of another group
+TRAIN, RATE = "train/", "learning rate/"  # prefixes of losses and learning rates; other names are statistics of parts
+TWIN = " without decay"  # suffix of optimiser groups that share the learning rate of another group
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0  # size of a panel, in inches
-MOST_NAMES = 7  # lines whose names stand in a legend; of more (rates of many layers) the first and the last are named
+MOST_NAMES = 7  # maximum number of names in a legend; beyond it only the first and last line are named
 
 
 class LearningCurves(pl.Callback):
-    """Collects losses, validation statistics and learning rates, and writes ``curves.csv`` and ``curves.png``.
+    """Collect losses, validation statistics and learning rates, and write ``curves.csv`` and ``curves.png``.
 
-    Both are written when training ends, also by an interruption or an error. What was collected is part of the
-    checkpoints, so that the curves of a resumed run are those of an unbroken one. Steps are optimiser steps, from
+    Both are written when training ends, also after an interruption or error. Collected values are saved in the
+    checkpoints, so a resumed run has the curves of an unbroken one. Steps are optimiser steps, from
     1; the loss of a step is the mean over its accumulated batches.
 
     Args:
-        folder: Where to write; that of the first logger, or ``trainer.default_root_dir``, if not given.
-        picture: Whether to draw, ``auto`` where matplotlib is installed; the table alone does not need it.
-        smoothing: Share of a loss curve that the smoothed line looks back on, 0 to 1; 0 draws the raw values alone.
+        folder: Output folder; by default that of the first logger, or ``trainer.default_root_dir``.
+        picture: Whether to draw the figure; ``auto`` draws it if matplotlib is installed.
+        smoothing: Window of the smoothed line as a share of the loss curve, 0 to 1; 0 draws only raw values.
 
     Raises:
         InputError: If an option has another value or, when a fit begins, matplotlib is not installed though ``picture``
@@ -64,7 +64,7 @@ class LearningCurves(pl.Callback):
         self._place: Path | None = None
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Find the folder, which all processes have to do together, and see that what draws is there."""
+        """Determine the folder, in all processes together, and check that matplotlib is installed if needed."""
         if stage != "fit":
             return
         self._draws = self.picture is not False
@@ -83,7 +83,7 @@ class LearningCurves(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Note the rates that the step is made with."""
+        """Record the learning rates of the step."""
         step = trainer.global_step + 1
         if step != self._step:
             self._step, self._batches = step, []
@@ -97,9 +97,9 @@ class LearningCurves(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Note the losses of the batch."""
+        """Record the losses of the batch."""
         logged = trainer.callback_metrics
-        # Lightning goes on giving the last loss of a source in the steps of the others.
+        # In steps of other sources, Lightning still reports the last loss of a source.
         own = f"{TRAIN}{getattr(batch, 'source', '')}/"
         found = {name: float(value) for name, value in logged.items() if name.startswith(TRAIN)}
         self._batches.append({name: one for name, one in found.items() if name.count("/") == 1 or name.startswith(own)})
@@ -108,7 +108,7 @@ class LearningCurves(pl.Callback):
             self._note(name, self._step, math.fsum(values) / len(values))
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Note the statistics."""
+        """Record the statistics."""
         if trainer.sanity_checking or trainer.state.fn != TrainerFn.FITTING:
             return
         for name, value in trainer.callback_metrics.items():
@@ -116,18 +116,18 @@ class LearningCurves(pl.Callback):
                 self._note(name, trainer.global_step, float(value))
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write table and picture."""
+        """Write table and figure."""
         self.write(trainer)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Write what there is; that this fails must not hide why training ended."""
+        """Write table and figure; an error here must not hide why training ended."""
         try:
             self.write(trainer)
         except InputError as error:
             logger.warning("The learning curves are not written. %s", error)
 
     def write(self, trainer: pl.Trainer) -> None:
-        """Write table and picture, in the first process, if anything was collected."""
+        """Write table and figure in the first process if anything was collected."""
         if self._place is None or not self.values or not trainer.is_global_zero:
             return
         with atomic_file(self._place / "curves.csv") as stream:
@@ -137,7 +137,7 @@ class LearningCurves(pl.Callback):
         logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:
-        """Collected values, as tensors ``[n, 2]`` of steps and values."""
+        """Return the collected values as tensors ``[n, 2]`` of steps and values."""
         return {
             "values": {
                 name: torch.tensor(list(of.items()), dtype=torch.float64).reshape(-1, 2)
@@ -146,7 +146,7 @@ class LearningCurves(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what was collected."""
+        """Restore the collected values."""
         values: Mapping[str, Tensor] = state_dict["values"]
         self.values = {name: {int(step): value for step, value in rows.tolist()} for name, rows in values.items()}
 
@@ -155,13 +155,13 @@ class LearningCurves(pl.Callback):
 
 
 def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
-    r"""Exponential moving average, without the pull towards its start.
+    r"""Return the exponential moving average with bias correction.
 
     .. math:: m_t = \frac{\sum_{i \le t} d^{t-i} v_i}{\sum_{i \le t} d^{t-i}}, \qquad d = \frac{n-1}{n+1}
 
     Args:
         values: Finite values in order.
-        span: Number ``n`` of values that it looks back on, at least 1.
+        span: Window size ``n``, at least 1.
 
     Example:
         >>> smoothed([1.0, 1.0, 4.0], 3).round(2).tolist()
@@ -175,7 +175,7 @@ def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
 
 
 def _rows(values: Mapping[str, Mapping[int, float]]) -> Iterator[list[Any]]:
-    """Header, and one row a step; nothing where nothing was logged."""
+    """Return a header and one row per step; cells without a value are empty."""
     names = sorted(values, key=lambda name: (name != "epoch", not name.startswith(TRAIN), name.startswith(RATE)))
     yield ["step", *names]
     for step in sorted({step for of in values.values() for step in of}):
@@ -184,7 +184,7 @@ def _rows(values: Mapping[str, Mapping[int, float]]) -> Iterator[list[Any]]:
 
 
 def _panels(values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[str, Mapping[int, float]]]:
-    """Lines by panel: the losses, each part's statistics, the learning rates; each line by its short name."""
+    """Group the lines into panels: losses, statistics of each part, learning rates; keys are short names."""
     found: dict[str, dict[str, Mapping[int, float]]] = {}
     rates = {name.removeprefix(RATE): of for name, of in values.items() if name.startswith(RATE)}
     for name, of in values.items():
@@ -227,7 +227,7 @@ def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figu
 
 
 def _draw_losses(axes: Axes, lines: Mapping[str, Mapping[int, float]], smoothing: float) -> None:
-    """The raw values pale, the smoothed ones strong; few wild values do not set the range."""
+    """Draw raw values pale and smoothed values strong; outliers do not set the range."""
     low, high = math.inf, -math.inf
     for place, (name, of) in enumerate(lines.items()):
         steps, raw = _points(of)
@@ -245,7 +245,7 @@ def _draw_losses(axes: Axes, lines: Mapping[str, Mapping[int, float]], smoothing
 
 
 def _draw_statistics(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
-    """A point for each validation; the highest is filled and told."""
+    """Draw a point per validation; the highest is filled and labelled."""
     for place, (name, of) in enumerate(lines.items()):
         steps, found = _points(of)
         best = int(np.argmax(found))
@@ -259,7 +259,7 @@ def _draw_statistics(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> No
 
 
 def _draw_rates(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
-    """On a logarithmic scale, since heads learn many times as fast as encoders."""
+    """Draw learning rates on a logarithmic scale, since those of heads are much larger than those of encoders."""
     names = list(lines)
     for place, name in enumerate(names):
         steps, rates = _points(lines[name])
@@ -269,11 +269,11 @@ def _draw_rates(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
     peaks = [peak for peak in (max(of.values()) for of in lines.values()) if peak > 0]
     if peaks:
         axes.set_yscale("log")
-        axes.set_ylim(min(peaks) / 100, max(peaks) * 2)  # the ends, which go to 0, would stretch the scale
+        axes.set_ylim(min(peaks) / 100, max(peaks) * 2)  # the ends, where rates approach 0, would stretch the scale
     axes.set_ylabel("learning rate", fontsize=10)
 
 
 def _points(of: Mapping[int, float]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Steps in order, and the values there; those that are no finite numbers are left out."""
+    """Return the steps in order and their values, without NaN and infinity."""
     kept = sorted((step, value) for step, value in of.items() if math.isfinite(value))
     return np.array([step for step, _ in kept]), np.array([value for _, value in kept], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Learning to tell the classes of texts and pairs of texts."""
+"""Classification of texts and text pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ClassWeights = Literal["balanced"] | dict[str, float] | None
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options of learning classes, as :class:`~textmover.training.ClassificationModule` explains them."""
+    """Options of classification; :class:`~textmover.training.ClassificationModule` documents them."""
 
     encoding: Literal["joint", "separate"] = "joint"
     pooling: Pooling = "mean"
@@ -34,7 +34,7 @@ class LabelOptions:
     class_weights: ClassWeights = None
 
     def __post_init__(self) -> None:
-        """Check what the head does not check."""
+        """Check the options that the head does not check."""
         if not 0 <= self.label_smoothing < 1:
             raise InputError(
                 f"Expected `label_smoothing` to be from 0 to below 1, but got {self.label_smoothing}: 0.1 is usual."
@@ -43,23 +43,23 @@ class LabelOptions:
 
 
 class _Predictions(OrderedStates):
-    """Collects the predicted class of each item, and whether its texts were cut."""
+    """Collect the predicted class of each item, and whether its texts were truncated."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__({"predicted": torch.long, "cut": torch.long}, **kwargs)
 
     def update(self, predicted: Tensor, cut: Tensor, positions: Tensor) -> None:
-        """Take in further items ``[n]``."""
+        """Add items ``[n]``."""
         self.keep({"predicted": predicted, "cut": cut}, len(predicted), positions)
 
     def compute(self) -> Tensor:
-        """Classes and flags in the order of the items, int64 ``[2, n]``."""
+        """Return classes and flags in the order of the items, int64 ``[2, n]``."""
         rows, _ = self.order()
         return torch.stack([self.column("predicted")[rows], self.column("cut")[rows]])
 
 
 class ClassificationTask(Task[LabelledSource]):
-    r"""The classes of one source, by cross entropy.
+    r"""Classification of the items of one source by cross entropy.
 
     The loss of a batch is :math:`\sum_i w_{y_i} \ell_i / \sum_i w_{y_i}` with class weights :math:`w` and the cross
     entropy :math:`\ell_i` of the logits and the class, over the batch of all processes.
@@ -80,14 +80,14 @@ class ClassificationTask(Task[LabelledSource]):
         self._classifier: tuple[Any, TextClassifier] | None = None
 
     def classifier(self, metric: Any) -> TextClassifier:
-        """The head on a metric's encoder, in the mode of the head."""
+        """Return the head on the encoder of a metric, in the training mode of the head."""
         if self._classifier is None or self._classifier[0] is not metric:
-            # In a tuple, so that the metric's weights do not become the task's.
+            # A tuple keeps the weights of the metric out of the parameters of the task.
             self._classifier = (metric, TextClassifier(metric, self.head))
         return self._classifier[1]
 
     def loss(self, metric: Any, batch: LabelBatch) -> Tensor:
-        """Cross entropy of the batch of all processes."""
+        """Return the cross entropy over the batch of all processes."""
         logits = joint_values(self.classifier(metric)(*batch.texts), batch.joint)
         labels = joint_values(batch.labels, batch.joint)
         return torch.nn.functional.cross_entropy(
@@ -95,16 +95,16 @@ class ClassificationTask(Task[LabelledSource]):
         )
 
     def collect(self, part: str, metric: Any, batch: LabelBatch) -> None:
-        """Keep the predicted classes of a batch."""
+        """Collect the predicted classes of a batch."""
         cut = self.classifier(metric).cut(*batch.texts)
         self._collected[part].update(self.outcome(metric, batch), cut, batch.positions)
 
     def outcome(self, metric: Any, batch: LabelBatch) -> Tensor:
-        """Predicted class of each item, int64 ``[B]``."""
+        """Return the predicted class of each item, int64 ``[B]``."""
         return self.classifier(metric)(*batch.texts).argmax(dim=1)
 
     def judge(self, part: str) -> Judgement | None:
-        """Accuracy, macro-F1 and Matthews correlation of a part."""
+        """Compute accuracy, macro-F1 and Matthews correlation on a part."""
         found = self.collected(part)
         if found is None:
             return None
@@ -116,9 +116,9 @@ class ClassificationTask(Task[LabelledSource]):
 
 
 def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:
-    """Weight of each class in the loss, float32 ``[C]``; ``None`` where all are equal, 1 for a class that is not named.
+    """Return the weight of each class in the loss, float32 ``[C]``; ``None`` if all are equal, 1 for unnamed classes.
 
-    Balanced weights have the mean 1 over the items.
+    Balanced weights have mean 1 over the items.
     """
     if wanted is None:
         return None

@@ -1,4 +1,4 @@
-"""Learning to mark errors: which tokens are wrong, and where words are missing."""
+"""Error marking: wrong tokens, and gaps where words are missing."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from textmover.modules.error_spans.head import ErrorHead, ErrorLogits, error_log
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task, check_fitted
 
-REACH = 12.0  # largest log-odds; larger ones count as this
-BINS = 480  # bins of log-odds, from which probabilities are calibrated and thresholds chosen
-ODDS = torch.linspace(-REACH, REACH, BINS, dtype=torch.float64)  # log-odds that the bins stand for
-START = np.array([1.0, 0.0])  # scale and offset that leave log-odds alone
+REACH = 12.0  # log-odds are clipped to this size
+BINS = 480  # bins of log-odds, used to calibrate probabilities and choose thresholds
+ODDS = torch.linspace(-REACH, REACH, BINS, dtype=torch.float64)  # log-odds of each bin
+START = np.array([1.0, 0.0])  # scale and offset that do not change log-odds
 SIDES, KINDS = ("references", "sources"), ("words", "gaps")  # axes of counts, scales and thresholds
 
 
 class _Counts(Metric):
-    """Counts tokens and gaps by their log-odds, right and wrong ones apart, and the items that they are of."""
+    """Histograms of the log-odds of right and of wrong tokens and gaps."""
 
     full_state_update = False
 
@@ -41,23 +41,23 @@ class _Counts(Metric):
         self.add_state("items", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, side: int, kind: int, logits: Tensor, targets: Tensor) -> None:
-        """Take in log-odds ``[…]`` and targets of the same shape, of which those that are NaN are not counted."""
+        """Count log-odds ``[…]`` by targets of the same shape; NaN targets are ignored."""
         judged = ~targets.isnan()
         places = ((logits[judged].clamp(-REACH, REACH) + REACH) / (2 * REACH) * (BINS - 1)).round().long()
         for label in (0, 1):
             self.counts[side, kind, label] += torch.bincount(places[targets[judged] == label], minlength=BINS)
 
     def compute(self) -> Tensor:
-        """Counts, int64 ``[2, 2, 2, BINS]``: against references and sources, words and gaps, right and wrong."""
+        """Return counts, int64 ``[2, 2, 2, BINS]``: reference or source, word or gap, right or wrong."""
         return self.counts
 
 
 class ErrorTask(Task[MarkedSource]):
-    r"""The errors of one source, by binary cross entropy of tokens and of gaps.
+    r"""Errors of one source, by binary cross entropy of tokens and of gaps.
 
     The loss of a text is the mean of :math:`-y \log p - (1 - y) \log(1 - p)` over its tokens, the same over its gaps,
-    and the cross entropy of the severities of its wrong tokens, where these are given. The loss of a batch is the mean
-    over its texts. Each validation calibrates the head of the metric on the part that is held back: scale and offset of
+    and the cross entropy of the severities of its wrong tokens, if known. The loss of a batch is the mean
+    over its texts. Each validation calibrates the head of the metric on the held-back part: scale and offset of
     its log-odds by maximum likelihood (Platt 1999), and the thresholds of the largest Matthews correlation.
     """
 
@@ -65,17 +65,17 @@ class ErrorTask(Task[MarkedSource]):
 
     def __init__(self, source: MarkedSource, *, main: bool) -> None:
         super().__init__(source)
-        self.main = main  # whether the head is calibrated on this source
-        self._head: tuple[ErrorHead, ...] = ()  # in a tuple, so that its weights do not become the task's
+        self.main = main  # calibrate the head on this source
+        self._head: tuple[ErrorHead, ...] = ()  # a tuple keeps its weights out of the parameters of the task
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
-        """Note whether severities will be learned."""
+        """Set whether severities are learned."""
         if any(one.graded for one in self.source.items):
             metric.error_head.graded.fill_(1.0)
         self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: MarkedBatch) -> Tensor:
-        """Mean over the texts of the batch of all processes."""
+        """Return the mean over the texts of the batch of all processes."""
         found = _logits(metric, batch)
         losses = _mean_loss(found.wrong, batch.wrong) + _mean_loss(found.missing, batch.missing)
         graded = batch.severity >= 0
@@ -96,7 +96,7 @@ class ErrorTask(Task[MarkedSource]):
         counts.items += len(batch)
 
     def judge(self, part: str) -> Judgement | None:
-        """Matthews correlation of words (by tokens) and gaps at the best thresholds; calibrates the head."""
+        """Compute Matthews correlations of words (by tokens) and gaps at the best thresholds; calibrate the head."""
         collected = self._collected[part]
         counts = collected.compute().cpu().double()
         if int(collected.items) < len(self.source.parts[part]) or not self._head:
@@ -124,14 +124,14 @@ def _logits(metric: Any, batch: MarkedBatch) -> ErrorLogits:
 
 
 def _mean_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross entropy of each text ``[B]``, the mean over what is judged; 0 where nothing is."""
+    """Return the mean cross entropy over the targets of each text ``[B]``; 0 without targets."""
     judged = ~targets.isnan()
     losses = binary_cross_entropy_with_logits(logits, targets.nan_to_num(), reduction="none")
     return (losses * judged).sum(dim=1) / judged.sum(dim=1).clamp(min=1)
 
 
 def fit_odds(counts: Tensor) -> tuple[float, float]:
-    r"""Scale and offset of log-odds by maximum likelihood, from counts of right and wrong ones ``[2, BINS]``.
+    r"""Fit scale and offset of log-odds by maximum likelihood to counts of right and wrong ones ``[2, BINS]``.
 
     The loss :math:`\sum_i \log(1 + e^{-y_i(\alpha x_i + \beta)})` has a weak pull to 1 and 0, which stands alone where
     all are right or all are wrong. A scale that would turn the order around is not taken.
@@ -151,8 +151,8 @@ def fit_odds(counts: Tensor) -> tuple[float, float]:
 
 
 def best_threshold(counts: Tensor, scale: float, offset: float) -> tuple[float, float]:
-    """Probability from which marking has the largest Matthews correlation with the truth, and that correlation."""
-    right, wrong = (one.flip(0).cumsum(0).flip(0) for one in counts)  # at least the bin's log-odds
+    """Return the probability threshold with the largest Matthews correlation, and that correlation."""
+    right, wrong = (one.flip(0).cumsum(0).flip(0) for one in counts)  # with at least the log-odds of the bin
     totals = counts.sum(dim=1)
     marked = right + wrong
     left = totals.sum() - marked

@@ -1,4 +1,4 @@
-"""Learning to find a text's paraphrase among other texts, by the metric's own scores."""
+"""Paraphrase retrieval: find the paraphrase of a text among other texts by the scores of the metric."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
-SHORTLIST = 16  # texts nearest by their mean vectors, among which the metric looks for the hardest
-ALONE = -1.0  # outcome of a pair that has no other text to be told from
-BATCH = 64  # texts that are read, and pairs of them that are scored, at a time where negatives are mined
+SHORTLIST = 16  # candidates by mean vector, among which the metric searches for the hardest negatives
+ALONE = -1.0  # outcome of a pair without negatives
+BATCH = 64  # texts, and pairs of them, per batch when negatives are mined
 
 
 class ContrastiveTask(Task[ParaphraseSource]):
-    r"""Paraphrases of one source against the other texts of a batch (InfoNCE).
+    r"""Contrast paraphrases of one source with the other texts of a batch (InfoNCE).
 
     The scores :math:`s_{ij}` of every first text with every second one are those of the metric, before calibration;
-    each text is read once. Texts of one cluster are no negatives of each other. A mined negative is one in both
+    each text is encoded once. Texts of one cluster are not negatives of each other. A mined negative counts in both
     directions. See :func:`~textmover.functional.losses.contrastive_loss`.
 
-    Judged by how often a text's partner is the one among the second texts of its batch that scores highest (recall@1):
-    the number says little without the size of these batches. The temperature is in the unit of the scores.
+    Evaluated by recall@1: how often the paraphrase of a text scores highest among the second texts of its batch. The
+    value depends on the batch size. The temperature is in units of the scores.
     """
 
     def __init__(self, source: ParaphraseSource, temperature: float = 0.05) -> None:
@@ -41,7 +41,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         self.temperature = temperature
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
-        """Mine negatives with the metric that training starts from, if wanted; a resumed run mines them again."""
+        """Mine negatives, if requested, with the metric that training starts from; a resumed run repeats this."""
         if metric.config.centering == "batch":
             raise InputError(
                 "Expected a metric that reads each text by itself to learn from paraphrases, but got "
@@ -53,7 +53,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: ParaphraseBatch) -> Tensor:
-        """InfoNCE in both directions over the batch of all processes."""
+        """Return InfoNCE in both directions over the batch of all processes."""
         sides = [batch.hypotheses, batch.references]
         features = [joint_features(metric.text_features(one), batch.joint, len(batch)) for one in sides]
         clusters = joint_values(batch.clusters, batch.joint)
@@ -67,14 +67,14 @@ class ContrastiveTask(Task[ParaphraseSource]):
         return contrastive_loss(extended, self.temperature, positives, everyone[:, None] == everyone)
 
     def collect(self, part: str, metric: Any, batch: ParaphraseBatch) -> None:
-        """Keep which partners of a batch were found."""
+        """Collect which paraphrases of a batch were found."""
         check_fitted(metric)
         self._collected[part].update(self.outcome(metric, batch), batch.positions)
 
     def outcome(self, metric: Any, batch: ParaphraseBatch) -> Tensor:
-        """1 for each pair whose second text scores above all others of the batch with the first one, else 0 ``[B]``.
+        """Return 1 for pairs whose second text scores highest of the batch with the first, else 0 ``[B]``.
 
-        -1 where all others are of the same cluster.
+        The value is -1 if all other texts are of the same cluster.
         """
         scores = all_scores(metric, metric.text_features(batch.hypotheses), metric.text_features(batch.references))
         owners = batch.clusters[:, 0]
@@ -83,7 +83,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         return torch.where(rivals == float("-inf"), ALONE, found)
 
     def judge(self, part: str) -> Judgement | None:
-        """Share of the partners that were found."""
+        """Compute the share of paraphrases found."""
         outcome = self.collected(part)
         if outcome is None:
             return None
@@ -98,13 +98,13 @@ class ContrastiveTask(Task[ParaphraseSource]):
 
 
 def all_scores(metric: Any, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> Tensor:
-    """Score of every hypothesis (row) with every reference (column) before calibration, higher is better ``[B, R]``."""
+    """Return uncalibrated scores of every hypothesis (row) and reference (column), higher is better ``[B, R]``."""
     rows, columns = len(hypotheses), len(references)
     index = torch.arange(rows * columns, device=hypotheses.mask.device)
     sides = hypotheses.select(index // columns), references.select(index % columns)
     head = metric.calibration
     rising = metric.higher_is_better if head is None else head.sign > 0
-    metric.calibration = None  # ratings may be on any scale; the temperature is in the unit of the bare scores
+    metric.calibration = None  # the temperature is in units of uncalibrated scores
     try:
         scores: Tensor = metric.pair_scores(*sides).score
     finally:
@@ -113,9 +113,9 @@ def all_scores(metric: Any, hypotheses: TokenEmbeddings, references: TokenEmbedd
 
 
 def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEmbeddings:
-    """Features of the texts of all processes, as if one process had read the whole batch of ``joint`` items.
+    """Gather the features of the texts of all processes, as if one process had the whole batch of ``joint`` items.
 
-    Gradients flow through the own texts, of which each of the own ``items`` has as many, item after item.
+    Gradients flow only through the texts of this process. Each of its ``items`` has equally many, in item order.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return features
@@ -145,10 +145,10 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
 def _extended(
     metric: Any, scores: Tensor, features: Sequence[TokenEmbeddings], mined: TokenEmbeddings
 ) -> tuple[Tensor, Tensor]:
-    """Positive pairs and scores ``[B + N, B + N]`` with the mined texts behind those of either side."""
+    """Return positive pairs and scores ``[B + N, B + N]``, with the mined texts appended to both sides."""
     pairs, more = len(scores), len(mined)
     right, below = all_scores(metric, features[0], mined), all_scores(metric, mined, features[1])
-    # Mined texts among themselves are neither positive nor in the row or column of anything that is.
+    # Pairs of mined texts are neither positive nor in the row or column of a positive.
     corner = scores.new_zeros(more, more)
     extended = torch.cat([torch.cat([scores, right], dim=1), torch.cat([below, corner], dim=1)])
     positives = torch.zeros_like(extended, dtype=torch.bool)
@@ -158,7 +158,7 @@ def _extended(
 
 @torch.no_grad()
 def _mine(metric: Any, source: ParaphraseSource) -> list[list[int]]:
-    """For each pair the others whose first texts the metric finds most alike, among the nearest by mean vector."""
+    """Return, for each pair, those pairs whose first texts score highest among the nearest by mean vector."""
     texts = [item.texts[0] for item in source.items]
     clusters = [item.cluster for item in source.items]
     means: list[NDArray[np.float64]] = []

@@ -1,4 +1,4 @@
-"""Learning to agree with ratings: by regression, correlation or ranking, and with the scores of other metrics."""
+"""Agreement with ratings by regression, correlation or ranking, and with the scores of other metrics."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from textmover.types import InputError, SegmentMetric
 
 logger = logging.getLogger(__name__)
 
-CALIBRATION_SEGMENTS = 1000  # rated segments that scale and offset start from
+CALIBRATION_SEGMENTS = 1000  # rated segments that scale and offset are initialised on
 
 STATISTICS = ("pearson", "spearman", "kendall")
 
-IDLE = 0.9  # share of the segments from which a loss learns nothing that is worth a warning
-UNTRAINED = "untrained"  # name of the signal that is the metric itself before training
+IDLE = 0.9  # share of segments without effect on a loss above which a warning is logged
+UNTRAINED = "untrained"  # signal of the metric before training
 
 
 class RatingTask(Task[RatedSource]):
     r"""Agreement with the ratings of one source.
 
-    Ratings keep their own scale: the losses see scores and ratings in units of the ratings' standard deviation. The
-    source that is ``main`` sets the scale of the metric's calibration head; another one has a head of its own behind
-    it, which training alone uses. *Signals* are further targets for the same pairs, scores :math:`z` of other metrics
+    Ratings keep their scale: losses see scores and ratings in units of the standard deviation of the ratings. The
+    ``main`` source sets the scale of the calibration head of the metric. Every other source has a second head after
+    it, used only in training. *Signals* are further targets for the same pairs, scores :math:`z` of other metrics
     (or of the metric itself before training), each with the loss :math:`1 - r(s, z)` within the batch (Sellam et al.
     2020, BLEURT, section 4.2).
     """
@@ -60,19 +60,19 @@ class RatingTask(Task[RatedSource]):
         check_references(metric, source)
         check_batches(source, losses, signals)
         super().__init__(source)
-        self.masks = masks  # shares of the segments with both whose references, or whose source, are not seen
+        self.masks = masks  # shares of segments with both whose references, or whose source, are hidden
         self.losses, self.signals = dict(losses), dict(signals)
         self.head = None if main else Calibration()
         self.rating_mean: Tensor
         self.rating_deviation: Tensor
         self.register_buffer("rating_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("rating_deviation", torch.ones((), dtype=torch.float64))
-        # Of every segment to train on, one column a signal: computed again by a resumed run. Data rather than state of
-        # the module, so no buffer: averages of the weights must not take them along.
+        # Signals of every training segment, one column each; a resumed run recomputes them. They are data, not state of
+        # the module: as a buffer they would enter averages of weights.
         self.signal_values: Tensor | None = None
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
-        """Take mean and deviation of the ratings, fit the calibration head, and compute the signals."""
+        """Compute mean and deviation of the ratings, fit the calibration head, and compute the signals."""
         if self.signals:
             values = self._compute_signals(start) if self.signal_values is None else self.signal_values
             self.signal_values = values.to(self.rating_mean.device)
@@ -99,7 +99,7 @@ class RatingTask(Task[RatedSource]):
         self.prepared.fill_(True)
 
     def loss(self, metric: Any, batch: RatingBatch) -> Tensor:
-        """Weighted losses between scores and ratings, and one minus the correlations with the signals."""
+        """Return the weighted losses of scores and ratings, plus one minus the correlations with the signals."""
         scores = segment_scores(metric, batch, self.masks)
         scores = scores if self.head is None else self.head(scores)
         scores = joint_values(self._standardized(scores), batch.joint)
@@ -112,12 +112,12 @@ class RatingTask(Task[RatedSource]):
         return loss
 
     def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
-        """Keep the scores of a batch."""
+        """Collect the scores of a batch."""
         check_fitted(metric)
         self._collected[part].update(segment_scores(metric, batch), batch.positions)
 
     def judge(self, part: str) -> Judgement | None:
-        """Correlate the scores with the ratings, per group, and take the means over groups."""
+        """Compute the mean over groups of the correlations of scores and ratings."""
         segments, scores = self.source.parts[part], self.collected(part)
         if scores is None:
             return None
@@ -129,7 +129,7 @@ class RatingTask(Task[RatedSource]):
         return ((values - self.rating_mean) / self.rating_deviation).float()
 
     def _compute_signals(self, start: Callable[[], Any]) -> Tensor:
-        """Scores of every segment to train on by every signal ``[n, K]``, higher is better, standardised."""
+        """Return standardised scores of every training segment by every signal ``[n, K]``, higher is better."""
         hypotheses = [one.hypothesis for one in self.source.items]
         references = self.source.compared(self.source.items)
         columns = []
@@ -150,7 +150,7 @@ class RatingTask(Task[RatedSource]):
 
 
 def checked_masks(references: float, sources: float) -> tuple[float, float]:
-    """Shares of segments whose references, or whose sources, are left out, if they can be."""
+    """Return the shares of segments whose references, or whose sources, are hidden, after checking them."""
     if not (0 <= references <= 1 and 0 <= sources <= 1 and references + sources <= 1):
         raise InputError(
             "Expected `mask_references` and `mask_sources` to be shares of at least 0 with a sum of at most 1, but got "
@@ -160,7 +160,7 @@ def checked_masks(references: float, sources: float) -> tuple[float, float]:
 
 
 def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
-    """Refuse weights of losses and signals that cannot be learned with, before anything is read."""
+    """Check the weights of losses and signals, before any data are read."""
     combined_loss(torch.zeros(2), torch.zeros(2), losses)
     for name, weight in signals.items():
         if not 0 <= weight < float("inf"):
@@ -176,7 +176,7 @@ def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> No
 
 
 def check_references(metric: SegmentMetric, source: RatedSource) -> None:
-    """Tell the source what the metric reads; refuse several references where the metric would have to join them."""
+    """Tell the source which texts the metric reads; refuse several references if the metric would join them."""
     source.mode, source.fallback = getattr(metric, "mode", "reference"), getattr(metric, "fallback", False)
     for items in (source.items, *source.parts.values()):
         source.compared(items)
@@ -188,7 +188,7 @@ def check_references(metric: SegmentMetric, source: RatedSource) -> None:
 
 
 def check_batches(source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
-    """Refuse batches that are too small for every loss to learn from, and warn where most are for some of them."""
+    """Refuse batches too small for all losses; warn if most are too small for one of them."""
     fewest = _fewest(losses, signals)
     least, names = min(fewest.values()), " and ".join(fewest)
     if source.batch_size < least:
@@ -216,16 +216,16 @@ def check_batches(source: RatedSource, losses: Mapping[str, Any], signals: Mappi
 
 
 def _fewest(losses: Mapping[str, Any], signals: Mapping[str, float]) -> dict[str, int]:
-    """Fewest segments of a batch for everything that has a weight; signals are learned by correlation."""
+    """Return the minimum batch size for all losses with a weight, and for signals, which need a correlation."""
     weights = {name: one.get("weight", 1.0) if isinstance(one, Mapping) else one for name, one in losses.items()}
     found = {name: FEWEST[name] for name, weight in weights.items() if weight}
     return found | ({"signals": FEWEST["pearson"]} if any(signals.values()) else {})
 
 
 def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] = (0.0, 0.0)) -> Tensor:
-    """Score of each segment ``[B]``: over its references the best, or the mean, as the metric says, and its source.
+    """Return the score of each segment ``[B]``: best or mean over references, combined with the source.
 
-    ``masks`` are the shares of the segments that have both whose references, or whose source, are left out at random.
+    ``masks`` are the shares of segments with both whose references, or whose source, are hidden at random.
     """
     scores: Tensor = metric(batch.hypotheses, batch.references).score
     if batch.of_source is None:
@@ -243,7 +243,7 @@ def segment_scores(metric: Any, batch: RatingBatch, masks: tuple[float, float] =
 
 
 def _over_references(metric: Any, scores: Tensor, owners: Tensor, count: int) -> Tensor:
-    """Best or mean score of each of ``count`` segments; NaN where there is none."""
+    """Return the best or mean score of each of ``count`` segments; NaN without references."""
     if len(owners) == count:
         return scores
     reduce = "mean" if metric.multi_reference == "mean" else "amax"

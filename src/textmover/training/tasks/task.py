@@ -1,4 +1,4 @@
-"""Tasks: the loss of a source's batches, and the judgement of parts kept from training."""
+"""Tasks: the loss on batches of a source, and the evaluation of held-back and held-out parts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SourceType = TypeVar("SourceType", bound=Source[Any])
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of the metric on a part kept from training."""
+    """Result of the metric on a held-back or held-out part."""
 
-    values: Mapping[str, float]  # statistics, of which higher is better
-    table: str  # the same for people to read
-    details: Any = None  # what the statistics rest on, such as the correlations of each group
+    values: Mapping[str, float]  # statistics, higher is better
+    table: str  # the statistics as text
+    details: Any = None  # underlying values, such as the correlations of each group
 
 
 class Task(nn.Module, ABC, Generic[SourceType]):
-    """One source's task; a module, since it may have weights and values of its own."""
+    """Task of one source; a module, since it may have weights and buffers."""
 
     prepared: Tensor
-    collector: Any = OrderedScores  # class that keeps the results of the batches of a part
+    collector: Any = OrderedScores  # class that collects the results of the batches of a part
 
     def __init__(self, source: SourceType) -> None:
         super().__init__()
@@ -41,37 +41,37 @@ class Task(nn.Module, ABC, Generic[SourceType]):
         self._collected: dict[str, Any] = {}
 
     def prepare(self, metric: Any, start: Callable[[], Any], autocast: Callable[[], Any]) -> None:
-        """Get ready for the first step, unless a resumed run has brought what that gives (``prepared``).
+        """Prepare the first step; ``prepared`` means that a resumed run restored the results of this.
 
-        ``start`` makes the metric as it is before training, with its statistics fitted; ``autocast`` a context under
-        which the encoder may run in bfloat16.
+        ``start`` builds the metric before training, with fitted statistics. ``autocast`` creates a context in which the
+        encoder may run in bfloat16.
         """
         self.prepared.fill_(True)
 
     @abstractmethod
     def loss(self, metric: Any, batch: Any) -> Tensor:
-        """Loss of one batch over the rows of all processes (:mod:`textmover.training.sharding`)."""
+        """Return the loss of a batch over the rows of all processes (:mod:`textmover.training.sharding`)."""
 
     def start_judging(self, device: torch.device) -> None:
-        """Start collecting afresh for every part."""
+        """Reset the collected results of every part."""
         self._collected = {part: self.collector().to(device) for part in self.source.parts}
 
     def collected(self, part: str) -> NDArray[Any] | None:
-        """Results of a part ``[…, n]`` in the order of its items; ``None`` where some are missing."""
+        """Return the results of a part ``[…, n]`` in item order; ``None`` if some are missing."""
         found = np.atleast_1d(self._collected[part].compute().cpu().numpy())
         return None if found.shape[-1] < len(self.source.parts[part]) else found
 
     @abstractmethod
     def collect(self, part: str, metric: Any, batch: Any) -> None:
-        """Keep the metric's results for a batch of a part."""
+        """Collect the results of the metric on a batch of a part."""
 
     @abstractmethod
     def judge(self, part: str) -> Judgement | None:
-        """Judge a part, once all its batches are there; ``None`` where some are missing."""
+        """Evaluate a part; ``None`` if results of some batches are missing."""
 
 
 def check_fitted(metric: SegmentMetric) -> None:
-    """Refuse to judge a metric whose corpus statistics only a fit, or what it has written, would bring."""
+    """Refuse to evaluate a metric without the corpus statistics that a fit, or its checkpoint, would provide."""
     if metric.needs_fit:
         raise InputError(
             "Expected a metric with its corpus statistics to validate, but got one that was never fitted: name a run's "
