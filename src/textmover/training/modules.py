@@ -201,7 +201,7 @@ class MultiTaskModule(StageModule):
         self.options, self.classifiers = dict(tasks or {}), classifiers
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, with a calibration head if there are ratings and an error head if there are marked errors."""
+        """Build the tasks, with a calibration head for ratings and an error head for marked errors."""
         sources = self.data.sources
         unknown = sorted(set(self.options) - set(sources))
         if unknown:
