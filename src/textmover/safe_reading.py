@@ -35,7 +35,7 @@ class NotJsonError(InputError):
     """Text is not JSON."""
 
 
-class _ContentError(yaml.MarkedYAMLError):
+class _BadContent(yaml.MarkedYAMLError):
     def __init__(self, expected: str, got: str, way_out: str, mark: yaml.Mark) -> None:
         super().__init__(problem=f"{got}, {expected}", problem_mark=mark)
         self.expected, self.got, self.way_out = expected, got, way_out
@@ -55,7 +55,7 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             node = super().compose_node(parent, index)
             if id(node) not in self._extents:
-                raise _ContentError("to hold no value that contains itself", "one", "remove the alias", mark)
+                raise _BadContent("to hold no value that contains itself", "one", "remove the alias", mark)
             values, levels = self._extents[id(node)]
             self._count(values, levels, mark)
             return node
@@ -72,7 +72,7 @@ class _Loader(yaml.SafeLoader):
             self._check_keys(node)
         elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and node.tag not in TEXTS:
             bound = f"numbers of at most {most_of('yaml_number'):,} characters"
-            raise _ContentError(f"to hold {bound}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
+            raise _BadContent(f"to hold {bound}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
         levels = 1 + max((self._extents[id(child)][1] for child in children), default=0)
         self._extents[id(node)] = self._values - values_before, levels
         return node
@@ -81,10 +81,10 @@ class _Loader(yaml.SafeLoader):
         self._values += values
         if self._values > most_of("yaml_values"):
             bound = f"at most {most_of('yaml_values'):,} values, aliases written out"
-            raise _ContentError(f"to hold {bound}", "more", "shorten it", mark)
+            raise _BadContent(f"to hold {bound}", "more", "shorten it", mark)
         if self._level + levels > most_of("file_levels"):
             bound = f"at most {most_of('file_levels')} levels of lists and keys"
-            raise _ContentError(f"to have {bound}", "more", "nest it less deeply", mark)
+            raise _BadContent(f"to have {bound}", "more", "nest it less deeply", mark)
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
         """Raise an error for duplicate keys; merge keys may override."""
@@ -94,9 +94,7 @@ class _Loader(yaml.SafeLoader):
                 continue
             key = key_node.value if key_node.tag == MERGE else self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
             if key in seen:
-                raise _ContentError(
-                    "to hold each key once", f"{key!r} again", "remove one of them", key_node.start_mark
-                )
+                raise _BadContent("to hold each key once", f"{key!r} again", "remove one of them", key_node.start_mark)
             seen.add(key)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -193,7 +191,7 @@ def load_yaml(text: str, name: str) -> Any:
     """Parse YAML text."""
     try:
         return yaml.load(text, _Loader)
-    except _ContentError as error:
+    except _BadContent as error:
         raise InputError(
             f"Expected {name} {error.expected}, but got {error.got}{_line(error)}: {error.way_out}."
         ) from error

@@ -240,7 +240,7 @@ def test_a_process_that_shows_no_life_is_not_waited_for(both, monkeypatch):
 
 def test_a_stop_reaches_the_others(both, monkeypatch):
     first, second = both
-    monkeypatch.setattr(launched, "GRACE_PERIOD", 0.1)
+    monkeypatch.setattr(launched, "GRACE_TIME", 0.1)
     first.stop()
     assert second.failure() is not None
     assert json.loads(second.read("failure"))[0] == 0

@@ -26,14 +26,7 @@ from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import refuse_read_once
 from textmover.readers.row_streams import Rows
 from textmover.runs.exit_codes_and_signals import sigterm_as_interrupt
-from textmover.runs.process_supervision import (
-    GRACE_PERIOD,
-    STARTED_BY,
-    UNUSABLE,
-    Children,
-    Messages,
-    check_manual_start,
-)
+from textmover.runs.process_supervision import GRACE_TIME, STARTED_BY, UNUSABLE, Children, Messages, check_manual_start
 from textmover.runs.progress import Advance, PairCount, progress_bar
 from textmover.runs.score_output import Target, choose_target, kept_shards_message, open_sink, report_kept_shards
 from textmover.runs.score_run import confirm_complete, finish, lock_parts, parts_of, scorer_and_shards
@@ -219,7 +212,7 @@ class _Member:
             self.stop()
             raise failure
         self.count.look(at_once=True)
-        self.children.end(GRACE_PERIOD)
+        self.children.end(GRACE_TIME)
         return self.shards_read, self.kept
 
     def _check_workers(self) -> None:

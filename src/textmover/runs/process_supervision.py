@@ -129,7 +129,7 @@ def _cause(code: int) -> str:
 
 HEARTBEAT_INTERVAL = 0.5  # seconds between two heartbeats
 HEARTBEAT_TIMEOUT = 60.0  # seconds without a heartbeat before a process counts as dead
-GRACE_PERIOD = 2.0  # seconds for the other processes to finish writing if the first process ends early
+GRACE_TIME = 2.0  # seconds for the other processes to finish writing if the first process ends early
 SCORED, KEPT = "scored pairs", "kept pairs"  # keys of the shared counters, to which all but the first process add
 _OPEN_STORES: list[TCPStore] = []  # kept open until exit: the others detect the end of the first process by its store
 
@@ -256,7 +256,7 @@ class Messages:
     def stop(self) -> None:
         """Tell the other processes to stop, and wait a moment for them. Call it in the first process."""
         self.post("failure", json.dumps([0, "defect", ""]))
-        patience = time.monotonic() + GRACE_PERIOD
+        patience = time.monotonic() + GRACE_TIME
         while time.monotonic() < patience and not self._store.check([f"stop {rank}" for rank in range(1, self._world)]):
             time.sleep(HEARTBEAT_INTERVAL / 5)
 

@@ -101,8 +101,7 @@ def build_optimizer(
     """Return a fused AdamW over the trainable parameters of an encoder and its heads.
 
     Each group has a ``name`` and ``below``, the number of layers below the highest trained layer. ``depths``
-    (:func:`layer_depths`) are required only for ``layer_decay`` and ``thaw`` (Howard and Ruder 2018; Clark et al.
-    2020).
+    (:func:`layer_depths`) serve ``layer_decay`` and ``thaw`` (Howard and Ruder 2018; Clark et al. 2020).
     """
     trained = [(name, parameter) for name, parameter in encoder if parameter.requires_grad]
     layers: dict[int, list[nn.Parameter]] = {}
@@ -145,9 +144,8 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
         >>> [factor(step) for step in (0, 1, 2, 6, 10)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    warmup_steps = (
-        max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0
-    )  # a single step uses the peak rate
+    # A single step uses the peak rate.
+    warmup_steps = max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0
     decay_steps = max(1, steps - warmup_steps)
 
     def factor(step: int, still: int) -> float:
@@ -155,11 +153,9 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
             return 0.0
         if step < warmup_steps:
             return step / warmup_steps
-        progress = min(1.0, (step - warmup_steps) / decay_steps)
-        remaining = {"constant": 1.0, "linear": 1 - progress, "cosine": (1 + math.cos(math.pi * progress)) / 2}[
-            config.schedule
-        ]
-        return config.final + (1 - config.final) * remaining
+        done = min(1.0, (step - warmup_steps) / decay_steps)
+        rate = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[config.schedule]
+        return config.final + (1 - config.final) * rate
 
     still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
     factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]

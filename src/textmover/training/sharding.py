@@ -43,9 +43,7 @@ class ShardedStrategy(ModelParallelStrategy):
         """Return the full optimiser state of a single process, so that any strategy can resume from it."""
         state: dict[str, Any] = getattr(optimizer, "_optimizer", optimizer).state_dict()
         full_state = {
-            number: {
-                name: _full_tensor(value).cpu() if isinstance(value, Tensor) else value for name, value in of.items()
-            }
+            number: {name: _full(value).cpu() if isinstance(value, Tensor) else value for name, value in of.items()}
             for number, of in state["state"].items()
         }
         return {**state, "state": full_state}
@@ -139,7 +137,7 @@ def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
     # Full and sharded tensors cannot be reduced together.
     kinds = [[one for one in updated if isinstance(one, DTensor) is shared] for shared in (False, True)]
     gradients = [[one.grad for one in kind if one.grad is not None] for kind in kinds if kind]
-    norms = [_full_tensor(nn.utils.get_total_norm(kind, foreach=True)) for kind in gradients]
+    norms = [_full(nn.utils.get_total_norm(kind, foreach=True)) for kind in gradients]
     if not norms:
         return torch.zeros(())
     norm = torch.linalg.vector_norm(torch.stack(norms))
@@ -178,7 +176,7 @@ def _shard_like(value: Any, parameter: Tensor) -> Any:
     return value
 
 
-def _full_tensor(value: Tensor) -> Tensor:
+def _full(value: Tensor) -> Tensor:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 

@@ -87,7 +87,7 @@ def read_safely(strategy: Any) -> None:
             plugin._checkpoint_io = AtomicCheckpoints()
 
 
-SHOWN_TEXTS, SHOWN_CHARACTERS = 2, 60  # number of texts of a batch that an error quotes, and characters of each
+SHOWN_TEXTS, SHOWN = 2, 60  # number of texts of a batch that an error quotes, and characters of each
 
 
 class NotFiniteError(InputError):
@@ -100,9 +100,7 @@ def not_finite(module: StageModule, what: str) -> NotFiniteError:
     if module._batch is not None:
         positions, source = module._batch.positions.tolist(), module.data.sources[module._batch.source]
         texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
-        shown = " and ".join(
-            repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…") for text in texts
-        )
+        shown = " and ".join(repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts)
         details = f" ({source.name}: items {positions} of the training part, the first of them {shown})"
     return NotFiniteError(f"Expected {what} at step {module.global_step}{details}: lower the learning rate.")
 

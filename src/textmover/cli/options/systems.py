@@ -127,12 +127,10 @@ def _read_systems(options: argparse.Namespace) -> ScoredSystems:
 def refuse_metric(options: argparse.Namespace, instead: str) -> None:
     """Raise :class:`InputError` for options of a metric; ``instead`` is the option with existing scores."""
     names = ("model", "fit_on", "statistics", "cache", "revision")
-    set_options = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
-    if set_options:
-        flag = set_options[0].replace("_", "-")
-        raise InputError(
-            f"Expected `--{flag}` or `{instead}`, but got both: existing scores need no metric, so leave one out."
-        )
+    given = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise InputError(f"Expected `--{flag}` or `{instead}`, but got both: existing scores need no metric.")
 
 
 def _files(options: argparse.Namespace) -> TextFiles | TableFile:

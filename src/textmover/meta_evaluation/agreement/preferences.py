@@ -103,9 +103,7 @@ def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least:
         [[0, 1]]
     """
     if not least > 0:
-        raise InputError(
-            f"Expected the smallest difference to be above 0, but got {least}: WMT uses 25 on its scale of 0 to 100."
-        )
+        raise InputError(f"Expected the smallest difference to be above 0, but got {least}: WMT uses 25 of 100.")
     values = np.asarray(ratings, dtype=np.float64)
     pairs = []
     for members in group_positions(items, len(values)).values():

@@ -56,11 +56,7 @@ class WordCache:
     def _pieces(self, words: Sequence[str]) -> dict[str, list[int]]:
         """Return the tokens of ASCII words that are one piece, or one piece and a punctuation mark."""
         piece, lower = self._rust.token_to_id, str.lower if self._rust.normalizer.lowercase else str
-        single = {
-            word: [known]
-            for word in words
-            if word.isascii() and word.isalnum() and (known := piece(lower(word))) is not None
-        }
+        single = {one: [i] for one in words if one.isascii() and one.isalnum() and (i := piece(lower(one))) is not None}
         return single | {
             word: [known, sign]
             for word in words

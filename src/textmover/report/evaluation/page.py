@@ -117,13 +117,9 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
     names = list(dict.fromkeys(metric.name for one in evaluations for metric in one.metrics))
     colours = {name: index for index, name in enumerate(names)}
     overview = wording.overview_rows(evaluations)
-    disagreements = [one for section in sections for one in section.disagreements]
+    cases = [one for section in sections for one in section.disagreements]
     fold = fold_limit(
-        [
-            len(text)
-            for one in disagreements
-            for text in (one.hypothesis, *getattr(one.references, "texts", one.references))
-        ]
+        [len(text) for one in cases for text in (one.hypothesis, *getattr(one.references, "texts", one.references))]
     )
     return render_page(
         "page.html.j2",

@@ -122,13 +122,13 @@ def _print_scale(found: Explanation) -> None:
 
 
 def _print_words(found: Explanation) -> None:
-    words, reference_words = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
+    words, targets = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
     adds = _contribution_cells(found)
     if found.pairs and found.pairs[0].penalty is not None:
         rows = [
             (
                 words[one.hypothesis],
-                reference_words[one.reference],
+                targets[one.reference],
                 f"{one.similarity:.2f}",
                 f"{one.penalty:.2f}",
                 f"{one.mass:.3f}",
@@ -142,13 +142,11 @@ def _print_words(found: Explanation) -> None:
         drawn = found.matches[-1].plan.sum(axis=0)
         partners = []
         for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
-            shares = (
-                f"{reference_words[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group
-            )
+            shares = (f"{targets[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
             partners.append((words[column], ", ".join(shares), adds[column]))
         print_table(("word", "matched with (cosine, share of mass)", "   adds"), partners, narrow=("word", "   adds"))
     _print_unmatched(found.compared_with, words, found.unmatched_hypothesis)
-    _print_unmatched("hypothesis", reference_words, found.unmatched_reference)
+    _print_unmatched("hypothesis", targets, found.unmatched_reference)
 
 
 def _contribution_cells(found: Explanation) -> list[str]:

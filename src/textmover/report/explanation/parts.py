@@ -54,7 +54,7 @@ def grid_of(found: Explanation, plan: str | None = None) -> Grid:
     if all(chunks):
         starts = [[one.start for one in side] for side in chunks]
         if max(steps) > 1:
-            similarity = _chunk_similarity(similarity, starts, [[len(one) for one in side] for side in chunks])
+            similarity = _chunk_score(similarity, starts, [[len(one) for one in side] for side in chunks])
         plans = {
             name: np.add.reduceat(np.add.reduceat(one, starts[0], axis=0), starts[1], axis=1)
             for name, one in plans.items()
@@ -95,9 +95,7 @@ def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple
     return tuple(lines)
 
 
-def _chunk_similarity(
-    values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]
-) -> np.ndarray:
+def _chunk_score(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> np.ndarray:
     """Return chunk similarities: the mean over words of both chunks of their best match in the other chunk."""
     lengths = np.array(sizes[0])[:, None], np.array(sizes[1])[None]
     down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]

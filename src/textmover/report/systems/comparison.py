@@ -290,11 +290,9 @@ def difference_plot(gaps: NDArray[np.float64], first: str, second: str, range_: 
     ``range_`` is the smallest and largest bar of all plots, so that they share a scale.
     """
     bars = bars_of(gaps)
-    x_scale = Scale(0, len(bars), LEFT, RIGHT)
-    y_scale = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), BOTTOM, TOP)
-    step = x_scale.at(1) - x_scale.at(0)
-    bar_width = max(0.6, step - (1.0 if step > 4 else 0.0))
-    bar_positions = [(x_scale.at(place), bar) for place, bar in enumerate(bars.tolist())]
-    return picture(
-        "gaps.svg.j2", first=first, second=second, gaps=gaps, up=y_scale, bars=bar_positions, thick=bar_width
-    )
+    along = Scale(0, len(bars), LEFT, RIGHT)
+    up = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), BOTTOM, TOP)
+    step = along.at(1) - along.at(0)
+    width = max(0.6, step - (1.0 if step > 4 else 0.0))
+    placed = [(along.at(place), bar) for place, bar in enumerate(bars.tolist())]
+    return picture("gaps.svg.j2", first=first, second=second, gaps=gaps, up=up, bars=placed, thick=width)

@@ -156,22 +156,20 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
 
 
 def _mean_remarks(ranking: Ranking) -> list[str]:
-    count, remarks = len(ranking.tables), []
+    count, notes = len(ranking.tables), []
     if count > 1:
         systems = len({name for table in ranking.tables for name in table.systems})
         common = len(mean_over_groups(ranking.tables))
         if not common:
-            remarks = [f"No system is in all {count} groups, so there are no means over them."]
+            notes = [f"No system is in all {count} groups, so there are no means over them."]
         else:
             of = f"all {systems} systems" if common == systems else f"the {common} of {systems} systems that are in all"
-            remarks = [f"Means are over {count} groups, of {of}."]
+            notes = [f"Means are over {count} groups, of {of}."]
         if ranking.agreement:
-            remarks.append(
-                f"Mean agreement with human scores over {count} groups: {_listed(_mean_agreement(ranking))}."
-            )
+            notes.append(f"Mean agreement with human scores over {count} groups: {_listed(_mean_agreement(ranking))}.")
     if ranking.lone:
-        remarks.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
-    return remarks
+        notes.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
+    return notes
 
 
 def _mean_agreement(ranking: Ranking) -> dict[str, float]:
