@@ -165,13 +165,13 @@ def _json_list(path: Path) -> list[Any] | None:
 
 
 def _item(row: TableRow, hypothesis: str, references: Sequence[str], *, named_ids: bool) -> Item:
-    texts = row.text(hypothesis)
+    rated_text = row.text(hypothesis)
     refs = tuple(text for name in references if row.cells.get(name) for text in row.references([name]) if text)
     sources = {name: _as_text(row.cells[name]) for name in SOURCES if _as_text(row.cells.get(name))}
     used = {hypothesis, "id", *references, *SOURCES}
     others = {name: _as_text(value) for name, value in row.cells.items() if name not in used}
-    key = _named_key(row) if named_ids else _hash([texts, list(refs), sources])
-    return Item(key, texts, refs, sources, others)
+    key = _named_key(row) if named_ids else _hash([rated_text, list(refs), sources])
+    return Item(key, rated_text, refs, sources, others)
 
 
 def _named_key(row: TableRow) -> str:

@@ -103,7 +103,7 @@ def open_project(
     path = inside(folder, folder / name)
     if not path.is_file():
         raise InputError(f"Expected a file of items at {path}, but there is none: correct the name.")
-    item_tuple = read_items(path, columns)
+    loaded_items = read_items(path, columns)
     place = _ratings_folder(folder, name)
     current = known_scale(folder, name)
     if scale is not None and current is not None and str(scale) != str(current):
@@ -112,7 +112,7 @@ def open_project(
             f"{place} away to begin again."
         )
     criteria, errors = Questions.asked(known_questions(folder, name), criteria, errors)
-    return Project(folder, name, item_tuple, criteria, scale or current or Scale(), place, errors)
+    return Project(folder, name, loaded_items, criteria, scale or current or Scale(), place, errors)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""A page in the browser: score and explain texts, and collect ratings (extra ``app``)."""
+"""Browser page: score and explain texts, and collect ratings (extra ``app``)."""

@@ -120,7 +120,7 @@ class AnnotateTab:
         labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
         return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)
 
-    # --- what happens -------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def wire(self, page: gr.Blocks) -> None:
         """Connect the events of the components to their actions."""

@@ -106,7 +106,7 @@ class Session:
                 self._projects[name] = (stamp, project)
             return self._projects[name][1]
 
-    # --- what annotators do -------------------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------------------------
 
     def start(self, name: object, annotator: object, key: object = None) -> PageView:
         """Start or resume at the item with a key; if it does not exist, at the first incomplete item."""
@@ -216,7 +216,7 @@ class Session:
         clock = time.strftime("%H:%M:%S")
         return self._show(project, who, number, notice(f"Saved {clock}: {what}; {rest}.", "good"))
 
-    # --- what they see ------------------------------------------------------------------------------------------------
+    # --- views --------------------------------------------------------------------------------------------------------
 
     def _index(self, project: Project, key: object) -> int:
         """Return the index of an item; 0 if it is no longer in the file."""

@@ -62,25 +62,25 @@ class Explorer:
 
     def scores(self, hypothesis: object, references: Sequence[object], metrics: Sequence[object]) -> list[MetricRow]:
         """Score a text with each metric."""
-        text, sourced = _checked_texts(hypothesis, references)
+        text, compared = _checked_texts(hypothesis, references)
         chosen = [one for one in dict.fromkeys(map(str, metrics)) if one in self.names]
         if not chosen:
             raise InputError("Expected at least one metric, but got none: choose one.")
         if len(chosen) > MOST_METRICS:
             raise InputError(f"Expected at most {MOST_METRICS} metrics, but got {len(chosen)}: leave some out.")
         with self._lock:
-            return [self._score_row(name, text, sourced) for name in chosen]
+            return [self._score_row(name, text, compared) for name in chosen]
 
     def alignment(self, hypothesis: object, references: Sequence[object], metric: object) -> str:
         """Return the alignment of a text with its closest reference as HTML, or an error message as HTML."""
         try:
-            text, texts = _checked_texts(hypothesis, references)
+            text, compared = _checked_texts(hypothesis, references)
             if str(metric) not in self.names:
                 raise InputError("Expected a metric to explain, but got none: choose one.")
             hint = "`textmover explain` writes that of longer ones into a file."
-            _check_length([text, *texts.texts], LONGEST_DRAWN, "to draw an alignment", hint)
+            _check_length([text, *compared.texts], LONGEST_DRAWN, "to draw an alignment", hint)
             with self._lock:
-                explanation = self._scorer(str(metric)).explain(text, texts)
+                explanation = self._scorer(str(metric)).explain(text, compared)
             return f'<div class="tm-alignment" data-at="{id(explanation)}">{explanation._repr_html_()}</div>'
         except InputError as error:
             return notice(str(error), "plain")
@@ -92,8 +92,8 @@ class Explorer:
         except InputError as error:
             return MetricRow(name, {}, note=str(error), failed=True)
         values = {key: float(one[0]) for key, one in result.values.items() if key not in result.components}
-        sourced = references.source is not None and getattr(scorer.metric, "mode", "reference") != "reference"
-        note = ", ".join([*["with the source"] * sourced, *(what for what, count in result.counts.items() if count)])
+        has_source = references.source is not None and getattr(scorer.metric, "mode", "reference") != "reference"
+        note = ", ".join([*["with the source"] * has_source, *(what for what, count in result.counts.items() if count)])
         return MetricRow(name, values, scorer.metric.higher_is_better, note)
 
     def _scorer(self, name: str) -> Scorer:
@@ -129,11 +129,11 @@ def _table_row(row: MetricRow) -> str:
 def _checked_texts(hypothesis: object, references: Sequence[object]) -> tuple[str, SourcedReferences]:
     """Return text and references; raise an error if one is missing or too long."""
     non_empty = [str(one) for one in references if str(one or "").strip()]
-    text, sourced = str(hypothesis or ""), SourcedReferences(non_empty, getattr(references, "source", None))
-    if not text.strip() or not sourced.texts:
+    text, compared = str(hypothesis or ""), SourcedReferences(non_empty, getattr(references, "source", None))
+    if not text.strip() or not compared.texts:
         raise InputError("Expected a text and a reference, but got only one or neither: type both.")
-    _check_length([text, *sourced.texts], LONGEST_SCORED, "here", "`textmover score` takes longer ones from files.")
-    return text, sourced
+    _check_length([text, *compared.texts], LONGEST_SCORED, "here", "`textmover score` takes longer ones from files.")
+    return text, compared
 
 
 def _check_length(texts: Sequence[str], most: int, purpose: str, hint: str) -> None:

@@ -1,11 +1,11 @@
-// Marking errors: taps, mouse and keys on the words and gaps of a text. The server keeps the marks and has the last word.
+// Mark errors by taps, mouse and keys on the words and gaps of a text. The server checks and stores the marks.
 (() => {
   "use strict";
   const find = (selector) => document.querySelector(selector);
   let text = null; // the element whose words are marked
   let units = []; // gap, word, gap, …, gap
   let marks = null;
-  let first = null; // number of the word that a new mark begins with
+  let first = null; // index of the first word of a new mark
   let chosen = null; // a mark or a suggestion
   let cursor = 1;
   let pressed = null;
@@ -24,7 +24,7 @@
   };
   const at = (number) => marks.errors.find((one) => covers(one, number)) ?? open().find((one) => covers(one, number));
   const suggested = (mark) => marks.suggested.includes(mark);
-  const place = (number) => (number === 0 ? units[0].to : units[number].from); // of missing words
+  const place = (number) => (number === 0 ? units[0].to : units[number].from); // position of missing words
   const extent = (mark) => {
     const inside = units.map((_, number) => number).filter((number) => covers(mark, number));
     return [inside[0], inside[inside.length - 1]];
@@ -74,7 +74,7 @@
     draw();
   };
 
-  // Put a mark, new or changed, in the place of what it was; suggestions that it meets are the annotator's to replace.
+  // Add a mark, or put it in the place of an earlier one. Suggestions that overlap it count as rejected.
   const put = (mark, before = null) => {
     const others = marks.errors.filter((one) => one !== before);
     if (others.some((one) => overlap(one, mark))) return refuse("These words are part of another error: change or delete that one.");
@@ -87,7 +87,7 @@
   const tap = (number) => {
     cursor = number;
     if (first !== null) {
-      const last = isWord(number) ? number : number > first ? number - 1 : number + 1; // a gap beside the word that was meant
+      const last = isWord(number) ? number : number > first ? number - 1 : number + 1; // a gap next to the intended word
       const [low, high] = [Math.min(first, last), Math.max(first, last)];
       first = null;
       return put({ start: units[low].from, end: units[high].to, severity: "major" });
@@ -157,11 +157,11 @@
       else grade(button.dataset.severity);
     } else if (number >= 0) tap(number);
   });
-  addEventListener("mousedown", (event) => { // keys stay with the page, and words are not selected as for copying
+  addEventListener("mousedown", (event) => { // keep the focus, and do not select words as for copying
     if (event.target.closest?.(".tm-marked, .tm-tools, .tm-done")) event.preventDefault();
   });
   addEventListener("pointerdown", (event) => { pressed = event.pointerType === "mouse" ? numberOf(event.target) : null; });
-  addEventListener("pointerup", (event) => { // a mouse that is drawn over words marks them
+  addEventListener("pointerup", (event) => { // dragging the mouse over words marks them
     const number = numberOf(event.target);
     if (pressed === null || pressed < 0 || number < 0 || number === pressed || !isWord(pressed)) return;
     first = pressed;
@@ -195,7 +195,7 @@
   const begin = () => new MutationObserver(() => {
     const found = find("#tm-card .tm-marked");
     const at = find("#tm-card .tm-card")?.dataset.at;
-    if (!found || at === drawn) return; // Gradio changes elements in their places
+    if (!found || at === drawn) return; // Gradio updates elements in place
     drawn = at;
     text = found;
     units = [...text.querySelectorAll(".tm-w, .tm-g")].map((node) => ({ node, from: Number(node.dataset.from), to: Number(node.dataset.to) }));

@@ -1,18 +1,18 @@
-// What the page does on its own: keys, what is still to rate, and whether the server is there.
+// Client side of the page: keyboard, highlighting of unrated criteria, and checks that the server is running.
 (() => {
   "use strict";
   const find = (selector) => document.querySelector(selector);
   const criteria = () => [...document.querySelectorAll(".tm-criterion")];
   let active = 0;
-  let waiting = false; // for the next text: keys that are pressed meanwhile are kept for it
+  let waiting = false; // for the next text; keys pressed meanwhile are queued
   const kept = [];
   let shownKey = null;
   let drawn = null;
-  let asked = 0; // when the server was last asked for something
+  let asked = 0; // time of the last request
   let run = null;
   let failed = null;
 
-  // Which window sends something, and as the how-manieth. What is typed once Gradio sends up to three times.
+  // Return the window and sequence number of an action. Gradio sends one input up to three times, with one number.
   const name = Math.random().toString(36).slice(2);
   let sent = 0;
   let acts = 0;
@@ -24,13 +24,13 @@
     return `${name}:${sent}`;
   };
 
-  // One request at a time, so that answers come in the order of what was done; what a request says is read before it waits.
+  // Send one request at a time, so that answers come in the order of actions. The data is read before the request waits.
   const ask = window.fetch.bind(window);
   let before = Promise.resolve();
   window.fetch = (...asked) => {
     if (!String(asked[0]?.url ?? asked[0]).includes("/run/predict")) return ask(...asked);
     const answer = before.then(() => ask(...asked));
-    before = answer.then((found) => found.clone().arrayBuffer()).catch(() => {}); // whoever asked hears of it
+    before = answer.then((found) => found.clone().arrayBuffer()).catch(() => {}); // the caller handles the error
     return answer;
   };
 
@@ -66,8 +66,8 @@
     if (here.href !== location.href) history.replaceState(null, "", here);
   };
 
-  // Should answers arrive in another order than they were given in, what is newest stays, and what is said of the text that is
-  // shown is not replaced by what is said of another one.
+  // Answers may arrive out of order: keep the newest element, and do not replace one about the displayed text by one about
+  // another text.
   const newest = {};
   const keepNewest = (selector, key) => {
     const found = find(selector);
@@ -81,9 +81,9 @@
   const changed = () => {
     const card = find("#tm-card .tm-card");
     keepNewest("#tm-status .tm-said", card?.dataset.key);
-    keepNewest("#tm-bar .tm-bar"); // of no text
+    keepNewest("#tm-bar .tm-bar"); // does not belong to a text
     const problem = find("#tm-status [data-failed]")?.dataset.failed;
-    if (problem && problem !== failed) { // what was asked for is not coming
+    if (problem && problem !== failed) { // the action failed, so no answer follows
       failed = problem;
       waiting = false;
       kept.length = 0;
@@ -91,10 +91,10 @@
     told();
     address();
     if (!card || card.dataset.at === drawn) return;
-    drawn = card.dataset.at; // another text, or the first or last one again
+    drawn = card.dataset.at; // another text, or the same one at either end
     if (card.dataset.key !== shownKey) activate(0);
     shownKey = card.dataset.key;
-    setTimeout(arrived, 30); // when the rest of the page has followed
+    setTimeout(arrived, 30); // after the rest of the page has been updated
   };
 
   const arrived = () => {
@@ -119,7 +119,7 @@
     if (boxes.length) {
       const wanted = boxes.find((box) => box.closest("label").textContent.trim().startsWith(digit));
       if (!wanted) return;
-      if (!wanted.checked) { // else it has been sent, and nothing would answer
+      if (!wanted.checked) { // otherwise it has been sent already, and no answer would follow
         wanted.click();
         saving();
       }
@@ -128,7 +128,7 @@
     }
     const number = one.querySelector('input[type="number"]');
     number.focus();
-    number.select(); // the digit itself replaces what is selected
+    number.select(); // the typed digit replaces the selection
   };
 
   const press = (key) => {
@@ -168,7 +168,7 @@
     const one = event.target.closest?.(".tm-criterion");
     if (one) activate(criteria().indexOf(one));
   }, true);
-  // A slider that was moved by mouse gives the keys back to the page; one that was reached by Tab keeps its arrows.
+  // A slider moved by mouse loses the focus, so that the page gets the keys; one reached by Tab keeps the arrow keys.
   addEventListener("pointerup", (event) => {
     if (event.target.matches?.('.tm-criterion input[type="range"]')) setTimeout(() => event.target.blur());
   }, true);
@@ -202,7 +202,7 @@
       : "";
   };
 
-  const again = () => { // at the text that is shown
+  const again = () => { // reload at the displayed text
     const here = new URL(location.href);
     if (shownKey) here.searchParams.set("text", shownKey);
     if (here.href === location.href) location.reload();
@@ -214,10 +214,10 @@
       const answer = await fetch("/alive", { cache: "no-store" });
       if (!answer.ok) throw new Error(String(answer.status));
       const found = (await answer.json()).run;
-      if (run !== null && found !== run) again(); // restarted: show what is saved
+      if (run !== null && found !== run) again(); // the server has been restarted: show the saved state
       run = found;
       lost(false);
-      // The server is there, and its answer got lost: show what is saved.
+      // The server runs, but its answer was lost: show the saved state.
       if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) again();
     } catch {
       lost(true);

@@ -1,1 +1,1 @@
-"""The command line: configuration to objects to a run."""
+"""Command line: parse options, build objects and run commands."""

@@ -97,10 +97,10 @@ class ConvergedPotential(torch.autograd.Function):
         max_iterations: int,
     ) -> tuple[Tensor, Tensor]:
         problem = Problem(logits, log_a, log_b, log_m, log_n, kappa_rows, kappa_columns)
-        gamma, took = converge(problem, tolerance, max_iterations)
+        gamma, counts = converge(problem, tolerance, max_iterations)
         ctx.save_for_backward(logits, log_a, log_b, log_m, log_n, kappa_rows, kappa_columns, gamma)
-        ctx.mark_non_differentiable(took)
-        return gamma, took
+        ctx.mark_non_differentiable(counts)
+        return gamma, counts
 
     @staticmethod
     def backward(ctx: Any, grad_gamma: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
@@ -186,7 +186,7 @@ def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[T
 
 def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
     gamma = torch.zeros_like(problem.log_b)
-    took = torch.full((len(gamma),), max_iterations, device=gamma.device)
+    counts = torch.full((len(gamma),), max_iterations, device=gamma.device)
     rows = torch.arange(len(gamma), device=gamma.device)
     working = torch.ones_like(rows, dtype=torch.bool)
     iterates = _Iterates(problem)
@@ -194,16 +194,16 @@ def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[
         reached, error = iterates.advance()
         done = working & (error <= tolerance)
         if bool(done.any()):
-            gamma[rows[done]], took[rows[done]] = reached[done], step
+            gamma[rows[done]], counts[rows[done]] = reached[done], step
             working = working & ~done
             left = int(working.sum())
             if left == 0:
-                return gamma, took
+                return gamma, counts
             if left <= SPARSE * len(working):
                 iterates.keep(working)
                 rows, working = rows[working], working[working]
     gamma[rows[working]] = iterates.reached[working]
-    return gamma, took
+    return gamma, counts
 
 
 @contextlib.contextmanager

@@ -91,11 +91,11 @@ def routing(
 
     where :math:`k(x) = e^{-x/2}` (Gaussian) or :math:`\max(1 - x, 0)` (Epanechnikov). The paper divides by
     :math:`\sum_i k'(d_i)`, which shrinks ``v`` about ``L``-fold and so measures distances from a point near the origin;
-    weights that sum to 1 keep ``v`` among the ``z_i``, as in mean shift, and equal layers where they are. A ``v`` with
-    every layer beyond the reach of the kernel stays where it is. With a large step, one layer gains all the closeness;
-    between equally near ones it is then rounding that decides.
+    weights that sum to 1 keep ``v`` among the ``z_i``, as in mean shift, so that equal layers stay unchanged. If
+    the kernel is 0 for every layer, ``v`` does not move. With a large step, one layer gains all the closeness; among
+    equally near layers, rounding then decides which.
 
-    Each token stops on its own (so that it does not depend on its batch mates), once neither :math:`v` nor a
+    Each token stops on its own (so that it does not depend on the rest of its batch), once neither :math:`v` nor a
     :math:`\gamma_i` has moved by more than the tolerance, or after ``max_iterations``. Gradients run through all its
     iterations.
 

@@ -83,7 +83,7 @@ def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
     """Pool pieces into words with the mean vector and mean weight of their pieces.
 
     Args:
-        units: Pieces; masked ones are excluded.
+        units: Pieces; those outside the mask are excluded.
         starts: True for each piece that begins a word.
 
     Returns:
@@ -96,7 +96,7 @@ def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
     """
     vectors, mask, weights = units
     word = starts.cumsum(dim=1)
-    # A word whose first piece is masked begins with its first unmasked piece.
+    # A word whose first piece is outside the mask begins with its first piece inside it.
     latest = word.where(mask, -1).cummax(dim=1).values
     first = mask & (word > torch.nn.functional.pad(latest, (1, 0), value=-1)[:, :-1])
     index = (first.cumsum(dim=1) - 1).clamp(min=0)

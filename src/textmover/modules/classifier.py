@@ -31,7 +31,7 @@ class ClassifierConfig:
     encoding: Encoding = "joint"  # ``single`` texts; pairs in one sequence (``joint``) or read ``separate``
     pooling: Pooling = "mean"  # from token vectors to one: their ``mean``, or the vector of the first token (``cls``)
     hidden: int = 0  # width of a tanh layer between encoder and outputs; 0 for none
-    dropout: float = 0.1  # share of the features that training leaves out
+    dropout: float = 0.1  # share of the features dropped in training
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ("single", "joint", "separate"))

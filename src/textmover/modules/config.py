@@ -40,7 +40,7 @@ class Configuration:
         """Return a copy with some fields changed.
 
         Raises:
-            InputError: If a field does not exist or is not read by the matching, or a value is invalid.
+            InputError: If a field is unknown (names the nearest) or not read by the matching, or a value is invalid.
         """
         check_fields(changes, type(self))
         return replace(self, **changes)  # type: ignore[type-var]
@@ -104,8 +104,8 @@ class MetricConfig(Configuration):
     routing_step: float = 1.0  # step size of the weights in routing
     routing_tolerance: float = 1e-5  # routing stops when vectors and weights change less than this
     routing_iterations: int = 20  # maximum iterations of routing
-    max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
-    long_texts: Literal["truncate", "error", "window"] = "truncate"  # beyond max_length: cut, refused, or in windows
+    max_length: int | None = None  # longest text in tokens, special ones included; None: the encoder's limit
+    long_texts: Literal["truncate", "error", "window"] = "truncate"  # beyond max_length: cut, error, or in windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words without a static vector
     unknown_tokens: Literal["apart", "alike"] = "apart"  # an unknown token matches the same token alone, or any other
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # number type of the encoder
@@ -160,7 +160,7 @@ class MetricConfig(Configuration):
         if self.ngram != "sentence":
             check_whole("ngram", self.ngram, alternative=' or "sentence"')
         check_whole("powers", len(self.powers), place=", as their number,")
-        self._check_layers()
+        self._read_layers()
         self._check_texts()
         self._check_together()
 
@@ -179,7 +179,7 @@ class MetricConfig(Configuration):
             raise InputError(f'Expected `powers` to be numbers, "inf" or "-inf" among them, but got {self.powers!r}.')
         object.__setattr__(self, "powers", tuple(float(one) for one in numbers))
 
-    def _check_layers(self) -> None:
+    def _read_layers(self) -> None:
         """Convert a list of layers to a sorted tuple; raise an error if it is invalid or combined with `layer`."""
         if self.layers is None:
             return

@@ -91,7 +91,7 @@ class WordNeighbours:
         changed = [before + (one.capitalize() if capital else one) + behind for one in candidates]
         vectors = self._sentences([sentence, *changed])
         cosines = [round(value, 4) for value in (vectors[1:] @ vectors[0]).tolist()]  # last digits depend on the batch
-        ranked = sorted(zip(cosines, candidates, strict=True), key=lambda one: -one[0])
+        ranked = sorted(zip(cosines, candidates, strict=True), key=lambda pair: -pair[0])
         return [one for value, one in ranked if value >= self.least_sentence]
 
     def _unit(self, word: str) -> Tensor | None:

@@ -58,7 +58,7 @@ class Children:
         self._signals: tuple[int, int] | None = None
 
     def early_exit(self) -> InputError | None:
-        """Return an error that names a child or parent process that ended early; ``None`` if all are running."""
+        """Return an error that names a failed child or a missing parent process; ``None`` if there is none."""
         for number, process in enumerate(self._started, self._rank + 1):
             if process.poll():
                 return InputError(

@@ -195,7 +195,7 @@ def score_pairs(
 ) -> NDArray[np.float64]:
     """Return the scores of texts and show a progress bar. Duplicate pairs are scored once, so that equal outputs tie.
 
-    ``systems`` names the system of each text, for warnings.
+    ``systems`` names the system of each text, for warnings; ``parts`` is the number of texts scored at a time.
     """
     scorer = scorer.for_call(hypotheses, references)  # idf weights of all systems, so that scores are comparable
     pairs = zip(hypotheses, references, strict=True)

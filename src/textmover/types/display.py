@@ -37,7 +37,7 @@ FLAGS = {
     "unreferenced": "marked from the source alone",
     "long": "compared in segments",
 }
-"""Descriptions of flags."""
+"""Descriptions in messages of flags whose names are not self-explanatory."""
 
 
 def flagged(counts: Mapping[str, int], among: str) -> list[str]:

@@ -138,7 +138,7 @@ class TextErrors(Shown, Sequence[ErrorSpan]):
         return "".join(part if one is None else f"[{part}]" for part, one in self.pieces())
 
     def pieces(self) -> Iterator[tuple[str, ErrorSpan | None]]:
-        """Yield the segments of the text in order, each with its error or ``None``; missing words give an empty one."""
+        """Yield the parts of the text in order, each with its error or ``None``; missing words give an empty part."""
         place = 0
         for one in self.spans:
             yield self.text[place : one.start], None

@@ -208,7 +208,7 @@ class RunnableEncoder(Protocol):
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """Back-end that encodes several texts in one row; ``None`` if each text needs a row of its own."""
+        """Back-end that encodes several texts in one row; ``None`` if each text needs a separate row."""
 
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Compute with a back-end, or with the model again if ``None``."""

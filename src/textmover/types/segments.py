@@ -86,16 +86,16 @@ def compared_texts(metric: Any, references: Sequence[Sequence[str]]) -> list[Sou
     compared = []
     for number, given in enumerate(references, start=1):
         source = getattr(given, "source", None)
-        several = (text for text in given if text.strip() or (mode == "reference" and not fallback))
-        there = {name: texts for name, texts in (("reference", tuple(several)), ("source", source)) if texts}
-        missing = [name for name in wanted if name not in there]
-        if missing and not (fallback and there):
+        usable = (text for text in given if text.strip() or (mode == "reference" and not fallback))
+        present = {name: texts for name, texts in (("reference", tuple(usable)), ("source", source)) if texts}
+        missing = [name for name in wanted if name not in present]
+        if missing and not (fallback and present):
             what = "reference or a source" if fallback else missing[0]
-            other = f", or set `fallback` to true to use the {next(iter(there))} instead" if there else ""
+            other = f", or set `fallback` to true to use the {next(iter(present))} instead" if present else ""
             raise NoReferenceError(f"Expected a {what} {_lacking(given, number, missing[0], mode)}{other}.")
-        sides = there if missing else wanted
+        used = present if missing else wanted
         compared.append(
-            SourcedReferences(there["reference"] if "reference" in sides else (), source if "source" in sides else None)
+            SourcedReferences(present["reference"] if "reference" in used else (), source if "source" in used else None)
         )
     return compared
 

@@ -10,9 +10,9 @@ import pytest
 
 from textmover.modules.encoder.known_encoders import languages_of
 from textmover.modules.tokens.reliability_flags import (
-    LANGUAGES,
     MIN_SAME,
     MIN_UNITS,
+    SCRIPT_LANGUAGES,
     is_english,
     other_script,
     repeats_phrase,
@@ -122,7 +122,7 @@ def test_a_multilingual_encoder_reads_a_hundred_languages_but_not_all():
     texts = sentences_by_language()
     assert set(texts) <= set(read)
     assert not any(other_script(one, read) for found in texts.values() for one in found)
-    for codes in map(str.split, LANGUAGES.values()):
+    for codes in map(str.split, SCRIPT_LANGUAGES.values()):
         others = tuple(one for one in read if one not in codes)
         assert all(other_script(one, others) for code in codes for one in texts.get(code, ()))
     assert other_script("ᏣᎳᎩ ᎦᏬᏂᎯᏍᏗ", read) == "Cherokee"

@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
             for row in analysis.rows
         ]
         counts = pick(analysis, "texts", "tokens", "words")
-        layer_entries = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
-        sys.stdout.write(json.dumps({"encoder": encoder, **counts, **layer_entries}, indent=2) + "\n")
+        results = {**pick(options, "pairs", "seed"), "layers": plain(layers), "files": files}
+        sys.stdout.write(json.dumps({"encoder": encoder, **counts, **results}, indent=2) + "\n")
         return
     cells = [(*place, *map(_with_error, values.values())) for *place, values in rows]
     print_table(HEADERS, cells, numbers=HEADERS[1:], narrow=HEADERS)

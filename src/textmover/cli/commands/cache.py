@@ -30,13 +30,13 @@ def run(options: argparse.Namespace) -> None:
         message = json.dumps({"removed_mb": removed}) if as_json else f"Removed {removed} MB from {folder}"
         sys.stdout.write(f"{message}\n")
         return
-    entries = places(folder)
+    cached = places(folder)
     for other in other_versions(folder):
         logger.warning("%s was written by another version of textmover: --clear removes it with the others.", other)
     if options.format == "json":
-        sys.stdout.write(json.dumps([_entry(one) for one in entries], indent=2) + "\n")
-    elif entries:
-        print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in entries], numbers=HEADERS[-2:])
+        sys.stdout.write(json.dumps([_entry(one) for one in cached], indent=2) + "\n")
+    elif cached:
+        print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in cached], numbers=HEADERS[-2:])
     else:
         sys.stdout.write(f"{folder} holds nothing\n")
 

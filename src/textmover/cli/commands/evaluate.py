@@ -55,17 +55,17 @@ def run(options: argparse.Namespace) -> None:
     _show(options, judged, protocol, metrics)
 
 
-def _show(options: argparse.Namespace, sets: Sequence[agreement.Judged], protocol: Protocol, metrics: Metrics) -> None:
-    problems = [str(one) for each in sets for one in each.results if isinstance(one, agreement.Failure)]
-    places = ", ".join(str(one.path) for one in sets)
-    if not any(one.findings for one in sets):
+def _show(options: argparse.Namespace, rated: Sequence[agreement.Judged], protocol: Protocol, metrics: Metrics) -> None:
+    problems = [str(one) for each in rated for one in each.results if isinstance(one, agreement.Failure)]
+    places = ", ".join(str(one.path) for one in rated)
+    if not any(one.findings for one in rated):
         raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
     if options.report:
         try:
-            output.write_page(options, sets, metrics.scorers)  # before printing, which may fail on a closed pipe
+            output.write_page(options, rated, metrics.scorers)  # before printing, which may fail on a closed pipe
         except (InputError, OSError) as error:
             problems.append(str(error))  # raise it after printing the tables, which took longer to compute
-    _print(options, sets, protocol)
+    _print(options, rated, protocol)
     if problems:
         raise InputError(" ".join(problems))
 

@@ -84,11 +84,11 @@ def _choices(
             read += 1
             yield segment
 
-    def count(segments: int) -> None:
+    def count(new: int) -> None:
         nonlocal finished
-        finished += segments
+        finished += new
         share = sets.share  # share of the input read so far, which is ahead of the finished share
-        advance(segments, None if share is None else share * finished / read, True)
+        advance(new, None if share is None else share * finished / read, True)
 
     segments, segments_again = itertools.tee(count_read(candidates))  # buffers only the segments of one batch
     choices = choose_each(scorer, segments, include_self=include_self, on_progress=count, counts=counts)

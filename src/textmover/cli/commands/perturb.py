@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
         return
     counts = ", ".join(f"{name} {changed_texts[name]:,}" for name in types)
     total = f"{plural(versions, 'version')} of {plural(len(texts), 'text')}; texts that each type applied to: {counts}"
-    sys.stderr.write("".join(f"{line}\n" for line in (total, *perturbations.left_out_types(left_out))))
+    sys.stderr.write("".join(f"{message}\n" for message in (total, *perturbations.left_out_types(left_out))))
 
 
 def _check_one_line(texts: Sequence[str]) -> None:

@@ -77,7 +77,7 @@ def score_texts(
     systems: Sequence[str],
     parts: int,
 ) -> tuple[Vector, str, bool]:
-    """Score texts of systems; return the scores, their signature, and whether higher is better."""
+    """Score texts of systems, ``parts`` at a time; return scores, signature, and whether higher is better."""
     take_by_language(options, hypotheses, references)
     scorer = load_scorer(options)
     scores = score_pairs(scorer, hypotheses, references, systems, parts=parts, shown=not options.quiet)
@@ -176,7 +176,7 @@ def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) 
         if len(set(given)) < len(given):
             raise InputError(f"Expected names that tell the systems apart, but got {' '.join(given)}.")
         return tuple(given)
-    if files or all(Path(name).suffix.lower() in TEXTS for name in systems):  # file names
+    if files or all(Path(name).suffix.lower() in TEXTS for name in systems):  # `textmover score` writes file names
         file_names = tuple(Path(name).name for name in systems)
         for names in (tuple(name.partition(".")[0] for name in file_names), file_names):
             if all(names) and len(set(names)) == len(names):

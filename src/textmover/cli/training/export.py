@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> None:
     card = without_adapter(card)  # drop entries of an earlier adapter
     lines: list[str] = []
 
-    def add_backends(beside: Path) -> None:
-        lines.extend(_described(*one, prepare(metric, *one, beside)) for one in to_prepare)
+    def add_backends(temporary: Path) -> None:
+        lines.extend(_described(*one, prepare(metric, *one, temporary)) for one in to_prepare)
 
     if options.table:
         metric = as_token_table(metric, options.dimensions, [one.references[0] for one in rated])

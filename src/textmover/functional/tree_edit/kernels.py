@@ -209,7 +209,7 @@ def mapping(first: Array, second: Array, change: Array, delete: Array, insert: A
         return whole, pairs[:0]
     todo = np.empty((min(m, n) + 1, 2), np.int64)  # pairs of subtrees whose nodes are still to be mapped
     todo[0, 0], todo[0, 1] = m - 1, n - 1
-    waiting, found = 1, 0
+    waiting, count = 1, 0
     while waiting:
         waiting -= 1
         i, j = todo[waiting, 0], todo[waiting, 1]
@@ -220,8 +220,8 @@ def mapping(first: Array, second: Array, change: Array, delete: Array, insert: A
             a, b = x - top + 1, y - start + 1
             if a and b and left1[x] == top and left2[y] == start:
                 if table[a, b] == table[a - 1, b - 1] + changed[x, y]:
-                    pairs[found, 0], pairs[found, 1] = order1[x], order2[y]
-                    found += 1
+                    pairs[count, 0], pairs[count, 1] = order1[x], order2[y]
+                    count += 1
                     x, y = x - 1, y - 1
                     continue
             elif a and b and table[a, b] == table[left1[x] - top, left2[y] - start] + between[x, y]:
@@ -233,4 +233,4 @@ def mapping(first: Array, second: Array, change: Array, delete: Array, insert: A
                 x -= 1
             else:
                 y -= 1
-    return whole, pairs[:found]
+    return whole, pairs[:count]

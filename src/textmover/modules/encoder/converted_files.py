@@ -37,14 +37,14 @@ def build(layout: str, sha256: str, path: Path, write: Callable[[Path], None]) -
     """Create the folder of a file with ``write``; use a temporary folder if the cache is not writable."""
     try:
         folder = user_cache() / layout / sha256
-        with hidden_folder(folder) as beside:
-            _fill(beside, write)
+        with hidden_folder(folder) as temporary:
+            _fill(temporary, write)
             try:
-                os.replace(beside, folder)
+                os.replace(temporary, folder)
             except OSError:  # another process was first
                 if not _is_whole(folder):
                     shutil.rmtree(folder, ignore_errors=True)
-                    os.replace(beside, folder)
+                    os.replace(temporary, folder)
             return folder
     except (OSError, RuntimeError) as error:
         logger.warning(

@@ -117,7 +117,7 @@ class Encoder(nn.Module):
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """Back-end that encodes several texts in one row; ``None`` if each text needs a row of its own.
+        """Back-end that encodes several texts in one row; ``None`` if each text needs a separate row.
 
         It is also ``None`` with shared states, which are looked up text by text.
         """

@@ -130,10 +130,10 @@ def _write_tokenizer(folder: Path, vocabulary: list[tuple[str, float]], named: d
         "normalizer": {
             "type": "Sequence",
             "normalizers": [
-                *(replacement({"String": one}, second) for one, second in STAND_INS.items()),
+                *(replacement({"String": one}, stand_in) for one, stand_in in STAND_INS.items()),
                 {"type": "Nmt"},
                 {"type": "NFKC"},
-                *(replacement({"String": second}, one) for one, second in STAND_INS.items()),
+                *(replacement({"String": stand_in}, one) for one, stand_in in STAND_INS.items()),
                 replacement({"Regex": " {2,}"}, " "),
             ],
         },

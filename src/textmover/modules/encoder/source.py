@@ -144,7 +144,7 @@ def _unpacked(path: Path) -> EncoderSource | str:
     folder = cached(LAYOUT, FOUR_BITS_SHA256)
     if folder is None:
         logger.info("Reading the 4-bit weights of %s, once", path)
-        folder = build(LAYOUT, FOUR_BITS_SHA256, path, lambda beside: unpack(path, beside))
+        folder = build(LAYOUT, FOUR_BITS_SHA256, path, lambda temporary: unpack(path, temporary))
     return EncoderSource(folder, "4-bit weights", UNPACKED_SHA256)
 
 

@@ -97,7 +97,7 @@ class StaticVectors:
 
     @classmethod
     def load(cls, folder: Path, unknown_words: UnknownWords | None = None) -> StaticVectors:
-        """Load the vectors that :meth:`save` named: from the cache, ``folder`` or their original path."""
+        """Load the vectors that :meth:`save` named, from the cache, else ``folder``, else their original path."""
         entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]
         if cached(LAYOUT, sha256) is None:

@@ -77,8 +77,8 @@ class ErrorHead(nn.Module):
         hidden = torch.cat([features.tokens, *vectors], dim=2) * present
         for layer in (self.near, self.far):
             hidden = nn.functional.gelu(layer(hidden.transpose(1, 2)).transpose(1, 2)) * present
-        beside = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), features.gaps], dim=2)
-        missing = self.missing(nn.functional.gelu(self.gap(beside)))[:, :, 0]
+        gap_inputs = torch.cat([pad(hidden, (0, 0, 1, 0)), pad(hidden, (0, 0, 0, 1)), features.gaps], dim=2)
+        missing = self.missing(nn.functional.gelu(self.gap(gap_inputs)))[:, :, 0]
         wrong, severity = self.wrong(hidden)[:, :, 0], self.severity(hidden)
         logits = ErrorLogits(wrong, missing, features.present, features.between, features.first, severity)
         return _none_if_equal(logits, features)

@@ -59,7 +59,7 @@ COPY_SHARE, COPY_MIN = 0.8, 11
 FALLBACK = "fallback"
 """Flag of segments in which the source replaces missing references, or references a missing source."""
 
-LANGUAGES = {
+SCRIPT_LANGUAGES = {
     "Arabic": "ar fa ps sd ug ur",
     "Armenian": "hy",
     "Bengali": "as bn",
@@ -162,8 +162,8 @@ def _word_rows() -> dict[str, tuple[int, ...]]:
 @functools.cache
 def _letters(languages: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Compile patterns of a letter, and of letters in scripts that none of the languages uses."""
-    by_language = {one: [script for script, codes in LANGUAGES.items() if one in codes.split()] for one in languages}
-    scripts = {script for used in by_language.values() for script in used or ["Latin"]}
+    by_code = {one: [script for script, codes in SCRIPT_LANGUAGES.items() if one in codes.split()] for one in languages}
+    scripts = {script for used in by_code.values() for script in used or ["Latin"]}
     own_ranges = "".join(SCRIPTS[script] for script in scripts)
     return re.compile(rf"[^\W\d_{SHARED}]"), re.compile(rf"[^\W\d_{SHARED}{own_ranges}]+")
 
@@ -227,8 +227,8 @@ def side_flags(
         for text, source in zip(hypotheses, sources, strict=True)
     ]
     off = [
-        tuple(languages) != ("en",) and len(texts) > 0 and all(_differ(clues(text), clues(one)) for one in texts)
-        for text, texts in zip(hypotheses, compared, strict=True)
+        tuple(languages) != ("en",) and len(refs) > 0 and all(_differ(clues(text), clues(one)) for one in refs)
+        for text, refs in zip(hypotheses, compared, strict=True)
     ]
     flags = {"untranslated": np.array(same_language, dtype=bool) & ~copied}
     return {"copied": copied, **flags, "off target": np.array(off, dtype=bool) & ~copied & ~flags["untranslated"]}

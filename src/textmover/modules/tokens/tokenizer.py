@@ -232,8 +232,8 @@ class Tokenizer:
         ends = itertools.chain.from_iterable(itertools.chain.from_iterable(one.offsets for one in encodings))
         spans = np.zeros((*present.shape, 2), dtype=np.int64)
         spans[present] = np.fromiter(ends, dtype=np.int64).reshape(-1, 2)
-        stripped = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
-        spans = np.where((present & ~marked)[:, :, None], spans + stripped[:, None, None], 0)
+        leading = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
+        spans = np.where((present & ~marked)[:, :, None], spans + leading[:, None, None], 0)
         return torch.from_numpy(spans)
 
     def check(self, rows: int | None) -> None:

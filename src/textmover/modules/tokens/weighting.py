@@ -21,7 +21,7 @@ class Side(NamedTuple):
     """One side of a matching.
 
     Attributes:
-        vectors: Unit vectors of the units to match, ``[B, L, D]``.
+        vectors: Vectors of the units to match, ``[B, L, D]``, scaled to unit length unless the matching reads raw ones.
         mask: True for units that may be matched, bool ``[B, L]``.
         weights: ``[B, L]``, each row sums to 1; all 0 if no unit is selected.
         empty: True for texts without a selected ordinary token of the vocabulary, bool ``[B]``.

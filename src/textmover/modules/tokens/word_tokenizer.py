@@ -126,8 +126,8 @@ class WordTokenizer:
     def _is_stop(self, word: str) -> bool:
         """Return whether a word or all of its parts are stop words."""
         parts = PARTS.findall(word.lower()) or [word]
-        found = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
-        return word.lower() in self._stop_words or all(found)
+        are_stop_words = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
+        return word.lower() in self._stop_words or all(are_stop_words)
 
 
 @functools.cache

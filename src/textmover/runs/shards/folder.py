@@ -107,7 +107,7 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 
 def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
-    """Delete the files of a folder of shards, or only temporary ones; ``last`` is deleted last."""
+    """Delete the files of a folder of shards, or only temporary ones; ``last`` goes last, to identify the folder."""
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for name in sorted(names, key=lambda name: name == last):
         if _OWN.fullmatch(name) and name != LOCK and (not half_written or name.startswith(".")):
@@ -250,7 +250,7 @@ def check_same(output: Path, existing: Receipt, expected: Receipt) -> None:
 
 
 def check_rows(output: Path, layout: Layout, rows: int) -> None:
-    """Raise an error if an output file without a receipt has not as many rows as the input."""
+    """Raise an error unless an output file without a receipt has as many rows as the input."""
     try:
         count = _count_rows(output, layout)
     except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:

@@ -153,14 +153,14 @@ def is_compressed(path: Path) -> bool:
 
 
 def format_of(path: Path, given: str | None = None, formats: Collection[str] = FORMATS) -> str:
-    """Return ``given``, or the format among ``formats`` that the suffix of the file stands for.
+    """Return ``given``, else the format among ``formats`` of the file's suffix.
 
     Example:
         >>> format_of(Path("scores.JSONL.gz")), format_of(Path("scores"))
         ('jsonl', 'text')
 
     Raises:
-        InputError: If the suffix stands for a different format.
+        InputError: If the suffix belongs to another format.
     """
     endings = {ending: format for ending, format in SUFFIXES.items() if format in formats}
     return output_format(path, given, endings, default="text", compressions=COMPRESSIONS)

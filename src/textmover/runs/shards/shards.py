@@ -189,8 +189,8 @@ class Parts:
         """Write a shard: first its file, then the record that marks it as finished."""
         content = self.layout.encode(scores.values, scores.flags, scores.kept)
         texts, rows = digest_texts(shard.rows)
-        header = self._manifest_digest, self.machine, shard.first, texts, rows
-        record = Record(*header, digest(content), scores.tally)
+        origin = self._manifest_digest, self.machine, shard.first, texts, rows
+        record = Record(*origin, digest(content), scores.tally)
         if not (self.folder / MANIFEST).is_file():  # the folder was deleted during the run
             self._write_manifest()
         with atomic_bytes(self.file(shard.index)) as stream:

@@ -79,7 +79,7 @@ def score_shard(
         where = f"(in rows {shard.first} to {shard.end} of the input)"
         raise InputError(f"{str(error).rstrip('.')} {where}.") from error
     scored = np.ascontiguousarray(values["score"][rows].T)
-    numbers = [len(row.references) for row in scored_rows]
+    reference_counts = [len(row.references) for row in scored_rows]
     tally = Tally(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),
@@ -90,7 +90,7 @@ def score_shard(
         names=tuple(values),
         squares=tuple(float(np.var(column) * len(column)) if rows else 0.0 for column in scored),
         sides=compared_sides(scorer.metric, [row.references for row in scored_rows]),
-        references=(min(numbers, default=1), max(numbers, default=1)),
+        references=(min(reference_counts, default=1), max(reference_counts, default=1)),
     )
     return ShardScores(values, tally, flags, [row.kept for row in shard.rows])
 
