@@ -1,4 +1,4 @@
-"""Robustness tests: perturbed texts, and the effect of each kind of change as tables and a heat map."""
+"""Robustness tests: perturbed texts, and tables and a heat map of the effect of each perturbation kind."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from textmover.report.figures.matplotlib import HeatGroup, draw_heat_map
 from textmover.report.table_formats import Section, block, interval, number, pick
 from textmover.types import InputError, Judgements, plural
 
-KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to
-YARDSTICK = "unrelated"  # the kind that stands for the worst
-TEXT = "text"  # name of unchanged texts in the score table
+KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that should keep the meaning
+YARDSTICK = "unrelated"  # the kind that other drops are relative to
+TEXT = "text"  # kind of unchanged texts in the score table
 NAMES: Mapping[tuple[str, int], str] = {
     (meant, degree): alias for alias, (meant, degrees) in ALIASES.items() for degree in degrees or ()
 }
-"""Degrees that have a name of their own, since more is done than at the others: all words in random order."""
+"""Names of degrees that tables show as a kind of their own, such as all words in random order."""
 
 
 class Subjects(NamedTuple):
-    """Different texts and what each is scored against."""
+    """Distinct texts and their references."""
 
     name: str
     texts: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
-    among: int  # different texts that they were chosen from
+    among: int  # number of distinct texts that they were sampled from
     own: bool  # whether each text is its own reference
-    rated: tuple[str, ...] = ()  # kinds of ratings that the texts, not their versions, came with
+    rated: tuple[str, ...] = ()  # rating dimensions of the unchanged texts
 
 
 class Changed(NamedTuple):
-    """Texts, followed by their versions, ready to be scored."""
+    """Texts followed by their perturbed versions, for scoring."""
 
     judgements: Judgements
     versions: Versions
 
     @property
     def facts(self) -> list[MetricScores]:
-        """Degree and severity of texts (0) and versions as columns of a table of scores."""
+        """Degree and severity of texts (0) and versions, as columns of the score table."""
         columns = {"degree": self.versions.degrees, "severity": self.versions.severities}
         return [
             MetricScores(name, np.concatenate([np.zeros(self.versions.texts), values]), higher_is_better=False)
@@ -62,7 +62,7 @@ class Changed(NamedTuple):
 
 
 def read_subjects(options: argparse.Namespace) -> Subjects:
-    """The texts that the options name, a random choice of the different ones, in the order of the file."""
+    """Read the input texts and sample distinct ones, in the order of the file."""
     split = options.split or "train"
     rated: tuple[str, ...] = ()
     if options.set is not None:
@@ -102,7 +102,7 @@ def change(
     neighbours: Neighbours | None,
     on_progress: Callable[[int], None],
 ) -> Changed:
-    """Every wanted change of every text, where it can be made."""
+    """Apply each requested perturbation to each text that allows it."""
     owners: list[int] = []
     found: list[Perturbation] = []
     for place, made in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
@@ -136,7 +136,7 @@ def change(
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
-    """Names of the kinds of change in tables: harmful ones first, then those that keep the meaning.
+    """Return the names of perturbation kinds in tables: harmful kinds first, then those that keep the meaning.
 
     Example:
         >>> kind_names({"synonym": (1,), "swap": (1, 9), "drop": (1,)})
@@ -175,7 +175,7 @@ BY_KIND: Mapping[str, tuple[str, str]] = {
         "severity. Kendall's τ-b is in CSV and JSON.",
     ),
 }
-"""The tables by kind: title, the field of the results that they show, and how to read it."""
+"""Tables by kind: title, result field and reading aid."""
 
 SUMMARY = (
     "harmful, kept: drop relative to that of an unrelated text, averaged over the kinds that harm the meaning and over "
@@ -189,7 +189,7 @@ SUMMARY = (
 
 
 def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Section]:
-    """The summary, and a table by kind of everything that there is."""
+    """Return the summary and the tables by kind that have a value."""
     counts = {one.kind: one for one in found.metrics[0].kinds}
     few = [name for name in kinds if name in counts and counts[name].texts < FEW]
     tables = [_summary(found)]
@@ -212,7 +212,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
 
 
 def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
-    """Notes for reading the tables, with the sentences on kinds that were left out."""
+    """Yield notes for reading the tables, including those on excluded kinds."""
     count, among = len(subjects.texts), subjects.among
     chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"
     by_chance = "" if count == among else f" (chosen by seed {seed})"
@@ -241,7 +241,7 @@ def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], see
 
 
 def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
-    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row."""
+    """Draw a heat map (kinds by metrics) of drops relative to an unrelated text; kinds without a value have no row."""
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
     groups = []
     for title, keeps in (("changes that harm", False), ("changes that keep the meaning", True)):

@@ -1,4 +1,4 @@
-"""Agreement that ``textmover evaluate`` computes for ratings, preferences and marked errors, or why there is none."""
+"""Agreement of metrics with ratings, preferences and marked errors for ``textmover evaluate``."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from textmover.terminal import console, progress_bars
 from textmover.types import InputError, Judgements, MarkedSegment, MarkedTexts, plural
 
 FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--permutations"}
-"""The flag behind each argument of the evaluation."""
+"""Command-line flag of each argument of the evaluation."""
 
 
 class Failure(NamedTuple):
-    """Why there is no agreement with one dimension of the ratings, or with preferences."""
+    """Reason why agreement with a rating dimension or with preferences cannot be computed."""
 
-    name: str  # of the set
+    name: str  # name of the set
     dimension: str | None
     reason: str
 
@@ -55,15 +55,15 @@ class Failure(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A set, and the dimension of its ratings, or its preferences, that metrics should agree with."""
+    """A judgement set and the rating dimension to compare metrics with; ``None`` stands for its preferences."""
 
-    judgements: Judgements  # with the preferences that follow from the dimension where those are wanted
+    judgements: Judgements  # includes the preferences derived from the dimension, if requested
     dimension: str | None
     notes: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):
-    """Agreement of those metrics that have a score; ``shown`` has rows without a value for the others."""
+    """Agreement of the metrics with scores; ``shown`` also has NaN rows for the metrics without scores."""
 
     question: Question
     rows: tuple[MetricScores, ...]
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A set, the scores of all metrics for its texts and their file, and the result for each dimension."""
+    """A judgement set with the scores of all metrics, the path of the score table and a result for each dimension."""
 
     judgements: Judgements
     rows: tuple[MetricScores, ...]
@@ -81,11 +81,11 @@ class Judged(NamedTuple):
 
     @property
     def findings(self) -> list[Finding]:
-        """The results that are no failures."""
+        """The successful results."""
         return [one for one in self.results if isinstance(one, Finding)]
 
     def notes(self, finding: Finding) -> list[str]:
-        """Notes about the set and the question, whatever the protocol."""
+        """Return notes on the set and the question that do not depend on the protocol."""
         notes = [*file_remarks(self.judgements), *finding.question.notes]
         if repeated := repeated_rows(self.judgements):
             rows = "1 row has" if repeated == 1 else f"{repeated:,} rows have"
@@ -97,7 +97,7 @@ class Judged(NamedTuple):
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:
-    """Return the protocol that the options ask for."""
+    """Return the evaluation protocol selected by the options."""
     statistic = options.statistic or ("darr" if options.set == "darr" else "pearson")
     of_systems = options.set == "coco-captions"
     if of_systems and options.level not in (None, "systems"):
@@ -116,7 +116,7 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
 def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
-    """Dimensions of each set that metrics can agree with, as far as its ratings allow."""
+    """Return the questions of each set; a question that its ratings cannot answer becomes a failure."""
     found = [[_answerable(each, protocol, options) for each in _asked(one, protocol, options)] for one in sets]
     if not any(isinstance(one, Question) for several in found for one in several):
         listed = " ".join(str(one) for several in found for one in several)
@@ -137,7 +137,7 @@ def _asked(judgements: Judgements, protocol: Protocol, options: argparse.Namespa
 
 
 def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
-    """Questions about preferences: those that came with the set, or those that follow from each dimension."""
+    """Return questions on the preferences of the set, or on preferences derived from each rating dimension."""
     gap = options.preference_gap
     if (judgements.preferences is None) == (gap is None):
         if gap is None:
@@ -177,11 +177,11 @@ _PREFERRING = tuple(name for name, (_, files) in READERS.items() if "preferences
 
 
 def _answerable(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
-    """The question, or why no metric can answer it: ratings as scores of their own show what people's part lacks."""
+    """Return the question, or a failure if even the human ratings, used as metric scores, give no result."""
     judgements, dimension = question.judgements, question.dimension
     if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
         reason = "Expected two outputs for one item that people did not like alike, but got none"
-        if dimension is not None:  # from whose ratings the preferences were derived
+        if dimension is not None:  # the preferences were derived from its ratings
             ratings = judgements.ratings[dimension]
             reason += (
                 f" with ratings at least {options.preference_gap:g} apart among {np.nanmin(ratings):g} to "
@@ -196,7 +196,7 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
 def judge(
     question: Question | Failure, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """Compute the agreement of metrics with a dimension, unless it is known that there is none."""
+    """Compute the agreement of metrics with a question; return a known failure unchanged."""
     if isinstance(question, Failure):
         return question
     usable = tuple(row for row in rows if not np.isnan(row.scores).all())
@@ -217,18 +217,18 @@ def evaluated(
     options: argparse.Namespace,
     **drawn: Any,
 ) -> Evaluation | Failure:
-    """Agreement of metrics with a dimension, or why there is none."""
+    """Return the agreement of metrics with a dimension, or the reason why it cannot be computed."""
     try:
         with flags_named(FLAGS):
             found = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
     except InputError as error:
         return Failure(judgements.name, dimension, str(error))
-    # Preferences have no dimension of their own; these may follow from one of several.
+    # The evaluation of preferences has no dimension, but these may be derived from one.
     return replace(found, dimension=dimension)
 
 
 def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
-    """The evaluation with a row without a value for each metric that has no score."""
+    """Add a row of NaN for each metric without scores."""
     known = {one.name: one for one in evaluation.metrics}
     lacking = [row for row in rows if row.name not in known]
     if not lacking:
@@ -253,17 +253,17 @@ REFUSED = (
     "lower_is_better", "baselines", "hypothesis_column", "reference_column", "source_column", "score_column",
     "item_column", "system_column", "missing_references", "missing_ratings", "duplicates",
 )  # fmt: skip
-"""Options that mean nothing where errors are judged."""
+"""Options that do not apply to sets of marked errors."""
 
-KIND = "kind"  # the group key of kinds of errors, which figures are not averaged over
-GROUP = " / "  # the group key that joins all others
+KIND = "kind"  # group key of error kinds; excluded from averages over groups
+GROUP = " / "  # group key that joins all other keys
 
 
 def evaluate_marked(options: argparse.Namespace, description: MarkedDescription) -> None:
-    """Judge how well metrics, and exact word overlap, mark the errors that people marked; print the tables.
+    """Compare the errors marked by metrics and by exact word overlap with human marks; print the tables.
 
     Raises:
-        InputError: If an option means nothing here, a row cannot be used, or a metric does not mark errors.
+        InputError: If an option does not apply, a row is invalid, or a metric does not mark errors.
     """
     refuse_options(options, REFUSED, "a set of marked errors")
     metrics = Metrics(options)
@@ -293,12 +293,12 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
 
 class _Set(NamedTuple):
     gold: list[MarkedSegment]
-    judgements: Judgements  # the same texts, without ratings
+    judgements: Judgements  # same texts, without ratings
     left_out: int
 
     @property
     def baseline(self) -> list[MetricScores]:
-        """The baseline, where every text has a reference."""
+        """The word-overlap baseline if every text has a reference, else an empty list."""
         referenced = all(self.judgements.references)
         return [MetricScores(WORD_OVERLAP, np.zeros(len(self.gold)))] if referenced else []
 

@@ -1,4 +1,4 @@
-"""Results of ``textmover evaluate``: printed tables and the report page."""
+"""Output of ``textmover evaluate``: printed tables and the report page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 
 def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
-    """Write the page of all sets and dimensions that have agreement."""
+    """Write the report page of all sets and dimensions with a result."""
     sections = []
     for one in found:
         for finding in one.findings:
@@ -51,7 +51,7 @@ def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Ma
 
 
 def _aligned(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagreement:
-    """The segment with the words that the metric matched with those of its best reference, and of its source."""
+    """Add the metric's word alignment of the hypothesis with its best reference and with its source."""
     if scorer is None:
         return shown
     from textmover.explaining.words import align_words
@@ -68,12 +68,12 @@ def _aligned(scorer: Scorer | None, shown: report.Disagreement) -> report.Disagr
     if compared.source is None:
         return shown
     if pairs and "copied" in scorer.score_fitted([shown.hypothesis], pairs, warn=False).counts:
-        return shown  # it is judged by its reference alone
+        return shown  # a copy of the source is scored against the reference alone
     return replace(shown, source_alignment=align_words(metric, shown.hypothesis, compared.source))
 
 
 def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
-    """The agreement of a single metric in each group, by several statistics, of which the first has an interval."""
+    """Print the agreement of one metric in each group by several statistics; only the first has an interval."""
     first = next(iter(by_statistic.values()))
     agreements = [one.metrics[0] for one in by_statistic.values()]
     headers = ("group", "n", *(name.capitalize() for name in by_statistic))
@@ -106,7 +106,7 @@ def _conclusion(evaluation: Evaluation, statistic: str) -> str:
 def print_several(
     results: Sequence[Finding | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
 ) -> None:
-    """A table for each set and dimension, and a line (an entry in JSON) for each that has none."""
+    """Print a table for each set and dimension, and a line (JSON: an entry) for each failure."""
     evaluations = [one.shown for one in results if isinstance(one, Finding)]
     if format == "table":
         report.print_evaluations(console(), evaluations, further=notes, signatures=signatures)
@@ -126,7 +126,7 @@ def print_several(
 
 
 def print_failures(results: Sequence[Finding | Failure]) -> None:
-    """A line for each set and dimension without agreement."""
+    """Print a line for each failure."""
     for one in results:
         if isinstance(one, Failure):
             sys.stdout.write(f"No agreement. {one}\n")

@@ -1,4 +1,4 @@
-"""Judgement sets of ``textmover evaluate``: their files, existing scores, and the tables of scores that it writes."""
+"""Judgement sets of ``textmover evaluate``: input files, existing scores and output score tables."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from textmover.types import InputError, Judgements, plural
 
 logger = logging.getLogger(__name__)
 
-CAPTIONS = "coco-captions"  # the set whose ratings are those of systems
-CHANGES = ("missing_references", "missing_ratings", "duplicates")  # keys of a description that a flag overrides
+CAPTIONS = "coco-captions"  # the set with ratings of systems, not of segments
+CHANGES = ("missing_references", "missing_ratings", "duplicates")  # description keys that flags override
 FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
@@ -38,21 +38,21 @@ FLAGS = {
     "system": "--system-column",
     "scores": "--metric-column",
 }
-"""The flag behind each key of a description, where the flags are the description."""
+"""Flag of each description key, for descriptions built from flags."""
 
 READER_FLAGS = {"system": "--system-column", "dimensions": "--dimension"}
-"""The flag behind each argument of the readers of other files than tables."""
+"""Flag of each argument of readers of formats other than tables."""
 
 
 class SetFiles(NamedTuple):
-    """The files that one set is read from, by argument of the reader, and the name of files about the set."""
+    """Input files of a set by reader argument, and the stem of its output files."""
 
     paths: Mapping[str, str]
     stem: str
 
 
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
-    """The files of each set, in the order of ``--data``."""
+    """Return the input files of each set, in the order of ``--data``."""
     if options.set in READERS:
         found = _by_key(options.set, READERS[options.set][1], options.data)
     else:
@@ -63,7 +63,7 @@ def set_files(options: argparse.Namespace) -> list[SetFiles]:
 
 
 def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
-    """The files of ``KEY=FILE`` entries; a key that stands there again begins another set."""
+    """Group ``KEY=FILE`` entries by set; the n-th entry of a key belongs to the n-th set."""
     shape = " ".join(f"{key}=FILE" for key in keys)
     by_key: dict[str, list[str]] = {key: [] for key in keys}
     for entry in entries:
@@ -82,7 +82,7 @@ def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict
 
 
 def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    """The sets that the options name."""
+    """Read the judgement sets given by the options."""
     if options.set in READERS:
         sets = _read_other(options, files)
     else:
@@ -90,7 +90,7 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
         sets = [read_judgements(one.paths["path"], description, split=options.split or "train") for one in files]
     if len(sets) > 1:
         names, paths = [one.name for one in sets], [next(iter(one.paths.values())) for one in files]
-        # Several files of one description are distinguished by their paths.
+        # Sets that share a name are named by their paths.
         sets = [
             one if names.count(one.name) == 1 else replace(one, name=path)
             for one, path in zip(sets, paths, strict=True)
@@ -107,7 +107,7 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
 
 
 def refuse_options(options: argparse.Namespace, names: Sequence[str], sets: str) -> None:
-    """Refuse options that mean nothing for some sets."""
+    """Raise an error if an option that does not apply to the sets is given."""
     for name in names:
         if getattr(options, name, None) is not None:
             flag = name.replace("_", "-")
@@ -127,7 +127,7 @@ def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[
 
 
 def _description(options: argparse.Namespace) -> SetDescription:
-    """Description of the columns: the given one, or one made from the flags."""
+    """Return the description given by ``--set``, or one built from the flags."""
     ready = {column: column for column in options.metric_column or ()}
     flags = {key: f"--{key.replace('_', '-')}" for key in CHANGES}
     changes: dict[str, Any] = {
@@ -160,11 +160,11 @@ def _description(options: argparse.Namespace) -> SetDescription:
 
 # --- tables of scores -------------------------------------------------------------------------------------------------
 
-SUFFIX = ".scores.tsv"  # suffix of a set's score table
+SUFFIX = ".scores.tsv"  # of score tables
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
-    """Paths of the score tables of each set, checked before the work."""
+    """Return the checked path of each set's score table."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
         found = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
@@ -180,15 +180,15 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
-    """Refuse the name of another format for a score table, before the work."""
+    """Return the path of a score table; raise an error if another format or an input file is named."""
     return check_output(path, inputs, (".tsv", ".txt"), flag)
 
 
 def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
-    """Write the scores of a set as tab-separated values that our readers read back.
+    """Write the scores of a set as tab-separated values that textmover can read.
 
-    Columns: group, item and system as far as there are any, hypothesis, reference (reference_2, … where a text has
-    more), human_<dimension>, and a column for each metric; numbers with all digits of a float64.
+    Columns: group, item and system if present, hypothesis, reference (reference_2, … for further references),
+    human_<dimension>, and one column for each metric. Numbers have all digits of a float64.
     """
     texts: dict[str, Sequence[str]] = {}
     if len(set(judgements.groups)) > 1:
@@ -216,27 +216,27 @@ def _cell(text: str) -> str:
 
 # --- existing scores --------------------------------------------------------------------------------------------------
 
-ROLES = ("group", "item", "system")  # roles of the columns of a score table
+ROLES = ("group", "item", "system")  # of score table columns
 SCORE_FLAGS = {
     "metrics": "--scores NAME,NAME=FILE",
     "keys": "--score-key ROLE=COLUMN",
     **{f"keys[{role!r}]": f"--score-key {role}=COLUMN" for role in ROLES},
 }
-"""The flag behind each argument of :func:`~textmover.data.read_scores`."""
+"""Flag of each argument of :func:`~textmover.data.read_scores`."""
 
 
 class _Given(NamedTuple):
-    labels: frozenset[str]  # names of the set that it is for; none where it is for all
-    names: str  # columns of a table, or the name of a plain file
-    path: str  # file, or folder of files
+    labels: frozenset[str]  # names of the set it applies to; empty for all sets
+    names: str  # table columns, or the metric name of a plain file
+    path: str  # file or folder
 
     def file(self, judgements: Judgements, files: SetFiles) -> str | None:
-        """The file with the scores of a set; ``None`` where they are those of another."""
+        """Return the score file of a set, or ``None`` if the option is for another set."""
         if self.labels and not self.labels & {files.stem, judgements.name}:
             return None
         folder = Path(self.path)
         if not folder.is_dir() or any((folder / one).exists() for one in ("dataset_info.json", "dataset_dict.json")):
-            return self.path  # a data set may be a folder as well
+            return self.path  # a data set saved as a folder
         path = folder / f"{files.stem}{SUFFIX}"
         if not path.is_file():
             raise InputError(
@@ -249,10 +249,10 @@ class _Given(NamedTuple):
 def read_ready(
     options: argparse.Namespace, sets: Sequence[Judgements], files: Sequence[SetFiles], outputs: Sequence[Path]
 ) -> list[list[MetricScores]]:
-    """Existing scores of each set, with file, column and a digest of the values as signature."""
+    """Read the existing scores of each set; their signature has file, column and a digest of the values."""
     given = [_parsed(one, sets, files) for one in options.scores or ()]
     keys = _keys(options, given)
-    columns = {} if options.set in READERS else _description(options).scores  # behind the scores of the data
+    columns = {} if options.set in READERS else _description(options).scores  # column of each score in the data
     falling = set(options.lower_is_better or ())
     rows: list[list[MetricScores]] = []
     for judgements, of_set, output in zip(sets, files, outputs, strict=True):
@@ -265,7 +265,7 @@ def read_ready(
             if path is None:
                 continue
             same = Path(path).exists() and output.exists() and Path(path).samefile(output)
-            if same and (options.output is not None or one.names):  # ours may be replaced by all its scores and more
+            if same and (options.output is not None or one.names):  # a default output may be overwritten
                 raise InputError(
                     f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
                     "place with --output."

@@ -1,4 +1,4 @@
-"""Computation of an experiment: the blocks of its tables, figures and layer analysis."""
+"""Computation of an experiment: sections for its tables, figures and layer analysis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from textmover.scoring.config_options import FIELD
 
 
 def figure_path(page: Path, name: str) -> Path:
-    """Path of a figure, beside its page.
+    """Return the path of a figure, next to its page.
 
     Example:
         >>> str(figure_path(Path("pages/twmd.md"), "heat"))
@@ -40,10 +40,10 @@ def compute(
     kept: KeptScores,
     advance: Advance,
 ) -> tuple[list[Section], list[str]]:
-    """All tables and figures, the figures drawn where there is a page for them, and what has no value."""
+    """Return all tables and figures, and the names of missing values; draw the figures if there is a page."""
     analysed: list[Section] = []
     spec = experiment.layers
-    if spec is not None:  # first: it keeps nothing, so that nothing is lost where it fails
+    if spec is not None:  # first, so that a failure loses no computed scores
         analysed.append(layer_block(spec, files[spec.file], options, output, advance))
     if not experiment.all_tables:
         return analysed, []
@@ -61,13 +61,13 @@ SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c
 """Short names of statistics."""
 
 INTERVAL = "95 % interval"  # header of the intervals
-INTERVALS_ARE = " % intervals: bootstrap"  # start of the remark on intervals, which is left out if none is shown
+INTERVALS_ARE = " % intervals: bootstrap"  # in remarks on intervals, hidden if none is shown
 MOST_INTERVALS = 2
-"""With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
+"""Largest number of means in a table that are shown with intervals; CSV and JSON always have the intervals."""
 
 
 def table_blocks(spec: TableSpec, findings: Findings) -> list[Section]:
-    """A table; one for each statistic where it would have several beside several groups."""
+    """Return the sections of a table; one for each statistic if it has several statistics and several groups."""
     lines = findings.lines(spec)
     findings.gaps |= {
         f"{line.name} ({column.asked}, {column.group})": None
@@ -91,7 +91,7 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     means = [index for index in chosen if spec.columns[index].group == MEAN]
     bounded = any(not math.isnan(line.cells[index].low) for line in lines for index in means)
     sizes = _sizes(spec, lines)
-    columns: list[tuple[str, ...]] = [  # each a header, the cells of the lines, and those of the sizes
+    columns: list[tuple[str, ...]] = [  # each: header, cells of lines, cells of sizes
         ("metric", *(line.name for line in lines), *("n" for _ in sizes)),
         ("from", *(line.origin for line in lines), *sizes),
         ("encoder", *(line.encoder for line in lines), *("" for _ in sizes)),
@@ -112,13 +112,13 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
 
 
 def _shown(cell: Cell, digits: int) -> str:
-    # A mean over other groups than the published one must not be read as if it stood for the same.
+    # Mark a mean over other groups than the published one, since the two are not comparable.
     over = f" ({cell.over})" if cell.over and not math.isnan(cell.value) else ""
     return number(cell.value, digits) + over
 
 
 def _labels(columns: Sequence[Column]) -> Iterator[str]:
-    """Names of columns: the parts in which they differ, or the statistic."""
+    """Yield column labels: the parts in which the columns differ, or the statistic."""
     parts = [(one.asked.set, one.asked.dimension or "", one.group, one.asked.statistic) for one in columns]
     varying = [len(set(several)) > 1 for several in zip(*parts, strict=True)]
     for *others, statistic in parts:
@@ -127,7 +127,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _sizes(spec: TableSpec, lines: Sequence[ResultLine]) -> dict[str, list[str]]:
-    """Published and computed number of segments of each column."""
+    """Return the published and the computed number of segments of each column."""
     found = {}
     if spec.n:
         places = [(name, group) for name in spec.sets for group in spec.groups]
@@ -139,7 +139,7 @@ def _sizes(spec: TableSpec, lines: Sequence[ResultLine]) -> dict[str, list[str]]
 
 
 def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Mapping[str, Any]) -> dict[str, Any]:
-    """A value with all its digits; ``point`` is the value of a figure's field."""
+    """Return the record of a value with all digits; ``point`` has the field value of a figure."""
     return {
         "table": title,
         "row": line.name,
@@ -157,7 +157,7 @@ def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Map
 
 
 def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Section:
-    """A figure as a table: a row for each line, a column for each value; drawn beside its page if it has a value."""
+    """Return a figure as a table with a row per line and a column per value; draw it if it has a page and a value."""
     lines = list(_lines_of_points(spec, findings))
     findings.gaps |= {
         name: None
@@ -184,7 +184,7 @@ def figure_block(spec: FigureSpec, findings: Findings, page: Path | None) -> Sec
 
 
 def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLine]:
-    """Lines of a figure with a cell for each value; their signature is that of the first point."""
+    """Yield the lines of a figure with a cell for each value and the signature of the first point."""
     points = {line.name: line for line in findings.lines(spec.table)}
     n = next((one.cells[0].n for one in points.values()), None)
     for line in spec.lines:
@@ -197,7 +197,7 @@ def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLin
 def layer_block(
     spec: LayerSpec, file: str, options: argparse.Namespace, page: Path | None, advance: Advance
 ) -> Section:
-    """The analysis of layers as a table, drawn beside its page."""
+    """Return the layer analysis as a table; draw its figure if there is a page."""
     analysis, encoder = analyse(spec, file, getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options, advance)
     encoder = encoder.split("@")[0]
     figure = None if page is None else figure_path(page, spec.name)
@@ -231,7 +231,7 @@ LONGEST_TITLE = 60  # characters of a figure's title
 
 
 def draw_figure(spec: FigureSpec, lines: Sequence[ResultLine], path: Path) -> None:
-    """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
+    """Draw a figure; intervals only if it has a single line, since those of several lines would overlap."""
     drawn = []
     for line in lines:
         values, low, high = ([getattr(cell, end) for cell in line.cells] for end in ("value", "low", "high"))

@@ -1,4 +1,4 @@
-"""Configuration of a paper's experiment, checked, and the files that it needs."""
+"""Checked configuration of a paper's experiment and its required files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from textmover.types.segments import reworded_errors
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment of a paper; names that lead nowhere and numbers of values that differ are refused."""
+    """Experiment of a paper; unknown names and wrong numbers of values raise an error."""
 
     title: str
     paper: specification.Paper
-    files: Mapping[str, specification.NeededFile]  # by the keys that ``--data KEY=FILE`` names
+    files: Mapping[str, specification.NeededFile]  # by key of ``--data KEY=FILE``
     sets: Mapping[str, specification.SetSpec] = field(default_factory=dict)
     metrics: Mapping[str, specification.MetricSpec] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
-    idf_by_group: bool = False  # weights of a call's own texts are those of each group, not of the whole set
+    idf_by_group: bool = False  # fit idf weights on each group, not on the whole set
     tables: tuple[specification.TableSpec, ...] = ()
     figures: tuple[specification.FigureSpec, ...] = ()
     layers: specification.LayerSpec | None = None
@@ -72,28 +72,28 @@ class Experiment:
 
     @property
     def all_tables(self) -> tuple[specification.TableSpec, ...]:
-        """The tables, and those of the points of figures."""
+        """The tables, and the tables of figure points."""
         return (*self.tables, *(one.table for one in self.figures))
 
     @property
     def judged_sets(self) -> list[str]:
-        """Names of the sets that tables and figures are about."""
+        """Names of the sets that tables and figures use."""
         used = {name for one in self.all_tables for name in one.sets}
         return [name for name in self.sets if name in used]
 
     @property
     def all_metrics(self) -> dict[str, specification.MetricSpec]:
-        """The metrics, and those behind the points of figures."""
+        """The metrics, and the metrics of figure points."""
         return {**self.metrics, **{name: one for figure in self.figures for name, one in figure.metrics.items()}}
 
     def metrics_of_set(self, name: str) -> list[str]:
-        """Names of the metrics and baselines that a set is scored with, each once."""
+        """Return the names of the metrics and baselines to score a set with, without duplicates."""
         return list(dict.fromkeys(metric for one in self.all_tables if name in one.sets for metric in one.metrics))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
     def given_files(self, data: Sequence[str]) -> dict[str, str]:
-        """The files that the user gave, by their keys."""
+        """Parse ``--data`` entries into paths by file key."""
         found: dict[str, str] = {}
         for entry in data:
             key, path = self._split(entry)
@@ -111,12 +111,12 @@ class Experiment:
         return found
 
     def absent_files(self, name: str, files: Mapping[str, str]) -> str:
-        """Describe the files that a set still needs; empty if it has all."""
+        """Describe the missing files of a set; empty if none is missing."""
         lacking = [key for key in self._needed(name).values() if key not in files]
         return self._how_to_give(lacking) if lacking else ""
 
     def read_set(self, name: str, files: Mapping[str, str]) -> Judgements:
-        """Read a set."""
+        """Read a judgement set."""
         spec = self.sets[name]
         places: dict[str, Any] = {argument: files[key] for argument, key in self._needed(name).items()}
         if spec.reader in judgements.READERS:
@@ -124,7 +124,7 @@ class Experiment:
         return judgements.read_judgements(places["path"], self._description(name), name=name)
 
     def _needed(self, name: str) -> dict[str, str]:
-        """The key of the file behind each argument of a set's reader."""
+        """Return the file key of each argument of a set's reader."""
         return dict(self.sets[name].files) or {"path": next(iter(self.files))}
 
     def _split(self, entry: str) -> tuple[str, str]:
@@ -147,7 +147,7 @@ class Experiment:
         return f"give --data {given}, where {'; '.join(listed)}"
 
     def _description(self, name: str) -> judgements.SetDescription:
-        """The description of a table, with the changes that the experiment makes."""
+        """Return the table description of a set, with the changes from its options."""
         spec = self.sets[name]
         beside = Path(self.origin).parent / spec.reader
         built_in = spec.reader in judgements.built_in_descriptions()
@@ -220,7 +220,7 @@ def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: P
 
 
 def _check_metric(metric: specification.MetricSpec, place: Place) -> None:
-    """Refuse fields that the preset does not have; a checkpoint's fields are not known yet."""
+    """Raise an error for fields that a preset does not have; the fields of checkpoints are not known yet."""
     if "/" in metric.model or Path(metric.model).is_dir():
         return
     with reworded_errors(lambda said: f"{place}: {said}"):

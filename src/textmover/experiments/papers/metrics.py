@@ -1,4 +1,4 @@
-"""Scores of an experiment's metrics and their files; fields and idf weights may differ by group."""
+"""Metric scores of an experiment and their files; metric fields and idf weights may differ by group."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
 
-PART = 1024  # segments after which scores are handed over, unless a metric fits its weights on all texts of a call
+PART = 1024  # segments per call, unless a metric fits its weights on all texts of a call
 
-Variant = tuple[str, str]  # a metric, and the fields that are changed for a group, as text
+Variant = tuple[str, str]  # metric name, and the repr of its fields for a group
 
 
 class Scored(NamedTuple):
-    """Scores of a metric for a set, and the encoder with its layers, or the package, as tables name it."""
+    """Scores of a metric for a set, and its encoder and layers (or its package) as shown in tables."""
 
     scores: MetricScores
     encoder: str
 
 
 class ExperimentMetrics:
-    """The metrics of an experiment, which share their encoder.
+    """Metrics of an experiment with a shared encoder.
 
-    A metric that the encoder cannot give, such as one over more layers than it has, is left out and named in
-    ``failed``. ``fitted`` names those whose statistics were fitted on the texts of the sets, for want of others.
+    ``failed`` names the metrics that could not be loaded, for example with more layers than the encoder has, and why.
+    ``fitted`` names the metrics without stored statistics; they were fitted on the texts of the sets.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class ExperimentMetrics:
         on_progress: Callable[[int], None],
         on_scores: Callable[[Sequence[MetricScores]], None],
     ) -> dict[str, Scored]:
-        """Score a set with those of its metrics that could be loaded.
+        """Score a set with the metrics that could be loaded.
 
-        ``on_scores`` is called with all scores so far, NaN where there is none yet.
+        ``on_scores`` receives all scores so far; missing scores are NaN.
         """
         wanted = [name for name in names if name in self._metrics and name not in self.failed]
         values = {name: np.full(len(judgements), np.nan) for name in wanted}
@@ -110,7 +110,7 @@ class ExperimentMetrics:
     # --- loading ------------------------------------------------------------------------------------------------------
 
     def _load(self, name: str, spec: MetricSpec, fields: Mapping[str, Any]) -> None:
-        """Load a variant, with the user's statistics only where it lacks some."""
+        """Load a variant; use the user's statistics only if some are missing."""
         variant = (name, repr(fields))
         if variant in self._scorers:
             return
@@ -128,8 +128,8 @@ class ExperimentMetrics:
         self._rises[name] = scorer.metric.higher_is_better
 
     def _build(self, options: argparse.Namespace, fields: Mapping[str, Any]) -> Scorer:
-        """A scorer on the encoder and back-end of one that reads texts alike, where there is one."""
-        # A checkpoint's fields are not known.
+        """Build a scorer; reuse encoder and back-end of an earlier one that computes the same vectors."""
+        # The fields of a checkpoint are unknown.
         config: Any = described_config(options, options.model, fields) if options.model in PRESETS else None
         key = () if config is None else vectors_key(config)
         if key in self._parts:
@@ -143,7 +143,7 @@ class ExperimentMetrics:
         return scorer
 
     def _fit_lacking(self, judgements: Judgements, names: Collection[str]) -> None:
-        """Fit what no file brings, such as the mean of an encoder that none is shipped for, on the texts of the set."""
+        """Fit missing statistics, such as the mean of an encoder without a statistics file, on the texts of the set."""
         texts = [*judgements.hypotheses, *(text for texts in judgements.references for text in texts)]
         done: Fitted = {}
         for (name, variant), scorer in self._scorers.items():
@@ -154,7 +154,7 @@ class ExperimentMetrics:
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def _divided(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
-        """Groups that are scored together, with the metrics for which they are and their variants."""
+        """Return the groups to score together, each with its metrics and their variants."""
         found: dict[tuple[str, ...], dict[str, str]] = {}
         for name in names:
             parts: dict[tuple[str, ...], list[str]] = {}
@@ -173,7 +173,7 @@ class ExperimentMetrics:
 
 
 def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
-    """Rows of groups that are scored in one call: all of them where a metric fits its weights on them."""
+    """Yield the rows of the groups in chunks; one chunk if a metric fits its weights on the texts of a call."""
     chosen = set(groups)
     rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
     whole = any(scorer.metric.fits_on_call for scorer in scorers.values())
@@ -182,14 +182,14 @@ def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str
 
 
 def _written(signatures: Mapping[str, Collection[str]]) -> str:
-    """A signature, or several with the groups that each is for."""
+    """Join signatures; if there are several, name the groups of each."""
     if len(signatures) == 1:
         return next(iter(signatures))
     return "; ".join(f"{signature} ({', '.join(groups)})" for signature, groups in signatures.items())
 
 
 def _encoder_name(entries: Mapping[str, str]) -> str:
-    """Encoder and layers as tables name them.
+    """Return encoder and layers as shown in tables.
 
     Example:
         >>> _encoder_name({"encoder": "all-MiniLM-L6-v2@53aa5117", "layers": "2-6"}), _encoder_name({"encoder": "a"})
@@ -199,11 +199,11 @@ def _encoder_name(entries: Mapping[str, str]) -> str:
     return ", ".join([name, *(f"{key} {entries[key]}" for key in ("layer", "layers") if key in entries)])
 
 
-PERIOD = 30.0  # seconds between two writings of a set that is being scored: a large table takes one to write
+PERIOD = 30.0  # seconds between writes of the scores so far; a large table takes one second to write
 
 
 def scores_folder(origin: str, output: Path | None) -> Path:
-    """Folder of the scores: beside the page, or named after the experiment in the current folder.
+    """Return the folder of the scores: next to the page, or in the current folder if there is no page.
 
     Example:
         >>> str(scores_folder("papers/wmt.yaml", None)), str(scores_folder("wmt.yaml", Path("pages/a.md")))
@@ -213,7 +213,7 @@ def scores_folder(origin: str, output: Path | None) -> Path:
 
 
 class KeptScores:
-    """The scores of each set as a table in a folder, written while they are computed."""
+    """Score tables in a folder, one for each set, written while the scores are computed."""
 
     def __init__(self, folder: Path, names: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
         self.folder = folder
@@ -228,7 +228,7 @@ class KeptScores:
 
     @contextlib.contextmanager
     def keeping(self, name: str, judgements: Judgements) -> Iterator[Callable[[Sequence[MetricScores]], None]]:
-        """Yield a function that takes the scores so far; they are written now and then, and at the end in any case."""
+        """Yield a function that takes the scores so far; they are written periodically and on exit, even on error."""
         path, before = self.paths[name], self._clock()
         latest: list[MetricScores] = []
 
@@ -249,7 +249,7 @@ class KeptScores:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Say where the scores are, where something ends the work early."""
+        """Add the folder of the scores so far to the message of an error or interrupt."""
         try:
             yield
         except (KeyboardInterrupt, InputError) as error:

@@ -1,4 +1,4 @@
-"""Agreement that the tables and figures of an experiment ask for, with the published numbers and the gaps."""
+"""Computed and published agreement for the tables and figures of an experiment, and missing values."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-PAPER, HERE = "paper", "here"  # sources of a table's lines
+PAPER, HERE = "paper", "here"  # origins of table lines
 
 Advance = Callable[[str, int, int], None]
-"""Called with what is done, how much of it was finished since the last call, and how much there is in all."""
+"""Progress callback: name of the step, units finished since the last call, total units."""
 
 
 class Cell(NamedTuple):
-    """A value with its interval; NaN where there is none."""
+    """Value with its interval; NaN if missing."""
 
     value: float
     low: float = math.nan
     high: float = math.nan
-    n: int | None = None  # segments (preferences, for DARR) behind it
-    over: str = ""  # such as ``3 of 7``, where a mean is over other groups than the published one
-    gap: bool = False  # whether there is no value though its data were given
+    n: int | None = None  # number of segments (preferences for DARR)
+    over: str = ""  # such as ``3 of 7``, if the mean is over other groups than the published one
+    gap: bool = False  # whether the value is missing although its data were given
 
 
 class ResultLine(NamedTuple):
-    """A published or a computed line of a table or figure, with a cell for each column or value."""
+    """Published or computed line of a table or figure, with a cell for each column or value."""
 
     name: str
     origin: str
@@ -47,7 +47,7 @@ class ResultLine(NamedTuple):
 
 
 class Findings:
-    """Tables and figures of what was scored; ``gaps`` names what has no value though its data were given."""
+    """Results for tables and figures; ``gaps`` names the values that are missing although their data were given."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Findings:
         self._known: dict[tuple[Question, tuple[str, ...]], Evaluation | Failure | None] = {}
         self.hopeless: dict[Question, Failure] = {}
         self.gaps: dict[str, None] = {}
-        self.scored: dict[str, dict[str, Scored]] = {}  # of each set that could be scored
-        self.unscored: dict[str, str] = {}  # why a set could not be scored
+        self.scored: dict[str, dict[str, Scored]] = {}  # by set and metric
+        self.unscored: dict[str, str] = {}  # error message by set
         wanted = self._answerable(experiment)
         computed = {metric for metrics in wanted.values() for metric in metrics}
         self.metrics = ExperimentMetrics(options, experiment, computed, [self.sets[name] for name in wanted])
@@ -80,11 +80,11 @@ class Findings:
         try:
             with kept.keeping(name, self.sets[name]) as take:
                 self.scored[name] = self.metrics.scores(self.sets[name], metrics, on_progress, take)
-        except InputError as error:  # told under the tables, and at the end of the command
+        except InputError as error:  # reported below the tables and at the end of the command
             self.unscored[name] = str(error)
 
     def _answerable(self, experiment: Experiment) -> dict[str, list[str]]:
-        """The metrics of each set that has an answer; refuses dimensions that a set lacks, and no answer at all."""
+        """Return the metrics of each set with an answerable question; raise an error if no question is answerable."""
         everything = dict.fromkeys(column.asked for table in experiment.all_tables for column in table.columns)
         asked = [one for one in everything if one.set in self.sets]
         for one in asked:
@@ -109,7 +109,7 @@ class Findings:
     # --- numbers ------------------------------------------------------------------------------------------------------
 
     def lines(self, spec: TableSpec) -> list[ResultLine]:
-        """The published and the computed lines of a table."""
+        """Return the published and the computed lines of a table."""
         lines: list[ResultLine] = []
         columns = [(column.group, *self._column(column, spec)) for column in spec.columns]
         for row in spec.rows:
@@ -124,7 +124,7 @@ class Findings:
         return lines
 
     def _column(self, column: Column, spec: TableSpec) -> tuple[Evaluation | None, Cell]:
-        """The agreement of all metrics in a column, and its cell for a metric that has none."""
+        """Return the agreement of all metrics in a column, and the cell for metrics without a value."""
         found = self._answer(column.asked, spec)
         if not isinstance(found, Evaluation):
             return None, Cell(math.nan)
@@ -150,7 +150,7 @@ class Findings:
         return self._known[asked, spec.metrics]
 
     def _evaluated(self, asked: Question, metrics: Sequence[MetricScores], samples: int) -> Evaluation | Failure:
-        """Agreement without tests between metrics; soft accuracy alone is made of permutations."""
+        """Compute agreement without tests between metrics; only soft accuracy needs permutations."""
         permutations = self.options.permutations if asked.statistic == "soft-accuracy" else 0
         drawn = {"samples": samples, "permutations": permutations}
         protocol = Protocol(asked.statistic, asked.level)
@@ -159,7 +159,7 @@ class Findings:
     # --- words --------------------------------------------------------------------------------------------------------
 
     def sentences(self, spec: TableSpec) -> list[str]:
-        """Remarks under a table: how its numbers came about, and what has none."""
+        """Return the remarks below a table: how its numbers were computed, and which are missing."""
         answers = {one: self._answer(one, spec) for one in dict.fromkeys(column.asked for column in spec.columns)}
         judged = {one: found for one, found in answers.items() if isinstance(found, Evaluation)}
         said = [*_attributed({one: remarks(found, file_remarks(self.sets[one.set])) for one, found in judged.items()})]
@@ -203,7 +203,7 @@ def _cell(name: str, group: str, agreement: Evaluation | None, empty: Cell) -> C
 
 
 def _attributed(said: Mapping[Question, Sequence[str]]) -> Iterator[str]:
-    """Each sentence once; one that does not hold for every set and dimension names those that it is about."""
+    """Yield each sentence once, prefixed with its sets and dimensions unless it applies to all of them."""
     everyone = dict.fromkeys((asked.set, asked.dimension) for asked, sentences in said.items() if sentences)
     for sentence in dict.fromkeys(sentence for sentences in said.values() for sentence in sentences):
         speakers = dict.fromkeys((asked.set, asked.dimension) for asked, own in said.items() if sentence in own)

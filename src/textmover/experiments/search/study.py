@@ -1,4 +1,4 @@
-"""A search for hyper-parameters: trials of Optuna in a database, a table of them, and the best recipe."""
+"""Hyper-parameter search: Optuna trials in a database, a table of trials and the best recipe."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from textmover.types import InputError, plural
 logger = logging.getLogger(__name__)
 
 DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"  # files of the output folder
-ASKED = "asked"  # attribute of the study that says what was asked for, so that --resume does not mix searches
-HOPELESS = 3  # a search whose first trials fail, as many as this, ends: the next ones would too
-STARTUP = 10  # trials that are drawn at random before the sampler learns from those that there are
+ASKED = "asked"  # study attribute with the search settings, compared by --resume
+HOPELESS = 3  # a search ends if its first trials, this many, all fail
+STARTUP = 10  # random trials before the sampler uses earlier results
 OPTIMISTIC = (
     "The best of {n} was chosen on the part that it is judged on here, so its value is optimistic: judge it once on "
     "ratings that had no part in the choice."
 )
 
 RunTrial = Callable[..., "tuple[float, int]"]
-"""Fits a recipe in a folder; gives the value of its objective and the number of validations."""
+"""Fits a recipe in a folder; returns the objective value and the number of validations."""
 
 
 class ObjectiveError(InputError):
-    """The objective is not among the logged validation values, so that no trial can have one."""
+    """The objective is not among the logged validation values, so every trial would fail."""
 
 
 class Search:
-    """A search as the options of ``textmover search`` describe it; ``optuna`` is the package."""
+    """Search configured by the options of ``textmover search``; ``optuna`` is the imported package."""
 
     def __init__(self, options: argparse.Namespace, optuna: Any) -> None:
         self.options, self.optuna = options, optuna
@@ -59,7 +59,7 @@ class Search:
         self.study: Any = None
 
     def open(self) -> None:
-        """Open the study in the folder, new or as it was left."""
+        """Create the study in the output folder, or load it to resume."""
         optuna, file = self.optuna, self.folder / DATABASE
         if file.exists() and not self.options.resume:
             raise InputError(
@@ -92,16 +92,16 @@ class Search:
         self.study.set_user_attr(ASKED, asked)
 
     def run(self, run_trial: RunTrial) -> None:
-        """Run trials one after another; table and best recipe are up to date after each."""
+        """Run trials one after another; write the table and the best recipe after each."""
         states, trials = self.optuna.trial.TrialState, self.options.trials
         try:
             self._write()
             while len(self._ended()) < trials:
-                stopped = self.study.get_trials(states=[states.RUNNING])  # when an earlier run ended
+                stopped = self.study.get_trials(states=[states.RUNNING])  # left by an interrupted run
                 trial = self.optuna.trial.Trial(self.study, stopped[0]._trial_id) if stopped else self.study.ask()
                 values: dict[str, Any] = {}
                 for key, one in self.space.items():
-                    # Seeds of their own let a resumed search draw what an unbroken one draws.
+                    # With a seed for each value, a resumed search samples the same values as an uninterrupted one.
                     self.study.sampler = self._sampler(trial.number * len(self.space) + len(values))
                     values[key] = one.suggest(trial, key)
                 reason = self._one_trial(trial, values, run_trial)
@@ -131,18 +131,18 @@ class Search:
         return self.optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
 
     def _one_trial(self, trial: Any, values: Mapping[str, Any], run_trial: RunTrial) -> str:
-        """Run a trial with each seed and tell the study; returns why it failed, if it did."""
+        """Run a trial with each seed and report it to the study; return the reason of a failure, else ``""``."""
         states, study = self.optuna.trial.TrialState, self.study
         start, validations = time.monotonic(), 0
         found: list[float] = []
-        reported = set(study.trials[trial.number].intermediate_values)  # of a trial that was stopped
+        reported = set(study.trials[trial.number].intermediate_values)  # by a run that was interrupted
         place = self.folder / f"trial-{trial.number + 1:03}"
         shutil.rmtree(place, ignore_errors=True)
         recipe, judged = with_values(self.recipe, values), JudgedParts(study, values)
 
         def report(number: int, value: float) -> None:
             if found or not math.isfinite(value):
-                return  # a trial is compared with others by its first seed
+                return  # pruning compares trials by their first seed
             if number not in reported:
                 trial.report(value, number)
             if trial.should_prune():
@@ -165,7 +165,7 @@ class Search:
             study.tell(trial, state=states.FAIL)
             raise
         except (ValueError, RuntimeError, ArithmeticError, OSError, MemoryError) as error:
-            # One setting that cannot be run, such as a batch that exceeds the device's memory, must not end the others.
+            # A setting that fails, for example out of memory, must not end the search.
             reason, state = " ".join(f"{error}".split()) or type(error).__name__, states.FAIL
             trial.set_user_attr("reason", reason)
         trial.set_user_attr("seconds", round(time.monotonic() - start, 1))
@@ -193,7 +193,7 @@ class Search:
             write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
 
     def print(self) -> None:
-        """Print the trials, the best first, and what to do with it."""
+        """Print the trials, best first, and the command that trains with the best recipe."""
         best, ended = self._best(), self._ended()
         if best is None:
             table = self.folder / TABLE
@@ -225,7 +225,7 @@ class Search:
         return (max if self.maximise else min)(complete, key=lambda one: one.value, default=None)
 
     def _ended(self) -> list[Any]:
-        """Trials that count; earlier versions kept stopped trials, whose reason they stored as below."""
+        """Return the finished trials, except interrupted ones that earlier versions stored with the reason below."""
         finished = [one for one in self.study.trials if one.state.is_finished()]
         return [one for one in finished if "run anew" not in one.user_attrs.get("reason", "")]
 
@@ -249,12 +249,12 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-PLACES = ("dirpath", "folder", "root_dir", "save_dir")  # options of loggers and callbacks that say where they write
+PLACES = ("dirpath", "folder", "root_dir", "save_dir")  # output folder options of loggers and callbacks
 CHECKPOINT = "ModelCheckpoint"
 
 
 def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a recipe with values set by dotted keys.
+    """Return a copy of a recipe with values set by dotted keys.
 
     Example:
         >>> with_values({"model": {"rate": 1, "kind": "a"}}, {"model.rate": 2, "data.seed": 0})
@@ -275,9 +275,9 @@ def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[st
 
 
 def placed(recipe: Mapping[str, Any], folder: Path, seed: int | None, *, checkpoints: bool) -> dict[str, Any]:
-    """A copy of a recipe that writes nowhere but into a folder.
+    """Return a copy of a recipe that writes all its output to a folder.
 
-    With checkpoints, the exported metric goes there too. The seed sets weights, dropout and the order of the data.
+    With ``checkpoints``, it exports the metric there too. The seed sets weights, dropout and the order of the data.
     """
     found: dict[str, Any] = copy.deepcopy(dict(recipe))
     trainer = found["trainer"] = dict(found.get("trainer") or {})
@@ -300,13 +300,13 @@ def placed(recipe: Mapping[str, Any], folder: Path, seed: int | None, *, checkpo
 
 
 def watched(recipe: Mapping[str, Any], objective: str) -> bool:
-    """Return whether the recipe keeps the best weights by the objective, rather than the last ones."""
+    """Return whether the recipe has a checkpoint callback that monitors the objective."""
     callbacks = _entries((recipe.get("trainer") or {}).get("callbacks"))
     return any(_is_checkpoint(one) and (one.get("init_args") or {}).get("monitor") == objective for one in callbacks)
 
 
 def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] = ()) -> Path:
-    """Write a recipe as YAML, in the order that it has, below lines of comment."""
+    """Write a recipe as YAML in its key order, below comment lines."""
     with atomic_file(file) as stream:
         stream.writelines(f"# {one_line(line)}\n" for line in comment)
         yaml.safe_dump(dict(recipe), stream, sort_keys=False, allow_unicode=True, width=120)
@@ -314,7 +314,7 @@ def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] =
 
 
 def _entries(value: Any) -> list[dict[str, Any]]:
-    """Class paths with their options, of one or several."""
+    """Return the entries (class path and options) of a single entry or a list."""
     several = value if isinstance(value, list) else [value]
     return [one for one in several if isinstance(one, dict)]
 
