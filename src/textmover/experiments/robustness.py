@@ -80,17 +80,17 @@ def read_subjects(options: argparse.Namespace) -> Subjects:
     else:
         texts = tuple(read_texts(options.input, options.column, split=split))
         references = tuple((text.strip(),) for text in texts)
-    first: dict[str, tuple[str, ...]] = {}
-    for text, several in zip(texts, references, strict=True):
+    by_text: dict[str, tuple[str, ...]] = {}
+    for text, text_references in zip(texts, references, strict=True):
         if text.strip():
-            first.setdefault(text.strip(), tuple(several))
-    if len(first) < 2:
+            by_text.setdefault(text.strip(), tuple(text_references))
+    if len(by_text) < 2:
         raise InputError(
-            f"Expected at least two different texts in {options.input}, but got {len(first)}: give more of them."
+            f"Expected at least two different texts in {options.input}, but got {len(by_text)}: give more of them."
         )
-    chosen = choose_texts(list(first), options.limit, options.seed)
+    chosen = choose_texts(list(by_text), options.limit, options.seed)
     own = options.set is None and options.reference_column is None
-    return Subjects(str(options.input), tuple(chosen), tuple(first[one] for one in chosen), len(first), own, rated)
+    return Subjects(str(options.input), tuple(chosen), tuple(by_text[one] for one in chosen), len(by_text), own, rated)
 
 
 def change(
@@ -104,22 +104,22 @@ def change(
 ) -> Changed:
     """Apply each requested perturbation to each text that allows it."""
     owners: list[int] = []
-    found: list[Perturbation] = []
-    for place, made in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
-        owners += [place] * len(made)
-        found += made
+    changes: list[Perturbation] = []
+    for place, variants in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
+        owners += [place] * len(variants)
+        changes += variants
         on_progress(1)
-    kinds = tuple(NAMES.get((one.type, one.degree), one.type) for one in found)
-    wanted = kind_names(types)
-    if not set(kinds) - {YARDSTICK} and wanted != [YARDSTICK]:
+    kinds = tuple(NAMES.get((one.type, one.degree), one.type) for one in changes)
+    requested = kind_names(types)
+    if not set(kinds) - {YARDSTICK} and requested != [YARDSTICK]:
         raise InputError(
-            f"Expected texts that allow {', '.join(name for name in wanted if name != YARDSTICK)}, but got none in "
+            f"Expected texts that allow {', '.join(name for name in requested if name != YARDSTICK)}, but got none in "
             f"{subjects.name}: give other texts or kinds."
         )
     references = [subjects.references[place] for place in owners]
     judgements = Judgements(
         subjects.name,
-        (*subjects.texts, *(one.text for one in found)),
+        (*subjects.texts, *(one.text for one in changes)),
         (*subjects.references, *references),
         {},
         (*[TEXT] * len(subjects.texts), *kinds),
@@ -129,8 +129,8 @@ def change(
         len(subjects.texts),
         np.asarray(owners, dtype=np.int64),
         kinds,
-        tuple(one.degree for one in found),
-        np.asarray([one.severity for one in found], dtype=np.float64),
+        tuple(one.degree for one in changes),
+        np.asarray([one.severity for one in changes], dtype=np.float64),
     )
     return Changed(judgements, versions)
 
@@ -204,9 +204,9 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     if few:
         remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
         remarks[-1] += " If a kind has one text only, means over kinds have no interval."
-    absent = [name for name in kinds if name not in counts]
-    if absent:
-        remarks.append(f"No text allows {', '.join(absent)}.")
+    missing = [name for name in kinds if name not in counts]
+    if missing:
+        remarks.append(f"No text allows {', '.join(missing)}.")
     tables[1] = replace(tables[1], remarks=remarks, records=list(_records(found)), figure=figure)
     return tables
 
@@ -275,7 +275,7 @@ def _summary(found: Robustness) -> Section:
                 "metric": one.name,
                 **pick(found, "texts", "versions"),
                 "unit": one.unit,
-                **_bounded(**shares, **pick(one, "auc", "spearman")),
+                **_with_bounds(**shares, **pick(one, "auc", "spearman")),
                 **pick(one, "kendall", "signature"),
             }
         )
@@ -286,30 +286,30 @@ def _summary(found: Robustness) -> Section:
 def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[str, ...]:
     found = [next((one for one in metric.kinds if one.kind == name), None) for metric in metrics]
     cells = [name, KEPT if name in KEEPING else CHANGED, "0" if found[0] is None else f"{found[0].versions:,}"]
-    for one in found:
-        value: Interval = UNKNOWN if one is None else getattr(one, shown)
+    for kind in found:
+        value: Interval = UNKNOWN if kind is None else getattr(kind, shown)
         cells += [number(value.estimate), *([interval(*value[1:3])] if len(metrics) == 1 else [])]
     return tuple(cells)
 
 
 def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
     for metric in found.metrics:
-        for one in (*metric.kinds, *metric.by_degree):
+        for kind in (*metric.kinds, *metric.by_degree):
             yield {
                 "table": "kinds",
                 "metric": metric.name,
-                "kind": one.kind,
-                "degree": "all" if one.degree is None else one.degree,
-                "meaning": KEPT if one.keeping else CHANGED,
-                **pick(one, "texts", "versions"),
-                **_bounded(**pick(one, "drop", "share", "below")),
-                "pairs": one.pairs,
-                **_bounded(**pick(one, "below_keeping", "auc", "spearman")),
-                "kendall": one.kendall,
+                "kind": kind.kind,
+                "degree": "all" if kind.degree is None else kind.degree,
+                "meaning": KEPT if kind.keeping else CHANGED,
+                **pick(kind, "texts", "versions"),
+                **_with_bounds(**pick(kind, "drop", "share", "below")),
+                "pairs": kind.pairs,
+                **_with_bounds(**pick(kind, "below_keeping", "auc", "spearman")),
+                "kendall": kind.kendall,
                 "signature": metric.signature,
             }
 
 
-def _bounded(**values: Interval) -> dict[str, float]:
+def _with_bounds(**values: Interval) -> dict[str, float]:
     ends = (("", "estimate"), ("_low", "low"), ("_high", "high"))
     return {f"{name}{end}": getattr(one, part) for name, one in values.items() for end, part in ends}

@@ -41,12 +41,12 @@ class SettingResult(NamedTuple):
 def read_grid(entries: Sequence[str], fixed: Collection[str]) -> dict[str, list[Any]]:
     """Parse entries NAME=VALUE,… into fields and values; the metric checks later whether the fields exist."""
     fields: dict[str, list[Any]] = {}
-    for given in entries:
-        name, _, listed = given.partition("=")
+    for entry in entries:
+        name, _, listed = entry.partition("=")
         name = name.strip().replace("-", "_")
         texts = [text.strip() for text in re.split(r",(?![^\[]*\])", listed)]  # commas in brackets belong to a value
         if not name or not all(texts):
-            raise InputError(f"Expected --field NAME=VALUE,VALUE, such as temperature=0.02,0.05, but got {given!r}.")
+            raise InputError(f"Expected --field NAME=VALUE,VALUE, such as temperature=0.02,0.05, but got {entry!r}.")
         if name in fields:
             raise InputError(f"Expected each --field once, but got `{name}` twice: give all its values at once.")
         if name in fixed:
@@ -71,8 +71,8 @@ def group_of(segment: Segment) -> str:
 def check_ratings(segments: Sequence[Segment]) -> None:
     """Raise an error if no group has enough segments with different ratings for a correlation."""
     ratings: dict[str, list[float | None]] = {}
-    for one in segments:
-        ratings.setdefault(group_of(one), []).append(one.score)
+    for segment in segments:
+        ratings.setdefault(group_of(segment), []).append(segment.score)
     if not any(len(values) >= MIN_SEGMENTS and len(set(values)) > 1 for values in ratings.values()):
         raise InputError(
             f"Expected a group of at least {MIN_SEGMENTS} segments whose ratings differ, but got none "
@@ -84,10 +84,10 @@ def judge(
     scorer: Scorer, segments: Sequence[Segment], values: Mapping[str, Any], *, samples: int, seed: int
 ) -> SettingResult:
     """Score segments and correlate with the ratings; the bootstrap resamples references with all their segments."""
-    result = scorer.score([one.hypothesis for one in segments], [one.compared for one in segments])
-    human = np.array([one.score for one in segments], dtype=np.float64)
+    result = scorer.score([segment.hypothesis for segment in segments], [segment.compared for segment in segments])
+    human = np.array([segment.score for segment in segments], dtype=np.float64)
     groups = list(map(group_of, segments))
-    clusters = ["\n".join(one.compared.texts) for one in segments]
+    clusters = ["\n".join(segment.compared.texts) for segment in segments]
     interval = meta_evaluation.bootstrap_interval(
         result.scores, human, groups, samples=samples, seed=seed, clusters=clusters
     )
@@ -105,10 +105,10 @@ def best_setting(results: Sequence[SettingResult]) -> int | None:
 def as_table(results: Sequence[SettingResult]) -> str:
     """Format results as tab-separated values with all digits; undefined correlations are ``nan``."""
     lines = [[*results[0].values, "n", "groups", *STATISTICS, "pearson_low", "pearson_high", "signature"]]
-    for one in results:
-        numbers = [getattr(one.mean, key) for key in ("n", "groups", *STATISTICS)]
-        ends = (one.interval.low, one.interval.high)
-        lines.append([*map(written, one.values.values()), *map(repr, (*numbers, *ends)), one.signature])
+    for result in results:
+        numbers = [getattr(result.mean, key) for key in ("n", "groups", *STATISTICS)]
+        ends = (result.interval.low, result.interval.high)
+        lines.append([*map(written, result.values.values()), *map(repr, (*numbers, *ends)), result.signature])
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
@@ -116,12 +116,12 @@ def as_records(results: Sequence[SettingResult]) -> list[dict[str, Any]]:
     """Return the JSON record of each setting."""
     return [
         {
-            "fields": plain(one.values),
-            **plain(pick(one.mean, "n", "groups", "undefined", *STATISTICS)),
-            "interval": plain(pick(one.interval, "low", "high")),
-            **pick(one, "higher_is_better", "signature"),
+            "fields": plain(result.values),
+            **plain(pick(result.mean, "n", "groups", "undefined", *STATISTICS)),
+            "interval": plain(pick(result.interval, "low", "high")),
+            **pick(result, "higher_is_better", "signature"),
         }
-        for one in results
+        for result in results
     ]
 
 

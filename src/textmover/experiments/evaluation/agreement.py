@@ -117,33 +117,33 @@ def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
     """Return the questions of each set; a question that its ratings cannot answer becomes a failure."""
-    found = [[_answerable(each, protocol, options) for each in _asked(one, protocol, options)] for one in sets]
-    if not any(isinstance(one, Question) for several in found for one in several):
-        listed = " ".join(str(one) for several in found for one in several)
+    result = [[_checked(each, protocol, options) for each in _set_questions(one, protocol, options)] for one in sets]
+    if not any(isinstance(entry, Question) for entries in result for entry in entries):
+        listed = " ".join(str(entry) for entries in result for entry in entries)
         raise InputError(f"{listed.removesuffix('.')}; nothing was scored.")
-    return found
+    return result
 
 
-def _asked(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question]:
+def _set_questions(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question]:
     if protocol.statistic == "darr":
-        return _of_preferences(judgements, options)
+        return _preference_questions(judgements, options)
     if not judgements.ratings:
         raise InputError(
             f"Expected {judgements.name} to have ratings for {protocol}, but got preferences alone: choose --statistic "
             "darr."
         )
     protocol.check(judgements)
-    return [Question(judgements, one) for one in options.dimension or judgements.ratings]
+    return [Question(judgements, dimension) for dimension in options.dimension or judgements.ratings]
 
 
-def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
+def _preference_questions(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
     """Return questions on the preferences of the set, or on preferences derived from each rating dimension."""
     gap = options.preference_gap
     if (judgements.preferences is None) == (gap is None):
         if gap is None:
             raise InputError(
                 f"Expected {judgements.name} to hold preferences for darr, but got ratings alone: derive them with "
-                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_PREFERRING)})."
+                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_WITH_PREFERENCES)})."
             )
         raise InputError(
             f"Expected `--preference-gap` for a set of ratings, but got {judgements.name}, which has preferences: "
@@ -164,19 +164,19 @@ def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list
             f"Expected {judgements.name} to hold several outputs for an item, but got one for each of {len(items)}: "
             "choose another statistic."
         )
-    asked = []
+    result = []
     for dimension in options.dimension or judgements.ratings:
         pairs = preferences_from_ratings(judgements.ratings[dimension], items, least=gap)
-        found = plural(len(pairs), "pair")
-        note = f"Preferences: {found} of outputs for one item whose ratings differ by {gap:g} or more."
-        asked.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
-    return asked
+        count = plural(len(pairs), "pair")
+        note = f"Preferences: {count} of outputs for one item whose ratings differ by {gap:g} or more."
+        result.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
+    return result
 
 
-_PREFERRING = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
+_WITH_PREFERENCES = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
 
 
-def _answerable(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
+def _checked(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
     """Return the question, or a failure if even the human ratings, used as metric scores, give no result."""
     judgements, dimension = question.judgements, question.dimension
     if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
@@ -189,8 +189,8 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
             )
         return Failure(judgements.name, dimension, f"{reason}.")
     rows = (human_scores(judgements, dimension),)
-    found = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
-    return found if isinstance(found, Failure) else question
+    result = evaluated(judgements, dimension, rows, protocol, options, samples=0, permutations=1)
+    return result if isinstance(result, Failure) else question
 
 
 def judge(
@@ -204,9 +204,9 @@ def judge(
         name = ", ".join(row.name for row in rows)
         reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
         return Failure(question.judgements.name, question.dimension, reason)
-    drawn = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
-    found = evaluated(question.judgements, question.dimension, usable, protocol, options, **drawn)
-    return found if isinstance(found, Failure) else Finding(question, usable, found, _with_all(found, rows))
+    resampling = {"samples": options.samples, "permutations": options.permutations, "baseline": options.against}
+    result = evaluated(question.judgements, question.dimension, usable, protocol, options, **resampling)
+    return result if isinstance(result, Failure) else Finding(question, usable, result, _with_missing(result, rows))
 
 
 def evaluated(
@@ -220,29 +220,29 @@ def evaluated(
     """Return the agreement of metrics with a dimension, or the reason why it cannot be computed."""
     try:
         with flags_named(FLAGS):
-            found = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
+            evaluation = evaluate(judgements, rows, protocol, dimension=dimension, seed=options.seed, **drawn)
     except InputError as error:
         return Failure(judgements.name, dimension, str(error))
     # The evaluation of preferences has no dimension, but these may be derived from one.
-    return replace(found, dimension=dimension)
+    return replace(evaluation, dimension=dimension)
 
 
-def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
+def _with_missing(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
     """Add a row of NaN for each metric without scores."""
-    known = {one.name: one for one in evaluation.metrics}
-    lacking = [row for row in rows if row.name not in known]
-    if not lacking:
+    agreements = {metric.name: metric for metric in evaluation.metrics}
+    missing = [row for row in rows if row.name not in agreements]
+    if not missing:
         return evaluation
     groups, nan = dict.fromkeys(evaluation.metrics[0].by_group, math.nan), math.nan
-    known |= {
+    agreements |= {
         row.name: MetricAgreement(row.name, nan, nan, nan, groups, None, nan, nan, 0, (), 0, {}, row.signature)
-        for row in lacking
+        for row in missing
     }
-    places = [place for place, row in enumerate(rows) if row not in lacking]
+    places = [place for place, row in enumerate(rows) if row not in missing]
     p_values = np.full((len(rows), len(rows)), np.nan)
     p_values[np.ix_(places, places)] = evaluation.p_values
-    excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in lacking))
-    metrics = tuple(known[row.name] for row in rows)
+    excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in missing))
+    metrics = tuple(agreements[row.name] for row in rows)
     return replace(evaluation, metrics=metrics, p_values=p_values, excluded=excluded)
 
 
@@ -269,29 +269,29 @@ def evaluate_marked(options: argparse.Namespace, description: MarkedDescription)
     metrics = Metrics(options)
     keys = tuple(dict.fromkeys((*description.columns.groups, *(options.group or ()))))
     described = replace(description, columns=replace(description.columns, groups=keys))
-    sets = [_read(one, described, options.split or "train") for one in set_files(options)]
-    metrics.check([one.judgements for one in sets], [one.baseline for one in sets])
+    sets = [_read_set(data, described, options.split or "train") for data in set_files(options)]
+    metrics.check([data.judgements for data in sets], [data.baseline for data in sets])
     metrics.load()
-    found = []
-    total = len(metrics.models) * sum(len(one.gold) for one in sets)
+    results = []
+    total = len(metrics.models) * sum(len(data.gold) for data in sets)
     with progress_bars(shown=not options.quiet) as advance:
-        for one in sets:
+        for data in sets:
             marked = {}
             for name, scorer in metrics.scorers.items():
-                texts = one.judgements.hypotheses, one.judgements.references
+                texts = data.judgements.hypotheses, data.judgements.references
                 marked[name] = mark_fitted(scorer.for_call(*texts), *texts, warn=False)
-                advance("marking", len(one.gold), total)
-            tell_unusual(one.judgements.name, {name: errors.counts for name, errors in marked.items()})
-            if one.baseline:
-                marked[WORD_OVERLAP] = word_overlap_errors(one.judgements.hypotheses, one.judgements.references)
-            found.append(_judged(one, marked, options))
+                advance("marking", len(data.gold), total)
+            tell_unusual(data.judgements.name, {name: errors.counts for name, errors in marked.items()})
+            if data.baseline:
+                marked[WORD_OVERLAP] = word_overlap_errors(data.judgements.hypotheses, data.judgements.references)
+            results.append(_marked_set(data, marked, options))
     if options.format == "table":
-        print_marked(console(), found, signatures=not options.quiet)
+        print_marked(console(), results, signatures=not options.quiet)
     else:
-        sys.stdout.write(format_marked(found, options.format))
+        sys.stdout.write(format_marked(results, options.format))
 
 
-class _Set(NamedTuple):
+class _GoldSet(NamedTuple):
     gold: list[MarkedSegment]
     judgements: Judgements  # same texts, without ratings
     left_out: int
@@ -303,7 +303,7 @@ class _Set(NamedTuple):
         return [MetricScores(WORD_OVERLAP, np.zeros(len(self.gold)))] if referenced else []
 
 
-def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:
+def _read_set(files: SetFiles, described: MarkedDescription, split: str) -> _GoldSet:
     path = files.paths["path"]
     left_out: list[InputError] = []
     strict = described.unusable == "error"
@@ -317,12 +317,12 @@ def _read(files: SetFiles, described: MarkedDescription, split: str) -> _Set:
     gold = [replace(one, groups={**one.groups, GROUP: group or "all"}) for one, group in zip(gold, groups, strict=True)]
     texts = tuple(one.hypothesis for one in gold)
     judgements = Judgements(described.name or files.stem, texts, references, {}, groups)
-    return _Set(gold, judgements, len(left_out))
+    return _GoldSet(gold, judgements, len(left_out))
 
 
-def _judged(one: _Set, marked: Mapping[str, MarkedTexts], options: argparse.Namespace) -> MarkedSet:
-    drawn = {"samples": options.samples, "seed": options.seed}
-    agreements = {name: judge_errors(one.gold, errors.texts, GROUP, **drawn) for name, errors in marked.items()}
+def _marked_set(one: _GoldSet, marked: Mapping[str, MarkedTexts], options: argparse.Namespace) -> MarkedSet:
+    resampling = {"samples": options.samples, "seed": options.seed}
+    agreements = {name: judge_errors(one.gold, errors.texts, GROUP, **resampling) for name, errors in marked.items()}
     tests = {"permutations": options.permutations, "seed": options.seed}
     p_values = compare_errors(list(agreements.values()), **tests) if len(agreements) > 1 else {}
     return MarkedSet(

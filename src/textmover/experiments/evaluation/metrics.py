@@ -42,9 +42,9 @@ def baseline_scores(
     """Yield the scores of each lexical metric and the package that computes it."""
     with lexical_pool(len(judgements) * len(names)) as pool:
         for name in names:
-            found = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
-            rows = MetricScores(name, found.scores, LEXICAL[name].higher_is_better, str(found.signature))
-            yield rows, found.signature.entries["package"]
+            result = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
+            rows = MetricScores(name, result.scores, LEXICAL[name].higher_is_better, str(result.signature))
+            yield rows, result.signature.entries["package"]
 
 
 class Metrics:
@@ -53,11 +53,11 @@ class Metrics:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         columns = getattr(options, "metric_column", None) or ()  # `robustness` has no such option
-        others = columns or getattr(options, "scores", None) or options.baselines is not None
-        usual = [] if others else [default_metric(given_fields(options))]
-        self.models: tuple[str, ...] = tuple(options.model or usual)
-        given = options.baselines
-        self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
+        has_others = columns or getattr(options, "scores", None) or options.baselines is not None
+        default = [] if has_others else [default_metric(given_fields(options))]
+        self.models: tuple[str, ...] = tuple(options.model or default)
+        baselines = options.baselines
+        self.baselines = () if baselines is None else tuple(baselines) or DEFAULT_BASELINES
         check_distinct([*self.models, *self.baselines, *columns], "metric")
         self._auto: dict[str, dict[str, object]] = {}  # options of the metric selected for `auto`
         self._memory: EncoderMemory | None = None
@@ -92,9 +92,9 @@ class Metrics:
         if several:
             self._memory = shared_memory(self._options, "several models, which share their encoder")
         for name in self.models:
-            own = self._auto.get(name, vars(self._options))
-            one = argparse.Namespace(**{**own, "model": name, "quiet": True})
-            self.scorers[name] = load_scorer(one, self._memory, one_of_several=several)
+            metric_options = self._auto.get(name, vars(self._options))
+            arguments = argparse.Namespace(**{**metric_options, "model": name, "quiet": True})
+            self.scorers[name] = load_scorer(arguments, self._memory, one_of_several=several)
 
     @property
     def steps(self) -> int:
@@ -108,10 +108,10 @@ class Metrics:
             from textmover.scoring.metric_set import score_together, tell_unusual
 
             texts = judgements.hypotheses, judgements.references
-            found = score_together(self.scorers, *texts, self._memory, on_progress)
-            tell_unusual(judgements.name, {name: one.counts for name, one in found.items()})
+            results = score_together(self.scorers, *texts, self._memory, on_progress)
+            tell_unusual(judgements.name, {name: result.counts for name, result in results.items()})
             rows = [
-                MetricScores(name, one.scores, self.scorers[name].metric.higher_is_better, str(one.signature))
-                for name, one in found.items()
+                MetricScores(name, result.scores, self.scorers[name].metric.higher_is_better, str(result.signature))
+                for name, result in results.items()
             ]
-        return [*rows, *(one for one, _ in baseline_scores(judgements, self.baselines, on_progress))]
+        return [*rows, *(result for result, _ in baseline_scores(judgements, self.baselines, on_progress))]

@@ -54,22 +54,22 @@ class SetFiles(NamedTuple):
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
     """Return the input files of each set, in the order of ``--data``."""
     if options.set in READERS:
-        found = _by_key(options.set, READERS[options.set][1], options.data)
+        path_sets = _files_by_set(options.set, READERS[options.set][1], options.data)
     else:
-        found = [{"path": path} for path in options.data]
-    stems = [Path(place_of(next(iter(paths.values()))).removeprefix("hub:")).stem for paths in found]
+        path_sets = [{"path": path} for path in options.data]
+    stems = [Path(place_of(next(iter(paths.values()))).removeprefix("hub:")).stem for paths in path_sets]
     stems = [stem if stems.count(stem) == 1 else f"{stem}.{place}" for place, stem in enumerate(stems, start=1)]
-    return [SetFiles(paths, stem) for paths, stem in zip(found, stems, strict=True)]
+    return [SetFiles(paths, stem) for paths, stem in zip(path_sets, stems, strict=True)]
 
 
-def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
+def _files_by_set(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
     """Group ``KEY=FILE`` entries by set; the n-th entry of a key belongs to the n-th set."""
     shape = " ".join(f"{key}=FILE" for key in keys)
     by_key: dict[str, list[str]] = {key: [] for key in keys}
     for entry in entries:
-        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
-        if found and found[1] in by_key:
-            by_key[found[1]].append(found[2])
+        match = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if match and match[1] in by_key:
+            by_key[match[1]].append(match[2])
         elif len(keys) == 1:
             by_key[keys[0]].append(entry)
         else:
@@ -84,7 +84,7 @@ def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict
 def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
     """Read the judgement sets given by the options."""
     if options.set in READERS:
-        sets = _read_other(options, files)
+        sets = _read_public(options, files)
     else:
         description = _description(options)
         sets = [read_judgements(one.paths["path"], description, split=options.split or "train") for one in files]
@@ -114,35 +114,35 @@ def refuse_options(options: argparse.Namespace, names: Sequence[str], sets: str)
             raise InputError(f"Expected no --{flag} for {sets}, but got one: leave it out.")
 
 
-def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    further: dict[str, Any] = {}
+def _read_public(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
+    arguments: dict[str, Any] = {}
     if options.set == CAPTIONS:
-        given = {"system": options.system_column, "dimensions": options.dimension}
-        further = {name: value for name, value in given.items() if value is not None}
+        columns = {"system": options.system_column, "dimensions": options.dimension}
+        arguments = {name: value for name, value in columns.items() if value is not None}
     refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
     refused += [] if options.set == CAPTIONS else ["system_column"]
     refuse_options(options, refused, f"--set {options.set}, whose files have a shape of their own")
     with flags_named(READER_FLAGS):
-        return [READERS[options.set][0](**one.paths, **further) for one in files]
+        return [READERS[options.set][0](**one.paths, **arguments) for one in files]
 
 
 def _description(options: argparse.Namespace) -> SetDescription:
     """Return the description given by ``--set``, or one built from the flags."""
-    ready = {column: column for column in options.metric_column or ()}
+    scores = {column: column for column in options.metric_column or ()}
     flags = {key: f"--{key.replace('_', '-')}" for key in CHANGES}
     changes: dict[str, Any] = {
         key: getattr(options, key).replace("-", " ") for key in CHANGES if getattr(options, key) is not None
     }
     if options.set is not None:
         names = {flag: flag.removeprefix("--").replace("-", "_") for key, flag in FLAGS.items() if key != "scores"}
-        given = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
-        if given is not None:
+        clash = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
+        if clash is not None:
             raise InputError(
-                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {given}: "
+                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {clash}: "
                 "leave one out, or write a description of your own."
             )
-        described = load_description(options.set)
-        return replace(described, scores={**described.scores, **ready}, flags=flags, **changes)
+        description = load_description(options.set)
+        return replace(description, scores={**description.scores, **scores}, flags=flags, **changes)
     score = options.score_column or "score"
     return SetDescription(
         hypothesis=options.hypothesis_column or "hypothesis",
@@ -152,7 +152,7 @@ def _description(options: argparse.Namespace) -> SetDescription:
         groups=tuple(dict.fromkeys(options.group or ())),
         item=options.item_column,
         system=options.system_column,
-        scores=ready,
+        scores=scores,
         flags={**FLAGS, **flags},
         **changes,
     )
@@ -167,16 +167,16 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     """Return the checked path of each set's score table."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
-        found = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+        tables = [check_scores_file(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
     elif (folder := Path(options.output or ".")).exists() and not folder.is_dir():
         raise InputError(
             f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
         )
     else:
-        found = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
-    for one in () if options.output else found:
+        tables = [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+    for one in () if options.output else tables:
         check_unnamed(one, ("hypothesis",))
-    return found
+    return tables
 
 
 def check_scores_file(path: str | Path, inputs: Sequence[str], flag: str = "--output") -> Path:
@@ -193,8 +193,8 @@ def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Pat
     texts: dict[str, Sequence[str]] = {}
     if len(set(judgements.groups)) > 1:
         texts["group"] = judgements.groups
-    known = (("item", judgements.items), ("system", judgements.systems))
-    texts |= {name: values for name, values in known if values is not None}
+    optional = (("item", judgements.items), ("system", judgements.systems))
+    texts |= {name: values for name, values in optional if values is not None}
     texts["hypothesis"] = judgements.hypotheses
     for place in range(max(map(len, judgements.references), default=0)):
         name = "reference" if place == 0 else f"reference_{place + 1}"
@@ -225,7 +225,7 @@ SCORE_FLAGS = {
 """Flag of each argument of :func:`~textmover.data.read_scores`."""
 
 
-class _Given(NamedTuple):
+class _ScoreOption(NamedTuple):
     labels: frozenset[str]  # names of the set it applies to; empty for all sets
     names: str  # table columns, or the metric name of a plain file
     path: str  # file or folder
@@ -250,36 +250,36 @@ def read_ready(
     options: argparse.Namespace, sets: Sequence[Judgements], files: Sequence[SetFiles], outputs: Sequence[Path]
 ) -> list[list[MetricScores]]:
     """Read the existing scores of each set; their signature has file, column and a digest of the values."""
-    given = [_parsed(one, sets, files) for one in options.scores or ()]
-    keys = _keys(options, given)
+    score_options = [_parse_option(option, sets, files) for option in options.scores or ()]
+    keys = _parse_keys(options, score_options)
     columns = {} if options.set in READERS else _description(options).scores  # column of each score in the data
-    falling = set(options.lower_is_better or ())
+    lower = set(options.lower_is_better or ())
     rows: list[list[MetricScores]] = []
     for judgements, of_set, output in zip(sets, files, outputs, strict=True):
-        found: dict[str, tuple[np.ndarray, str]] = {}
+        scores: dict[str, tuple[np.ndarray, str]] = {}
         data = next(iter(of_set.paths.values()))
         for name, values in judgements.scores.items():
-            found[name] = (values, _signature(data, columns.get(name, name), values))
-        for one in given:
-            path = one.file(judgements, of_set)
+            scores[name] = (values, _signature(data, columns.get(name, name), values))
+        for option in score_options:
+            path = option.file(judgements, of_set)
             if path is None:
                 continue
             same = Path(path).exists() and output.exists() and Path(path).samefile(output)
-            if same and (options.output is not None or one.names):  # a default output may be overwritten
+            if same and (options.output is not None or option.names):  # a default output may be overwritten
                 raise InputError(
                     f"Expected the scores to go to a new file, but got {output}, which --scores names: give another "
                     "place with --output."
                 )
-            for name, values in _file_scores(one.names, path, judgements, keys).items():
-                if name in found:
+            for name, values in _file_scores(option.names, path, judgements, keys).items():
+                if name in scores:
                     raise InputError(
                         f"Expected each metric of {judgements.name} once, but got {name!r} twice: give one another "
                         "name."
                     )
-                found[name] = (values, _signature(path, name if is_table(path) else None, values))
-        rows.append([MetricScores(name, values, name not in falling, said) for name, (values, said) in found.items()])
-    names = list(dict.fromkeys(row.name for found in rows for row in found))
-    if unknown := falling - set(names):
+                scores[name] = (values, _signature(path, name if is_table(path) else None, values))
+        rows.append([MetricScores(name, values, name not in lower, sig) for name, (values, sig) in scores.items()])
+    names = list(dict.fromkeys(row.name for scores in rows for row in scores))
+    if unknown := lower - set(names):
         raise InputError(
             f"Expected `--lower-is-better` to name scores of --scores or --metric-column, but got "
             f"{', '.join(sorted(unknown))}: they are {', '.join(names) or 'none'}."
@@ -287,10 +287,10 @@ def read_ready(
     return rows
 
 
-def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -> _Given:
+def _parse_option(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -> _ScoreOption:
     labels = [frozenset((of_set.stem, one.name)) for one, of_set in zip(sets, files, strict=True)]
-    meant = [(label, alike) for alike in labels for label in alike if given.startswith(f"{label}:")]
-    label, alike = max(meant, key=lambda one: len(one[0]), default=("", frozenset[str]()))
+    matches = [(label, set_names) for set_names in labels for label in set_names if given.startswith(f"{label}:")]
+    label, set_names = max(matches, key=lambda one: len(one[0]), default=("", frozenset[str]()))
     rest = given.removeprefix(f"{label}:") if label else given
     names, _, path = ("", "", rest) if Path(rest).exists() else rest.rpartition("=")
     if not label and len(sets) > 1 and ":" in names:
@@ -298,10 +298,10 @@ def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -
             f"Expected a set of {', '.join(one.stem for one in files)} before the colon of --scores {given}, but got "
             f"{names.partition(':')[0]!r}: name one of them, or leave the colon out."
         )
-    return _Given(alike, names, path)
+    return _ScoreOption(set_names, names, path)
 
 
-def _keys(options: argparse.Namespace, given: Sequence[_Given]) -> dict[str, str] | None:
+def _parse_keys(options: argparse.Namespace, given: Sequence[_ScoreOption]) -> dict[str, str] | None:
     keys: dict[str, str] = {}
     for entry in options.score_key or ():
         role, _, column = entry.partition("=")
@@ -322,15 +322,15 @@ def _file_scores(
     with flags_named(SCORE_FLAGS):
         if is_table(path):
             columns = [name.strip() for name in names.split(",")] if names else None
-            ready = read_scores(path, judgements, metrics=columns, keys=keys)
+            result = read_scores(path, judgements, metrics=columns, keys=keys)
         else:
-            ready = read_scores(path, judgements, name=names or None)
-    for name, number in ready.missing.items():
+            result = read_scores(path, judgements, name=names or None)
+    for name, number in result.missing.items():
         if number:
             logger.warning(
                 "%s: %s has no score (nan) for %d of %s.", path, name, number, plural(len(judgements), "segment")
             )
-    return ready.scores
+    return result.scores
 
 
 def _signature(path: str, column: str | None, values: np.ndarray) -> str:

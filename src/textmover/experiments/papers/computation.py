@@ -51,9 +51,9 @@ def compute(
     blocks = [one for table in experiment.tables for one in table_blocks(table, findings)]
     blocks += [figure_block(one, findings, output) for one in experiment.figures]
     seen: set[tuple[str, str]] = set()
-    for place, one in enumerate(blocks):
-        blocks[place] = replace(one, signatures=tuple(pair for pair in one.signatures if pair not in seen))
-        seen.update(one.signatures)
+    for place, section in enumerate(blocks):
+        blocks[place] = replace(section, signatures=tuple(pair for pair in section.signatures if pair not in seen))
+        seen.update(section.signatures)
     return [*blocks, *analysed], list(findings.gaps)
 
 
@@ -75,11 +75,11 @@ def table_blocks(spec: TableSpec, findings: Findings) -> list[Section]:
         for column, cell in zip(spec.columns, line.cells, strict=True)
         if cell.gap
     }
-    apart = len(spec.groups) > 1 and len(spec.statistics) > 1
+    split = len(spec.groups) > 1 and len(spec.statistics) > 1
     blocks = []
-    for statistics in [(one,) for one in spec.statistics] if apart else [spec.statistics]:
+    for statistics in [(one,) for one in spec.statistics] if split else [spec.statistics]:
         chosen = [index for index, column in enumerate(spec.columns) if column.asked.statistic in statistics]
-        title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if apart else spec.title
+        title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if split else spec.title
         blocks.append(_table_block(spec, lines, title, chosen))
     signatures = tuple((line.name, line.signature) for line in lines if line.origin == HERE)
     shown = any(INTERVAL in one.table.headers for one in blocks)
@@ -99,7 +99,7 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     for index, label in zip(chosen, _labels([spec.columns[index] for index in chosen]), strict=True):
         cells = [line.cells[index] for line in lines]
         values = (
-            _shown(cell, spec.digits if line.origin == PAPER else DIGITS)
+            _format_cell(cell, spec.digits if line.origin == PAPER else DIGITS)
             for cell, line in zip(cells, lines, strict=True)
         )
         columns.append((label, *values, *(one[index] for one in sizes.values())))
@@ -111,7 +111,7 @@ def _table_block(spec: TableSpec, lines: Sequence[ResultLine], title: str, chose
     return block(title, headers, rows, records=records)
 
 
-def _shown(cell: Cell, digits: int) -> str:
+def _format_cell(cell: Cell, digits: int) -> str:
     # Mark a mean over other groups than the published one, since the two are not comparable.
     over = f" ({cell.over})" if cell.over and not math.isnan(cell.value) else ""
     return number(cell.value, digits) + over
@@ -128,14 +128,14 @@ def _labels(columns: Sequence[Column]) -> Iterator[str]:
 
 def _sizes(spec: TableSpec, lines: Sequence[ResultLine]) -> dict[str, list[str]]:
     """Return the published and the computed number of segments of each column."""
-    found = {}
+    sizes = {}
     if spec.n:
         places = [(name, group) for name in spec.sets for group in spec.groups]
-        found[PAPER] = [spec.n[places.index((column.asked.set, column.group))] for column in spec.columns]
+        sizes[PAPER] = [spec.n[places.index((column.asked.set, column.group))] for column in spec.columns]
     counts = next(([cell.n for cell in line.cells] for line in lines if line.origin == HERE), [])
     if any(count is not None for count in counts):
-        found[HERE] = ["-" if count is None else f"{count:,}" for count in counts]
-    return found
+        sizes[HERE] = ["-" if count is None else f"{count:,}" for count in counts]
+    return sizes
 
 
 def _record(title: str, line: ResultLine, cell: Cell, column: Column, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,10 +188,10 @@ def _lines_of_points(spec: FigureSpec, findings: Findings) -> Iterator[ResultLin
     points = {line.name: line for line in findings.lines(spec.table)}
     n = next((one.cells[0].n for one in points.values()), None)
     for line in spec.lines:
-        found = [points.get(name) for name in spec.points(line)]
-        cells = tuple(Cell(math.nan, n=n, gap=n is not None) if one is None else one.cells[0] for one in found)
-        encoder = next((one.encoder for one in found if one is not None), "-")
-        yield ResultLine(line.name, HERE, line.model, encoder, found[0].signature if found[0] else "", cells)
+        lines = [points.get(name) for name in spec.points(line)]
+        cells = tuple(Cell(math.nan, n=n, gap=n is not None) if one is None else one.cells[0] for one in lines)
+        encoder = next((one.encoder for one in lines if one is not None), "-")
+        yield ResultLine(line.name, HERE, line.model, encoder, lines[0].signature if lines[0] else "", cells)
 
 
 def layer_block(

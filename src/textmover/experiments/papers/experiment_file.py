@@ -94,26 +94,26 @@ class Experiment:
 
     def given_files(self, data: Sequence[str]) -> dict[str, str]:
         """Parse ``--data`` entries into paths by file key."""
-        found: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for entry in data:
             key, path = self._split(entry)
-            if key in found:
+            if key in paths:
                 raise InputError(f"Expected each file of --data once, but got {key} twice: leave one out.")
             if not path.startswith(("hub:", "data:")) and not Path(path).exists():
                 raise InputError(f"Expected {key} of --data at {path}, but there is nothing: correct the path.")
-            found[key] = path
-        if not found:
+            paths[key] = path
+        if not paths:
             raise InputError(f"Expected the data of {self.title}, but got none: {self._how_to_give(self.files)}.")
         for name in self.sets:
-            absent = self.absent_files(name, found)
-            if absent and any(key in found for key in self._needed(name).values()):
-                raise InputError(f"Expected all files of {name}, but got a part of them: {absent}.")
-        return found
+            missing = self.absent_files(name, paths)
+            if missing and any(key in paths for key in self._needed(name).values()):
+                raise InputError(f"Expected all files of {name}, but got a part of them: {missing}.")
+        return paths
 
     def absent_files(self, name: str, files: Mapping[str, str]) -> str:
         """Describe the missing files of a set; empty if none is missing."""
-        lacking = [key for key in self._needed(name).values() if key not in files]
-        return self._how_to_give(lacking) if lacking else ""
+        missing = [key for key in self._needed(name).values() if key not in files]
+        return self._how_to_give(missing) if missing else ""
 
     def read_set(self, name: str, files: Mapping[str, str]) -> Judgements:
         """Read a judgement set."""
@@ -129,54 +129,54 @@ class Experiment:
 
     def _split(self, entry: str) -> tuple[str, str]:
         keys = list(self.files)
-        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
-        if found and found[1] in keys:
-            return found[1], found[2]
-        if len(keys) == 1 and (not found or Path(entry).exists()):
+        match = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if match and match[1] in keys:
+            return match[1], match[2]
+        if len(keys) == 1 and (not match or Path(entry).exists()):
             return keys[0], entry
-        got = f"the key {found[1]!r}" if found else repr(entry)
+        got = f"the key {match[1]!r}" if match else repr(entry)
         raise InputError(
             f"Expected --data KEY=FILE with a key of {', '.join(keys)}, but got {got}: choose one of them."
         )
 
     def _how_to_give(self, keys: Iterable[str]) -> str:
         alone = len(self.files) == 1
-        wanted = {key: self.files[key] for key in keys}
-        given = " ".join("FILE" if alone else f"{key}=PLACE" for key in wanted)
-        listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in wanted.items())
-        return f"give --data {given}, where {'; '.join(listed)}"
+        needed = {key: self.files[key] for key in keys}
+        arguments = " ".join("FILE" if alone else f"{key}=PLACE" for key in needed)
+        listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in needed.items())
+        return f"give --data {arguments}, where {'; '.join(listed)}"
 
     def _description(self, name: str) -> judgements.SetDescription:
         """Return the table description of a set, with the changes from its options."""
         spec = self.sets[name]
         beside = Path(self.origin).parent / spec.reader
         built_in = spec.reader in judgements.built_in_descriptions()
-        found = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
+        description = judgements.load_description(spec.reader if built_in or not beside.is_file() else beside)
         changes = {}
         for key, value in spec.options.items():
             place = f"`sets.{name}.options.{key}` of {self.origin}"
             if key not in FIELDS:
                 raise InputError(f"Expected {place} to be among {', '.join(FIELDS)}, but got {key!r}: remove it.")
             changes[key] = read_field(key, value, place)
-        return replace(found, **changes, origin=self.origin) if changes else found
+        return replace(description, **changes, origin=self.origin) if changes else description
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _check_reader(self, name: str, spec: specification.SetSpec, place: Place) -> None:
-        reader, wanted = judgements.READERS.get(spec.reader, (None, ("path",)))
-        if set(self._needed(name)) != set(wanted):
+        reader, arguments = judgements.READERS.get(spec.reader, (None, ("path",)))
+        if set(self._needed(name)) != set(arguments):
             raise InputError(
-                f"Expected `files` of {place} to name {' and '.join(wanted)}, which {spec.reader} reads, but got "
+                f"Expected `files` of {place} to name {' and '.join(arguments)}, which {spec.reader} reads, but got "
                 f"{', '.join(spec.files) or 'none'}: name a key of a file for each."
             )
         if reader is None:
             self._description(name)
             return
-        known = [one for one in inspect.signature(reader).parameters if one not in (*wanted, "name")]
+        allowed = [one for one in inspect.signature(reader).parameters if one not in (*arguments, "name")]
         for key in spec.options:
-            if key not in known:
+            if key not in allowed:
                 raise InputError(
-                    f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
+                    f"Expected `options` of {place} to be among {', '.join(allowed)}, but got {key!r}: remove it."
                 )
 
     def _check_table(self, table: specification.TableSpec, place: Place) -> None:
@@ -199,8 +199,8 @@ class Experiment:
                 )
             if row.metric is not None:
                 _check_known(row.metric, (*self.metrics, *self.baselines), inside.inner("metric"))
-            for number, one in enumerate(row.published):
-                _check_number(one.values, len(table.columns), inside.inner("published", number, "values"), "column")
+            for number, entry in enumerate(row.published):
+                _check_number(entry.values, len(table.columns), inside.inner("published", number, "values"), "column")
 
     def _check_figure(self, figure: specification.FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))

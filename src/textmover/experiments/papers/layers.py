@@ -46,7 +46,7 @@ def analyse(
     metric = Scorer.from_pretrained("sbert", **loading, encoder=encoder, layer=-1, subwords="first").metric
     if not isinstance(metric, MetricModel):
         raise InputError(f"Expected an encoder with layers, but got {type(metric).__name__}: name one with --encoder.")
-    found = analyse_layers(
+    analysis = analyse_layers(
         with_all_layers(metric.parts),
         texts,
         centerings=spec.centerings,
@@ -55,7 +55,7 @@ def analyse(
         batch_tokens=options.batch_tokens or BATCH_TOKENS,
         on_progress=lambda done: advance("reading", done, len(texts)),
     )
-    return found, metric.parts.identity
+    return analysis, metric.parts.identity
 
 
 def draw_layers(analysis: LayerAnalysis, path: Path | str, title: str) -> None:
@@ -65,9 +65,9 @@ def draw_layers(analysis: LayerAnalysis, path: Path | str, title: str) -> None:
         members = [row for row in analysis.rows if row.centering == centering]
         lines = []
         for name, label in SIMILARITIES.items():
-            found: list[Estimate] = [getattr(one, name) for one in members]
-            low, high = ([one.mean + sign * one.error for one in found] for sign in (-CONFIDENCE, CONFIDENCE))
-            lines.append(Line(label, [one.mean for one in found], low, high))
+            estimates: list[Estimate] = [getattr(one, name) for one in members]
+            low, high = ([one.mean + sign * one.error for one in estimates] for sign in (-CONFIDENCE, CONFIDENCE))
+            lines.append(Line(label, [one.mean for one in estimates], low, high))
         panels.append(Panel(f"centering: {centering}", lines))
     layers = list(dict.fromkeys(str(row.layer) for row in analysis.rows))
     draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=title)

@@ -58,8 +58,8 @@ class ExperimentMetrics:
         self._baselines, self._idf_by_group = experiment.baselines, experiment.idf_by_group
         self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
         self._scorers: dict[Variant, Scorer] = {}
-        self._lacking: dict[Variant, list[str]] = {}
-        self._rises: dict[str, bool] = {}
+        self._missing: dict[Variant, list[str]] = {}
+        self._higher_is_better: dict[str, bool] = {}
         groups = list(dict.fromkeys(group for one in sets for group in one.groups))
         for name, spec in self._metrics.items():
             for group in groups:
@@ -79,28 +79,28 @@ class ExperimentMetrics:
 
         ``on_scores`` receives all scores so far; missing scores are NaN.
         """
-        wanted = [name for name in names if name in self._metrics and name not in self.failed]
-        values = {name: np.full(len(judgements), np.nan) for name in wanted}
-        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in wanted}
+        loaded = [name for name in names if name in self._metrics and name not in self.failed]
+        values = {name: np.full(len(judgements), np.nan) for name in loaded}
+        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in loaded}
         entries: dict[str, Mapping[str, str]] = {}
-        counts: dict[str, Counter[str]] = {name: Counter() for name in wanted}
-        self._fit_lacking(judgements, wanted)
-        for groups, variants in self._divided(judgements, wanted):
+        counts: dict[str, Counter[str]] = {name: Counter() for name in loaded}
+        self._fit_missing(judgements, loaded)
+        for groups, variants in self._grouped(judgements, loaded):
             scorers = {name: self._scorers[name, variant] for name, variant in variants.items()}
             for rows in _parts(judgements, groups, scorers):
                 hypotheses = [judgements.hypotheses[row] for row in rows]
                 references = [judgements.references[row] for row in rows]
-                for name, found in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
-                    values[name][rows] = found.scores
-                    counts[name].update(found.counts)
-                    signature = self._signature(found.signature, scorers[name])
+                for name, result in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
+                    values[name][rows] = result.scores
+                    counts[name].update(result.counts)
+                    signature = self._signature(result.signature, scorers[name])
                     signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
                     entries.setdefault(name, signature.entries)
-                on_scores([MetricScores(name, one, self._rises[name]) for name, one in values.items()])
+                on_scores([MetricScores(name, one, self._higher_is_better[name]) for name, one in values.items()])
         tell_unusual(judgements.name, counts)
         scored = {}
-        for name in wanted:
-            computed = MetricScores(name, values[name], self._rises[name], _written(signatures[name]))
+        for name in loaded:
+            computed = MetricScores(name, values[name], self._higher_is_better[name], _joined(signatures[name]))
             scored[name] = Scored(computed, _encoder_name(entries[name]))
         for one, package in baseline_scores(judgements, [one for one in self._baselines if one in names], on_progress):
             scored[one.name] = Scored(one, package)
@@ -120,12 +120,12 @@ class ExperimentMetrics:
         except InputError as error:
             self.failed[name] = str(error)
             return
-        lacking = unfitted_statistics(scorer.metric)
-        if lacking and (options.fit_on or self._options.statistics):
+        missing = unfitted_statistics(scorer.metric)
+        if missing and (options.fit_on or self._options.statistics):
             options.statistics = self._options.statistics
-            scorer, lacking = load_scorer(options, self._memory, one_of_several=True, **fields), []
-        self._scorers[variant], self._lacking[variant] = scorer, lacking
-        self._rises[name] = scorer.metric.higher_is_better
+            scorer, missing = load_scorer(options, self._memory, one_of_several=True, **fields), []
+        self._scorers[variant], self._missing[variant] = scorer, missing
+        self._higher_is_better[name] = scorer.metric.higher_is_better
 
     def _build(self, options: argparse.Namespace, fields: Mapping[str, Any]) -> Scorer:
         """Build a scorer; reuse encoder and back-end of an earlier one that computes the same vectors."""
@@ -142,28 +142,28 @@ class ExperimentMetrics:
             self._parts.setdefault(key, scorer.metric.parts)
         return scorer
 
-    def _fit_lacking(self, judgements: Judgements, names: Collection[str]) -> None:
+    def _fit_missing(self, judgements: Judgements, names: Collection[str]) -> None:
         """Fit missing statistics, such as the mean of an encoder without a statistics file, on the texts of the set."""
         texts = [*judgements.hypotheses, *(text for texts in judgements.references for text in texts)]
-        done: Fitted = {}
+        fitted: Fitted = {}
         for (name, variant), scorer in self._scorers.items():
-            if name in names and (lacking := self._lacking[name, variant]):
+            if name in names and (missing := self._missing[name, variant]):
                 self.fitted[name] = None
-                fit_once(scorer, texts, lacking, done)
+                fit_once(scorer, texts, missing, fitted)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
-    def _divided(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    def _grouped(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
         """Return the groups to score together, each with its metrics and their variants."""
-        found: dict[tuple[str, ...], dict[str, str]] = {}
+        result: dict[tuple[str, ...], dict[str, str]] = {}
         for name in names:
-            parts: dict[tuple[str, ...], list[str]] = {}
+            by_variant: dict[tuple[str, ...], list[str]] = {}
             for group in dict.fromkeys(judgements.groups):
                 variant = repr(self._metrics[name].fields_for(group))
-                parts.setdefault((variant, group) if self._idf_by_group else (variant,), []).append(group)
-            for (variant, *_), groups in parts.items():
-                found.setdefault(tuple(groups), {})[name] = variant
-        return list(found.items())
+                by_variant.setdefault((variant, group) if self._idf_by_group else (variant,), []).append(group)
+            for (variant, *_), groups in by_variant.items():
+                result.setdefault(tuple(groups), {})[name] = variant
+        return list(result.items())
 
     def _signature(self, signature: Signature, scorer: Scorer) -> Signature:
         weights = signature.entries.get("weights", "")
@@ -181,7 +181,7 @@ def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str
     yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-def _written(signatures: Mapping[str, Collection[str]]) -> str:
+def _joined(signatures: Mapping[str, Collection[str]]) -> str:
     """Join signatures; if there are several, name the groups of each."""
     if len(signatures) == 1:
         return next(iter(signatures))

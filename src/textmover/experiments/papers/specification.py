@@ -85,11 +85,11 @@ class MetricSpec:
 
     def fields_for(self, group: str) -> dict[str, Any]:
         """Return the changed fields of a group; later matching entries override earlier ones."""
-        found = dict(self.fields)
-        for one in self.by_group:
-            if any(fnmatchcase(group, pattern) for pattern in one.groups):
-                found |= one.fields
-        return found
+        fields_of_group = dict(self.fields)
+        for entry in self.by_group:
+            if any(fnmatchcase(group, pattern) for pattern in entry.groups):
+                fields_of_group |= entry.fields
+        return fields_of_group
 
 
 @dataclass(frozen=True)

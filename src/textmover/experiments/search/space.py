@@ -67,7 +67,7 @@ class Choices:
 
     def suggest(self, trial: Any, key: str) -> Any:
         """Return the value that an Optuna trial samples; it is stored as JSON to distinguish 1, true and mappings."""
-        return self.value(trial.suggest_categorical(key, [_label(one) for one in self.values]))
+        return self.value(trial.suggest_categorical(key, [_json_label(one) for one in self.values]))
 
     def value(self, stored: Any) -> Any:
         """Return the value of a stored choice."""
@@ -114,7 +114,7 @@ def _check_no_pipe(path: Path) -> None:
 
 def read_space(path: Path | str) -> dict[str, Range | Choices]:
     """Read a search space."""
-    return {str(key): _entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
+    return {str(key): _parse_entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
 
 
 def check_keys(space: Space, config: Mapping[str, Any]) -> None:
@@ -124,25 +124,25 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
             raise InputError(
                 f"Expected keys of the recipe to search over, but {key} is set by the search: leave it out."
             )
-        if _judging(key):
+        if _affects_validation(key):
             raise InputError(
                 f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
             )
         if key.startswith(OVERRIDES):
-            prefix, near = OVERRIDES, [field.name for field in fields(MetricConfig)]
-            known = key.removeprefix(OVERRIDES) in near
+            prefix, names = OVERRIDES, [field.name for field in fields(MetricConfig)]
+            known = key.removeprefix(OVERRIDES) in names
         else:
             parents = [key.rsplit(".", count)[0] for count in range(1, key.count(".") + 1)]
             # Only the run itself can check keys below a mapping or below a setting that is null.
             known = key in config or any(isinstance(config.get(one, ""), dict | None) for one in parents)
-            prefix, near = "", list(config)
+            prefix, names = "", list(config)
         if not known:
             otherwise = "write keys as `train.py fit --print_config` does."
-            way = did_you_mean(key.removeprefix(prefix), near, otherwise, prefix + "{}")
+            way = did_you_mean(key.removeprefix(prefix), names, otherwise, prefix + "{}")
             raise InputError(f"Expected keys of the recipe to search over, but it has no {key}: {way}")
 
 
-def _judging(key: str) -> bool:
+def _affects_validation(key: str) -> bool:
     """Return whether a key is an option of the data, or of a source, that changes the validation data."""
     first, *path = key.split(".")
     if first != "data":
@@ -152,12 +152,12 @@ def _judging(key: str) -> bool:
     return not path or path[0] in JUDGING
 
 
-def _entry(key: str, value: Any) -> Range | Choices:
+def _parse_entry(key: str, value: Any) -> Range | Choices:
     if isinstance(value, dict) and set(value) == {"choices"}:
         values = value["choices"]
         if not isinstance(values, list) or not values:
             raise InputError(f"Expected `choices` of {key} to be a list of values, but got {values!r}.")
-        if len({_label(one) for one in values}) < len(values):
+        if len({_json_label(one) for one in values}) < len(values):
             raise InputError(f"Expected `choices` of {key} to differ, but got {values!r}: name each once.")
         return Choices(tuple(values))
     if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
@@ -186,7 +186,7 @@ def _number(key: str, name: str, value: Any) -> Any:
     return value
 
 
-def _label(value: Any) -> str:
+def _json_label(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -208,8 +208,8 @@ def judged_print(data: SourcesDataModule) -> str:
 def _items(source: Source[Any], part: str) -> list[tuple[Any, ...]]:
     items = source.parts[part]
     groups = source.groups_of(items) if isinstance(source, RatedSource) else [None] * len(items)
-    told = ((getattr(item, "score", None), getattr(item, "label", None)) for item in items)
-    return [(source.texts(item), *one, group) for item, one, group in zip(items, told, groups, strict=True)]
+    targets = ((getattr(item, "score", None), getattr(item, "label", None)) for item in items)
+    return [(source.texts(item), *target, group) for item, target, group in zip(items, targets, groups, strict=True)]
 
 
 class JudgedParts:
@@ -222,15 +222,15 @@ class JudgedParts:
     def check(self, seed: int | None, found: str) -> None:
         """Raise an error if the digest of a fit differs from the stored one of the same seed."""
         self.found[str(seed)] = found
-        known = self.study.user_attrs.get(JUDGED, {}).get(str(seed))
-        if known is None or known["print"] == found:
+        stored = self.study.user_attrs.get(JUDGED, {}).get(str(seed))
+        if stored is None or stored["print"] == found:
             return
-        other = [key for key, value in self.values.items() if known["values"].get(key) != value]
-        likely = [key for key in other if key.startswith("data.")] or other
-        way = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
+        different = [key for key, value in self.values.items() if stored["values"].get(key) != value]
+        likely = [key for key in different if key.startswith("data.")] or different
+        advice = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
         raise InputError(
             "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
-            f"{way}."
+            f"{advice}."
         )
 
     def keep(self) -> None:
